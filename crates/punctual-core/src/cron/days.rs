@@ -1,0 +1,146 @@
+//! The two day fields, which have letters of their own and decide together.
+
+use std::ops::Range;
+
+use super::dates::{Dates, EVERY_DAY, EVERY_WEEKDAY};
+use super::error::{CronError, CronErrorCode as Code};
+use super::field::{Field, Values};
+use super::{Cron, echo, hints};
+
+impl Field<'_> {
+    /// Does the field let every day pass, by being `*` or `?`?
+    fn is_any(&self) -> bool {
+        matches!(self.as_str(), "*" | "?" | "+*" | "+?")
+    }
+
+    /// Reads day-of-month: plain values, `L`, `L-n`, `nW` and `LW`.
+    pub(super) fn days_of_month(&self, cron: &mut Cron) -> Result<(), CronError> {
+        if self.is_any() {
+            cron.dates.days = EVERY_DAY;
+            return Ok(());
+        }
+        let dates = &mut cron.dates;
+        let mut values = Values::default();
+        for item in self.items(self.span.clone()) {
+            let text = &self.text[item.clone()];
+            if text == "L" {
+                dates.from_last |= 1;
+            } else if text == "LW" {
+                dates.last_workday = true;
+            } else if let Some(before) = text.strip_prefix("L-") {
+                dates.from_last |= 1 << self.days_before_last(before, item)?;
+            } else if let Some(day) = text.strip_suffix('W')
+                && day.starts_with(|first: char| first.is_ascii_digit())
+            {
+                dates.nearest_workday |= 1 << self.value(item.start..item.end - 1, false)?;
+            } else {
+                self.add_item(item, &mut values)?;
+            }
+        }
+        cron.set(self.unit, values);
+        Ok(())
+    }
+
+    fn days_before_last(&self, before: &str, item: Range<usize>) -> Result<u32, CronError> {
+        if before.is_empty() {
+            return Err(self.missing(item, "`L-` needs a number of days after it"));
+        }
+        match self.number(item.start + 2..item.end)? {
+            days @ 1..=30 => Ok(days),
+            _ => {
+                let message = format!("L-{} is outside L-1 to L-30", echo(before));
+                Err(self
+                    .error(Code::OutOfRange, item, message)
+                    .with_hint("the last day itself is `L`"))
+            }
+        }
+    }
+
+    /// Reads day-of-week: plain values, `d#n`, `d#L` and `dL`.
+    pub(super) fn days_of_week(&self, cron: &mut Cron) -> Result<(), CronError> {
+        if self.is_any() {
+            cron.dates.weekdays = EVERY_WEEKDAY;
+            return Ok(());
+        }
+        let items = self.span.start + usize::from(self.requires_both())..self.span.end;
+        if items.is_empty() {
+            return Err(self.missing(self.span.clone(), "`+` needs days of the week after it"));
+        }
+        let mut values = Values::default();
+        for item in self.items(items) {
+            if !self.add_day_with_letter(item.clone(), &mut cron.dates)? {
+                self.add_item(item, &mut values)?;
+            }
+        }
+        cron.set(self.unit, values);
+        Ok(())
+    }
+
+    /// Reads `d#n`, `d#L` and `dL`; false if the item is none of these.
+    fn add_day_with_letter(
+        &self,
+        item: Range<usize>,
+        dates: &mut Dates,
+    ) -> Result<bool, CronError> {
+        let text = &self.text[item.clone()];
+        if text == "L" {
+            let error = self.error(Code::Misplaced, item, "`L` needs a day before it");
+            return Err(error.with_hint(
+                "`5L` or `FRIL` is the last Friday; `L` in day-of-month is the month's last day",
+            ));
+        }
+        if let Some(hash) = text.find('#') {
+            let day = self.value(item.start..item.start + hash, false)? % 7;
+            let nth = item.start + hash + 1..item.end;
+            match &self.text[nth.clone()] {
+                "L" => dates.last_weekdays |= 1 << day,
+                "" => {
+                    return Err(
+                        self.missing(item, "`#` needs a number from 1 to 5, or `L`, after it")
+                    );
+                }
+                _ => dates.nth_weekdays |= 1 << ((self.nth(nth)? - 1) * 7 + day),
+            }
+            return Ok(true);
+        }
+        match text.strip_suffix('L') {
+            Some(day) if !day.contains(['-', '/']) => {
+                dates.last_weekdays |= 1 << (self.value(item.start..item.end - 1, false)? % 7);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn nth(&self, span: Range<usize>) -> Result<u32, CronError> {
+        match self.number(span.clone())? {
+            nth @ 1..=5 => Ok(nth),
+            _ => {
+                let message = format!("#{} is outside #1-#5", echo(&self.text[span.clone()]));
+                let error = self.error(Code::OutOfRange, span, message);
+                Err(error.with_hint("the last one of the month is `#L`"))
+            }
+        }
+    }
+
+    /// A leading `+` in day-of-week: both day fields must match.
+    fn requires_both(&self) -> bool {
+        self.as_str().starts_with('+')
+    }
+
+    /// Decides how day-of-week (this) and day-of-month work together.
+    pub(super) fn combine_with(&self, dom: &Field<'_>, cron: &mut Cron) -> Result<(), CronError> {
+        if !self.is_any() && !dom.is_any() && !self.requires_both() {
+            if self.as_str().contains('*') || dom.as_str().contains('*') {
+                let message = "day fields: must both match, or is one enough?";
+                let error =
+                    CronError::new(Code::AmbiguousDays, self.text, dom.span.clone(), message);
+                return Err(CronError { also: Some(self.span.clone()), ..error }
+                    .with_hint(hints::ambiguous_days(dom.as_str(), self.as_str())));
+            }
+            cron.dates.either = true;
+        }
+        cron.dates.simplify(&mut cron.spread);
+        Ok(())
+    }
+}

@@ -1,0 +1,227 @@
+//! What is wrong with an expression, and where.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::Unit;
+
+/// The kind of mistake, as a stable word for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CronErrorCode {
+    /// There is nothing to read.
+    Empty,
+    /// Longer than any sensible expression.
+    TooLong,
+    /// Not five, six or seven fields.
+    FieldCount,
+    /// A number outside the field's range.
+    OutOfRange,
+    /// A value, a range end or a list item is missing.
+    MissingValue,
+    /// A name that the field does not know.
+    UnknownName,
+    /// A character or combination that means nothing here.
+    Unexpected,
+    /// `a-b` with a above b.
+    DescendingRange,
+    /// `n/s`: a step needs `*` or a range.
+    StepNeedsRange,
+    /// A step of zero or above the number of values.
+    BadStep,
+    /// `L`, `W`, `#`, `?`, `+` or `H` where it cannot stand.
+    Misplaced,
+    /// `*/n` in one day field while the other is restricted.
+    AmbiguousDays,
+    /// An `@word` that is none of the nicknames.
+    UnknownNickname,
+    /// A zone inside the expression.
+    ZoneInside,
+    /// `H` without a schedule name to spread by.
+    NameNeeded,
+    /// `@every` without a usable length of time.
+    BadInterval,
+    /// `@at` without a usable instant.
+    BadInstant,
+}
+
+impl CronErrorCode {
+    /// The word for this kind, as it appears in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            CronErrorCode::Empty => "empty",
+            CronErrorCode::TooLong => "too_long",
+            CronErrorCode::FieldCount => "field_count",
+            CronErrorCode::OutOfRange => "out_of_range",
+            CronErrorCode::MissingValue => "missing_value",
+            CronErrorCode::UnknownName => "unknown_name",
+            CronErrorCode::Unexpected => "unexpected",
+            CronErrorCode::DescendingRange => "descending_range",
+            CronErrorCode::StepNeedsRange => "step_needs_range",
+            CronErrorCode::BadStep => "bad_step",
+            CronErrorCode::Misplaced => "misplaced",
+            CronErrorCode::AmbiguousDays => "ambiguous_days",
+            CronErrorCode::UnknownNickname => "unknown_nickname",
+            CronErrorCode::ZoneInside => "zone_inside",
+            CronErrorCode::NameNeeded => "name_needed",
+            CronErrorCode::BadInterval => "bad_interval",
+            CronErrorCode::BadInstant => "bad_instant",
+        }
+    }
+}
+
+/// Why an expression was refused: the first mistake in it, its place and the way out.
+///
+/// `Display` is one line; [`CronError::report`] adds the expression with a caret under
+/// the place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{message}{}", self.field_prefix(), self.hint_suffix())]
+pub struct CronError {
+    pub(crate) code: CronErrorCode,
+    pub(crate) field: Option<Unit>,
+    pub(crate) span: Range<usize>,
+    /// A second place that takes part in the mistake.
+    pub(crate) also: Option<Range<usize>>,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+    pub(crate) text: String,
+}
+
+impl CronError {
+    pub(crate) fn new(
+        code: CronErrorCode,
+        text: &str,
+        span: Range<usize>,
+        message: impl Into<String>,
+    ) -> CronError {
+        CronError {
+            code,
+            field: None,
+            span,
+            also: None,
+            message: message.into(),
+            hint: None,
+            text: text.to_owned(),
+        }
+    }
+
+    pub(crate) fn with_hint(self, hint: impl Into<Hint>) -> CronError {
+        CronError { hint: hint.into().0, ..self }
+    }
+
+    /// The kind of mistake.
+    pub fn code(&self) -> CronErrorCode {
+        self.code
+    }
+
+    /// The field it is in, if it is in one.
+    pub fn field(&self) -> Option<Unit> {
+        self.field
+    }
+
+    /// The bytes of the expression that are at fault.
+    pub fn span(&self) -> Range<usize> {
+        self.span.clone()
+    }
+
+    /// What would be right, often a corrected expression.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// The message over several lines: what, the expression, a caret under the place, a hint.
+    pub fn report(&self) -> impl fmt::Display {
+        Report(self)
+    }
+
+    fn field_prefix(&self) -> String {
+        self.field.map_or_else(String::new, |unit| format!("{}: ", unit.name()))
+    }
+
+    fn hint_suffix(&self) -> String {
+        self.hint.as_ref().map_or_else(String::new, |hint| format!(" (hint: {hint})"))
+    }
+}
+
+/// The way out, where there is one to offer.
+pub(crate) struct Hint(Option<String>);
+
+impl From<&str> for Hint {
+    fn from(hint: &str) -> Hint {
+        Hint(Some(hint.to_owned()))
+    }
+}
+
+impl From<String> for Hint {
+    fn from(hint: String) -> Hint {
+        Hint(Some(hint))
+    }
+}
+
+impl From<Option<String>> for Hint {
+    fn from(hint: Option<String>) -> Hint {
+        Hint(hint)
+    }
+}
+
+/// The most characters of a user's text that a message repeats.
+const ECHO: usize = 120;
+
+/// What a message repeats of a user's text: no control characters, and not without end.
+pub(crate) fn echo(text: &str) -> String {
+    let mut echoed: String = text.chars().take(ECHO).map(printable).collect();
+    if text.chars().nth(ECHO).is_some() {
+        echoed.push('…');
+    }
+    echoed
+}
+
+/// One character of the text for one column on the screen, so that carets stay aligned.
+fn printable(character: char) -> char {
+    match character {
+        '\t' => ' ',
+        other if other.is_control() => '\u{FFFD}',
+        other => other,
+    }
+}
+
+struct Report<'a>(&'a CronError);
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let error = self.0;
+        writeln!(f, "{}{}", error.field_prefix(), error.message)?;
+        if !error.text.is_empty() {
+            let (line, carets) = error.excerpt();
+            writeln!(f, "  {}", line.trim_end())?;
+            writeln!(f, "  {}", carets.trim_end())?;
+        }
+        match &error.hint {
+            Some(hint) => write!(f, "hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl CronError {
+    /// The part of the expression around the mistake, and carets under it.
+    fn excerpt(&self) -> (String, String) {
+        let at_fault = |byte: usize| {
+            let within = |span: &Range<usize>| span.contains(&byte);
+            within(&self.span) || self.also.as_ref().is_some_and(within)
+        };
+        // A long expression is shown from a little before the mistake.
+        let before = self.text[..self.span.start.min(self.text.len())].chars().count();
+        let skipped =
+            if self.text.chars().count() > ECHO { before.saturating_sub(ECHO / 2) } else { 0 };
+        let mut line = String::new();
+        let mut carets = String::new();
+        for (byte, character) in self.text.char_indices().skip(skipped).take(ECHO) {
+            line.push(printable(character));
+            carets.push(if at_fault(byte) { '^' } else { ' ' });
+        }
+        if self.span.start >= self.text.len() {
+            carets.push('^');
+        }
+        (line, carets)
+    }
+}

@@ -1,0 +1,251 @@
+//! One field of an expression: lists, ranges, steps, names and `H`.
+
+use std::ops::Range;
+
+use super::error::{CronError, CronErrorCode as Code};
+use super::spread::Spread;
+use super::unit::{FIRST_YEAR, Unit};
+use super::{echo, hints};
+
+/// The text of one field, with its place in the expression.
+pub(super) struct Field<'a> {
+    pub(super) text: &'a str,
+    pub(super) unit: Unit,
+    pub(super) span: Range<usize>,
+    /// The seed of the schedule's name, which `H` needs.
+    pub(super) seed: Option<u64>,
+}
+
+/// The values that a field names.
+#[derive(Default)]
+pub(super) struct Values {
+    pub(super) bits: [u64; 4],
+    pub(super) star: bool,
+    pub(super) spread: Option<Spread>,
+}
+
+impl Values {
+    fn add(&mut self, low: u32, high: u32, step: u32) {
+        for value in (low..=high).step_by(step as usize) {
+            self.bits[(value / 64) as usize] |= 1 << (value % 64);
+        }
+    }
+
+    /// Was the field written as a cadence rather than as fixed values?
+    pub(super) fn is_wild(&self) -> bool {
+        self.star || self.spread.is_some_and(|spread| spread.step.is_some())
+    }
+}
+
+impl<'a> Field<'a> {
+    pub(super) fn as_str(&self) -> &'a str {
+        &self.text[self.span.clone()]
+    }
+
+    /// Reads a field that has no letters of its own but `H`.
+    pub(super) fn values(&self) -> Result<Values, CronError> {
+        let mut values = Values::default();
+        for item in self.items(self.span.clone()) {
+            self.add_item(item, &mut values)?;
+        }
+        Ok(values)
+    }
+
+    /// The comma-separated parts of a span.
+    pub(super) fn items(&self, span: Range<usize>) -> impl Iterator<Item = Range<usize>> + use<'a> {
+        let mut start = span.start;
+        self.text[span].split(',').map(move |part| {
+            let item = start..start + part.len();
+            start = item.end + 1;
+            item
+        })
+    }
+
+    /// Reads `*`, `n`, `a-b` or `H`, each perhaps with a step.
+    pub(super) fn add_item(
+        &self,
+        item: Range<usize>,
+        values: &mut Values,
+    ) -> Result<(), CronError> {
+        let text = &self.text[item.clone()];
+        if text.is_empty() {
+            let around = item.start.saturating_sub(1)..item.end + 1;
+            return Err(self.missing(around, "a comma needs a value on both sides"));
+        }
+        let (base, step) = match text.find('/') {
+            Some(slash) => (item.start..item.start + slash, Some(item.start + slash + 1..item.end)),
+            None => (item.clone(), None),
+        };
+        let base_text = &self.text[base.clone()];
+        if let Some(range) = base_text.strip_prefix('H')
+            && (range.is_empty() || range.starts_with('('))
+            && self.unit != Unit::Year
+        {
+            return self.add_spread(item, base, step, values);
+        }
+        let (low, high) = if base_text == "*" {
+            values.star = true;
+            (self.unit.low(), self.unit.high())
+        } else if let Some(dash) = base_text.find('-') {
+            self.range(base.clone(), base.start + dash)?
+        } else if let Some(step) = step {
+            return Err(self.step_without_range(item, base, step));
+        } else {
+            let value = self.value(base, false)?;
+            (value, value)
+        };
+        let step = match step {
+            Some(step) => self.step(step, self.unit.size())?,
+            None => 1,
+        };
+        // Years are counted from the first one, so that they fit.
+        let origin = if self.unit == Unit::Year { FIRST_YEAR } else { 0 };
+        values.add(low - origin, high - origin, step);
+        Ok(())
+    }
+
+    fn add_spread(
+        &self,
+        item: Range<usize>,
+        base: Range<usize>,
+        step: Option<Range<usize>>,
+        values: &mut Values,
+    ) -> Result<(), CronError> {
+        // A `+` before the whole day-of-week field is not part of its items.
+        if self.as_str().trim_start_matches('+') != &self.text[item.clone()] {
+            let error = self.error(Code::Misplaced, item, "`H` must stand alone in its field");
+            return Err(error.with_hint("spread over a part of the field with `H(a-b)`"));
+        }
+        let inner = base.start + 1..base.end;
+        let mut spread = Spread { range: None, step: None };
+        if !inner.is_empty() {
+            let text = &self.text[inner.clone()];
+            let Some(dash) = text.find('-').filter(|_| text.ends_with(')')) else {
+                let message = "a part to spread over is written `H(a-b)`";
+                return Err(self.error(Code::Unexpected, base, message));
+            };
+            let (low, high) = self.range(inner.start + 1..inner.end - 1, inner.start + dash)?;
+            spread.range = Some((low as u8, high as u8));
+        }
+        if let Some(step) = step {
+            let (low, high) = spread.bounds(self.unit);
+            spread.step = Some(self.step(step, high - low + 1)? as u8);
+        }
+        let Some(seed) = self.seed else {
+            let message = "`H` spreads by the schedule's name, and none was given";
+            return Err(self.error(Code::NameNeeded, item, message).with_hint(hints::NAME_NEEDED));
+        };
+        let (low, high, step) = spread.resolve(seed, self.unit);
+        values.add(low, high, step);
+        values.spread = Some(spread);
+        Ok(())
+    }
+
+    fn range(&self, span: Range<usize>, dash: usize) -> Result<(u32, u32), CronError> {
+        if dash == span.start {
+            return Err(self.missing(span, "a range needs a value before `-`"));
+        }
+        if dash + 1 == span.end {
+            return Err(self.missing(span, "a range needs a value after `-`"));
+        }
+        let (left, right) = (span.start..dash, dash + 1..span.end);
+        let (low, high) = (self.value(left.clone(), false)?, self.value(right.clone(), true)?);
+        if low <= high {
+            return Ok((low, high));
+        }
+        let hint = hints::descending(self.unit, (&self.text[left], low), (&self.text[right], high));
+        Err(self.error(Code::DescendingRange, span, "the range runs backwards").with_hint(hint))
+    }
+
+    fn step(&self, span: Range<usize>, most: u32) -> Result<u32, CronError> {
+        if span.is_empty() {
+            return Err(self.missing(span.start - 1..span.end, "a step needs a number after `/`"));
+        }
+        match self.number(span.clone())? {
+            0 => Err(self.error(Code::BadStep, span, "a step of 0 goes nowhere")),
+            step if step > most => {
+                let written = echo(&self.text[span.clone()]);
+                let message =
+                    format!("step {written} is larger than the {most} values it walks over");
+                let error = self.error(Code::BadStep, span, message);
+                Err(error.with_hint(hints::large_step(self.unit, step)))
+            }
+            step => Ok(step),
+        }
+    }
+
+    fn step_without_range(
+        &self,
+        item: Range<usize>,
+        base: Range<usize>,
+        step: Range<usize>,
+    ) -> CronError {
+        let message = "a step needs `*` or a range before `/`";
+        if base.is_empty() {
+            return self.missing(item, message);
+        }
+        // A value that is itself wrong is the better thing to report.
+        if let Err(error) = self.value(base.clone(), false) {
+            return error;
+        }
+        let hint = hints::step_without_range(self.unit, &self.text[base], &self.text[step]);
+        self.error(Code::StepNeedsRange, item, message).with_hint(hint)
+    }
+
+    /// A number or a name of the field. `ends_range`: `SUN` at the right of a range is 7.
+    pub(super) fn value(&self, span: Range<usize>, ends_range: bool) -> Result<u32, CronError> {
+        let text = &self.text[span.clone()];
+        let unit = self.unit;
+        if text.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            let index = unit.names().iter().position(|name| name.eq_ignore_ascii_case(text));
+            return match index {
+                Some(0) if unit == Unit::DayOfWeek && ends_range => Ok(7),
+                Some(index) => Ok(index as u32 + unit.low()),
+                None => {
+                    let (code, message, hint) = hints::unknown_word(unit, text);
+                    Err(self.error(code, span, message).with_hint(hint))
+                }
+            };
+        }
+        let value = self.number(span.clone())?;
+        if (unit.low()..=unit.highest_written()).contains(&value) {
+            return Ok(value);
+        }
+        let message =
+            format!("{} is outside {}-{}", echo(text), unit.low(), unit.highest_written());
+        let error = self.error(Code::OutOfRange, span, message);
+        Err(error.with_hint(hints::out_of_range(unit, value)))
+    }
+
+    /// Digits, however many; what does not fit is as good as out of range.
+    pub(super) fn number(&self, span: Range<usize>) -> Result<u32, CronError> {
+        let text = &self.text[span.clone()];
+        if text.is_empty() {
+            return Err(
+                self.missing(span.start.saturating_sub(1)..span.end + 1, "a value is missing")
+            );
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let error =
+                self.error(Code::Unexpected, span, format!("`{}` is not a number", echo(text)));
+            return Err(error.with_hint(hints::not_a_number(self.unit, text)));
+        }
+        let digit = |byte: u8| u32::from(byte - b'0');
+        Ok(text
+            .bytes()
+            .fold(0, |number: u32, byte| number.saturating_mul(10).saturating_add(digit(byte))))
+    }
+
+    pub(super) fn missing(&self, span: Range<usize>, message: &str) -> CronError {
+        self.error(Code::MissingValue, span, message)
+    }
+
+    pub(super) fn error(
+        &self,
+        code: Code,
+        span: Range<usize>,
+        message: impl Into<String>,
+    ) -> CronError {
+        CronError { field: Some(self.unit), ..CronError::new(code, self.text, span, message) }
+    }
+}

@@ -1,0 +1,20 @@
+//! Expressions that are well formed and yet name no date at all.
+
+use super::dates::{Dates, EVERY_MONTH};
+use super::print::values;
+use super::unit::MONTHS;
+
+/// Why no date ever matches, if none does.
+pub(super) fn reason(dates: &Dates) -> Option<String> {
+    if dates.next(i64::MIN / 2).is_some() {
+        return None;
+    }
+    let only_plain_days = dates.from_last == 0 && dates.nearest_workday == 0 && !dates.last_workday;
+    let months: Vec<&str> =
+        values(dates.months).iter().map(|month| MONTHS[*month as usize - 1]).collect();
+    if only_plain_days && dates.any_weekday() && dates.months != EVERY_MONTH {
+        let first = dates.days.trailing_zeros();
+        return Some(format!("there is no day {first} in {}", months.join(" or ")));
+    }
+    Some("no date has these days, months and years together".to_owned())
+}

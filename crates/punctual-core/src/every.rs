@@ -1,0 +1,116 @@
+//! Fixed intervals of elapsed time: `@every 15m`.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::cron::{CronError, CronErrorCode};
+use crate::time::{Timestamp, format_duration, parse_duration};
+use crate::{cron, hash};
+
+/// The longest interval; beyond a year people mean a date.
+const LONGEST_SECONDS: u64 = 366 * 86_400;
+
+/// Slots at a fixed distance in elapsed time, counted from the Unix epoch.
+///
+/// Counting from a fixed origin rather than from a start or a last run means that a
+/// restart, a second leader and a re-created schedule all name the same slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Every {
+    interval: i64,
+    /// Seconds from the epoch to the first slot, less than the interval.
+    phase: i64,
+    /// The phase was written `H` and comes from the schedule's name.
+    spread: bool,
+}
+
+impl Every {
+    /// Reads `@every DURATION`, `@every DURATION/OFFSET` or `@every DURATION/H`.
+    pub(crate) fn parse(text: &str, name: Option<&str>) -> Result<Every, CronError> {
+        let refuse = |part: &str, message: String| {
+            let start = text.rfind(part).unwrap_or(0);
+            CronError::new(CronErrorCode::BadInterval, text, start..start + part.len(), message)
+        };
+        let seconds = |part: &str| match parse_duration(part) {
+            Ok(length) if length.subsec_nanos() == 0 => Ok(length.as_secs()),
+            Ok(_) => Err(refuse(part, format!("`{}` is finer than a second", cron::echo(part)))),
+            Err(message) => Err(refuse(part, message)),
+        };
+        let body = text.trim().trim_start_matches("@every").trim();
+        let (interval_text, offset_text) = match body.split_once('/') {
+            Some((interval, offset)) => (interval.trim(), Some(offset.trim())),
+            None => (body, None),
+        };
+        let interval = seconds(interval_text)?;
+        if !(1..=LONGEST_SECONDS).contains(&interval) {
+            let shown = cron::echo(interval_text);
+            let message = format!("an interval lasts from 1s to 366d, not {shown}");
+            return Err(refuse(interval_text, message)
+                .with_hint("for dates further apart write a cron expression, such as `@yearly`"));
+        }
+        let (phase, spread) = match (offset_text, name) {
+            (None, _) => (0, false),
+            (Some("H"), Some(name)) => (hash::mix(hash::seed(name)) % interval, true),
+            (Some("H"), None) => {
+                let message = "`H` spreads by the schedule's name, and none was given".to_owned();
+                let error = refuse("H", message).with_hint(cron::NAME_NEEDED);
+                return Err(CronError { code: CronErrorCode::NameNeeded, ..error });
+            }
+            (Some(offset_text), _) => (seconds(offset_text)?, false),
+        };
+        if phase >= interval {
+            let message = format!("an offset is shorter than its interval of {interval} seconds");
+            return Err(refuse(offset_text.unwrap_or(body), message));
+        }
+        // Both are at most a year's seconds.
+        Ok(Every { interval: interval as i64, phase: phase as i64, spread })
+    }
+
+    /// The same interval, counted from `origin` instead of the Unix epoch.
+    ///
+    /// Slots are whole seconds, so a fraction of `origin` is dropped.
+    pub fn anchored(self, origin: Timestamp) -> Every {
+        let phase = (self.phase + origin.floor_seconds()).rem_euclid(self.interval);
+        Every { phase, spread: false, ..self }
+    }
+
+    /// The distance between two slots, in seconds.
+    pub fn interval_seconds(&self) -> i64 {
+        self.interval
+    }
+
+    /// The interval in words.
+    pub(crate) fn describe(&self) -> String {
+        match self.phase {
+            0 => format!("every {}", length(self.interval)),
+            phase => {
+                let origin = Timestamp::from_seconds(phase);
+                format!("every {}, counted from {origin}", length(self.interval))
+            }
+        }
+    }
+
+    /// The first slot at or after `at`, in Unix seconds.
+    pub(crate) fn next(&self, at: i64) -> i64 {
+        at + (self.phase - at).rem_euclid(self.interval)
+    }
+
+    /// The last slot at or before `at`.
+    pub(crate) fn previous(&self, at: i64) -> i64 {
+        at - (at - self.phase).rem_euclid(self.interval)
+    }
+}
+
+impl fmt::Display for Every {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@every {}", length(self.interval))?;
+        match (self.spread, self.phase) {
+            (true, _) => f.write_str("/H"),
+            (false, 0) => Ok(()),
+            (false, phase) => write!(f, "/{}", length(phase)),
+        }
+    }
+}
+
+fn length(seconds: i64) -> String {
+    format_duration(Duration::from_secs(seconds.unsigned_abs()))
+}

@@ -1,0 +1,218 @@
+//! The whole rule of a schedule: when, in which zone, within which window.
+
+use std::time::Duration;
+
+use crate::civil::DAY;
+use crate::in_zone::InZone;
+use crate::sheet::Sheet;
+use crate::slots::Slots;
+use crate::{Timestamp, When, Zone, hash};
+
+/// What becomes of a local time that a clock change skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DstGap {
+    /// All skipped times become one slot, at the end of the gap.
+    End,
+    /// A skipped time has no slot.
+    Skip,
+}
+
+/// What becomes of a local time that a clock change repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DstFold {
+    /// A slot the first time only.
+    First,
+    /// A slot the second time only.
+    Second,
+    /// A slot each time.
+    Both,
+}
+
+/// The span in which a schedule has slots. Both ends belong to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// No slot before this instant.
+    pub start: Option<Timestamp>,
+    /// No slot after this instant.
+    pub end: Option<Timestamp>,
+}
+
+/// Everything that decides a schedule's slots; equal specs have equal slots everywhere.
+///
+/// ```
+/// use punctual_core::{Spec, Timestamp, When, Zone};
+///
+/// let spec = Spec::new(When::parse("0 9 * * MON-FRI")?, Zone::get("Europe/Paris")?)
+///     .also(When::parse("0 12 * * SAT")?);
+/// let friday: Timestamp = "2027-01-01T10:00:00Z".parse()?;
+/// assert_eq!(spec.next(friday), Some("2027-01-02T11:00:00Z".parse()?));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    pub(crate) whens: Vec<When>,
+    pub(crate) zone: Zone,
+    window: Window,
+    dst_gap: Option<DstGap>,
+    dst_fold: Option<DstFold>,
+}
+
+impl Spec {
+    /// A schedule with one rule, always open, with the usual behaviour at clock changes.
+    pub fn new(when: When, zone: Zone) -> Spec {
+        Spec { whens: vec![when], zone, window: Window::default(), dst_gap: None, dst_fold: None }
+    }
+
+    /// Adds a rule. A slot that several rules name is one slot.
+    pub fn also(mut self, when: When) -> Spec {
+        self.whens.push(when);
+        self
+    }
+
+    /// Limits the slots to a window.
+    pub fn within(self, window: Window) -> Spec {
+        Spec { window, ..self }
+    }
+
+    /// Decides for skipped local times, instead of by the kind of expression: fixed times of
+    /// day move to the end of the gap, wild ones are dropped.
+    pub fn dst_gap(self, gap: DstGap) -> Spec {
+        Spec { dst_gap: Some(gap), ..self }
+    }
+
+    /// Decides for repeated local times, instead of by the kind of expression: fixed times of
+    /// day count the first time, wild ones each time.
+    pub fn dst_fold(self, fold: DstFold) -> Spec {
+        Spec { dst_fold: Some(fold), ..self }
+    }
+
+    /// The rules.
+    pub fn whens(&self) -> &[When] {
+        &self.whens
+    }
+
+    /// The zone in which cron expressions are read.
+    pub fn zone(&self) -> &Zone {
+        &self.zone
+    }
+
+    /// The first slot strictly after `after`, if there is one before the end of 2199.
+    pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
+        self.next_at(after.floor_seconds() + 1).map(Timestamp::from_seconds)
+    }
+
+    /// The last slot strictly before `before`, if there is one since 1970.
+    pub fn previous(&self, before: Timestamp) -> Option<Timestamp> {
+        let (first, last) = self.bounds();
+        let at = last.min(before.ceil_seconds() - 1);
+        let slots = self.whens.iter().filter_map(|when| match when {
+            When::Cron(cron) => self.in_zone(cron).previous(at),
+            When::Every(every) => Some(every.previous(at)),
+            When::At(instant) => Some(instant.floor_seconds()).filter(|instant| *instant <= at),
+        });
+        slots.max().filter(|slot| *slot >= first).map(Timestamp::from_seconds)
+    }
+
+    /// The slots of `from..to` in ascending order, at most `limit` of them.
+    ///
+    /// The range holds `from` but not `to`, so that ranges compose without gap or overlap.
+    pub fn slots(&self, from: Timestamp, to: Timestamp, limit: usize) -> Slots<'_> {
+        let (first, last) = self.bounds();
+        Slots::new(self, from.ceil_seconds().max(first), to.ceil_seconds().min(last + 1), limit)
+    }
+
+    /// How many slots `from..to` holds. The cost is per day that has any, not per slot.
+    pub fn count(&self, from: Timestamp, to: Timestamp) -> u64 {
+        let (first, last) = self.bounds();
+        let (mut from, to) = (from.ceil_seconds().max(first), to.ceil_seconds().min(last + 1));
+        let mut count = 0;
+        while let Some(slot) = self.next_at(from).filter(|slot| *slot < to) {
+            let mut sheet = Sheet::of_day(slot);
+            for when in &self.whens {
+                match when {
+                    When::Cron(cron) => self.in_zone(cron).mark(&mut sheet),
+                    When::At(instant) => sheet.mark(instant.floor_seconds()),
+                    When::Every(every) => {
+                        let mut at = every.next(sheet.start());
+                        while at < sheet.end() {
+                            sheet.mark(at);
+                            at += every.interval_seconds();
+                        }
+                    }
+                }
+            }
+            count += sheet.count(from, to);
+            from = sheet.end();
+        }
+        count
+    }
+
+    /// How long after its slot a job is dispatched, for a schedule of this name with this much
+    /// jitter: fixed by name and slot, and always before the next slot.
+    pub fn jitter(&self, name: &str, slot: Timestamp, most: Duration) -> Duration {
+        let most_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+        let delay =
+            Duration::from_millis(hash::jitter_ms(hash::seed(name), slot.floor_seconds(), most_ms));
+        match self.next(slot) {
+            Some(next) => delay.min(next.since(slot) - Duration::from_millis(1)),
+            None => delay,
+        }
+    }
+
+    /// Why there can be no slot after `after`, if there is none.
+    pub fn never_fires(&self, after: Timestamp) -> Option<String> {
+        if self.next(after).is_some() {
+            return None;
+        }
+        let reason = self.whens.iter().find_map(|when| match when {
+            When::Cron(cron) => cron.never_fires(),
+            When::Every(_) | When::At(_) => None,
+        });
+        Some(reason.unwrap_or_else(|| format!("all its times lie before {after}")))
+    }
+
+    /// The first slot at or after `at`, in Unix seconds.
+    fn next_at(&self, at: i64) -> Option<i64> {
+        let (first, last) = self.bounds();
+        let at = at.max(first);
+        let slots = self.whens.iter().filter_map(|when| self.next_of(when, at, &mut None));
+        slots.min().filter(|slot| *slot <= last)
+    }
+
+    pub(crate) fn next_of(
+        &self,
+        when: &When,
+        at: i64,
+        near: &mut Option<crate::zone::Segment>,
+    ) -> Option<i64> {
+        match when {
+            When::Cron(cron) => self.in_zone(cron).next(at, near),
+            When::Every(every) => Some(every.next(at)),
+            When::At(instant) => Some(instant.floor_seconds()).filter(|instant| *instant >= at),
+        }
+    }
+
+    pub(crate) fn in_zone<'a>(&'a self, cron: &'a crate::Cron) -> InZone<'a> {
+        let (gap, fold) = match cron.is_wild() {
+            true => (DstGap::Skip, DstFold::Both),
+            false => (DstGap::End, DstFold::First),
+        };
+        InZone {
+            cron,
+            zone: &self.zone,
+            gap: self.dst_gap.unwrap_or(gap),
+            fold: self.dst_fold.unwrap_or(fold),
+        }
+    }
+
+    /// The first and the last second that may be a slot: the window, and the years 1970 to
+    /// 2199 on any wall clock.
+    fn bounds(&self) -> (i64, i64) {
+        const FIRST: i64 = -DAY;
+        // 2200-01-01T00:00:00Z and a day for the zones behind UTC.
+        const LAST: i64 = 7_258_118_400 + DAY - 1;
+        let first = self.window.start.map_or(FIRST, |start| start.ceil_seconds().max(FIRST));
+        let last = self.window.end.map_or(LAST, |end| end.floor_seconds().min(LAST));
+        (first, last)
+    }
+}
