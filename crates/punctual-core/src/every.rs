@@ -26,10 +26,11 @@ pub struct Every {
 impl Every {
     /// Reads `@every DURATION`, `@every DURATION/OFFSET` or `@every DURATION/H`.
     pub(crate) fn parse(text: &str, name: Option<&str>) -> Result<Every, CronError> {
-        let refuse = |part: &str, message: String| {
+        let refuse_as = |code: CronErrorCode, part: &str, message: String| {
             let start = text.rfind(part).unwrap_or(0);
-            CronError::new(CronErrorCode::BadInterval, text, start..start + part.len(), message)
+            CronError::new(code, text, start..start + part.len(), message)
         };
+        let refuse = |part: &str, message| refuse_as(CronErrorCode::BadInterval, part, message);
         let seconds = |part: &str| match parse_duration(part) {
             Ok(length) if length.subsec_nanos() == 0 => Ok(length.as_secs()),
             Ok(_) => Err(refuse(part, format!("`{}` is finer than a second", cron::echo(part)))),
@@ -40,6 +41,10 @@ impl Every {
             Some((interval, offset)) => (interval.trim(), Some(offset.trim())),
             None => (body, None),
         };
+        if interval_text.is_empty() {
+            return Err(refuse("@every", "`@every` needs a length of time after it".to_owned())
+                .with_hint("`@every 15m`"));
+        }
         let interval = seconds(interval_text)?;
         if !(1..=LONGEST_SECONDS).contains(&interval) {
             let shown = cron::echo(interval_text);
@@ -52,8 +57,9 @@ impl Every {
             (Some("H"), Some(name)) => (hash::mix(hash::seed(name)) % interval, true),
             (Some("H"), None) => {
                 let message = "`H` spreads by the schedule's name, and none was given".to_owned();
-                let error = refuse("H", message).with_hint(cron::NAME_NEEDED);
-                return Err(CronError { code: CronErrorCode::NameNeeded, ..error });
+                return Err(
+                    refuse_as(CronErrorCode::NameNeeded, "H", message).with_hint(cron::NAME_NEEDED)
+                );
             }
             (Some(offset_text), _) => (seconds(offset_text)?, false),
         };

@@ -27,28 +27,38 @@ impl InZone<'_> {
     /// The first slot at or after `at`, in Unix seconds. `near` remembers the segment between
     /// calls, which spares a walk through close slots most of its work.
     pub(crate) fn next(&self, mut at: i64, near: &mut Option<Segment>) -> Option<i64> {
+        if near.is_none() {
+            at = self.skip_ahead(at)?;
+        }
         loop {
-            let segment = self.segment(at, near);
-            if at == segment.start
-                && self.missing_time(&segment).is_some()
-                && self.gap == DstGap::End
-            {
+            let segment = match *near {
+                Some(segment) if segment.contains(at) => segment,
+                Some(segment) if segment.end == at => self.zone.segment_after(&segment),
+                _ => self.zone.segment_near(at),
+            };
+            *near = Some(segment);
+            if at == segment.start && self.has_gap_slot(&segment) {
                 return Some(at);
             }
             let (first, end) = self.walls(&segment);
-            let from = first.max(at + segment.offset);
-            let wall = self.cron.next_wall(from);
+            let wall = self.cron.next_wall(first.max(at + segment.offset));
             if let Some(wall) = wall.filter(|wall| *wall < end) {
                 return Some(wall - segment.offset);
             }
-            // The next segment may repeat up to a day of civil times; only if all of these lie
-            // after `from` is it certain that nothing matches before `wall`.
-            at = if from + DAY <= segment.wall_end() {
-                segment.end.max(wall? - segment.offset - OFFSETS_APART)
-            } else {
-                segment.end
-            };
+            if segment.end == i64::MAX {
+                return None;
+            }
+            at = self.skip_ahead(segment.end)?;
         }
+    }
+
+    /// Passes over time in which there can be no slot, whatever the clocks do meanwhile: from
+    /// `at` to two days before the next civil time that the expression names. That time is
+    /// looked for from a day back, since a change may repeat as much.
+    fn skip_ahead(&self, at: i64) -> Option<i64> {
+        let offset = self.zone.offset(at);
+        let wall = self.cron.next_wall(at + offset - DAY)?;
+        Some(at.max(wall - offset - OFFSETS_APART))
     }
 
     /// The last slot at or before `at`, in Unix seconds.
@@ -64,7 +74,7 @@ impl InZone<'_> {
             if segment.start == i64::MIN {
                 return None;
             }
-            if self.gap == DstGap::End && self.missing_time(&segment).is_some() {
+            if self.has_gap_slot(&segment) {
                 return Some(segment.start);
             }
             at = segment.start - 1;
@@ -79,10 +89,7 @@ impl InZone<'_> {
         let mut at = sheet.start();
         while at < sheet.end() {
             let segment = self.zone.segment(at);
-            if at == segment.start
-                && self.gap == DstGap::End
-                && self.missing_time(&segment).is_some()
-            {
+            if at == segment.start && self.has_gap_slot(&segment) {
                 sheet.mark(at);
             }
             let (first, end) = self.walls(&segment);
@@ -95,6 +102,11 @@ impl InZone<'_> {
             }
             at = segment.end;
         }
+    }
+
+    /// Is the start of `segment` a slot because of the times that were skipped there?
+    fn has_gap_slot(&self, segment: &Segment) -> bool {
+        self.gap == DstGap::End && self.missing_time(segment).is_some()
     }
 
     /// The first civil time that the expression names and the clock skipped at the start of
@@ -129,13 +141,6 @@ impl InZone<'_> {
             _ => segment.wall_end(),
         };
         (first, end)
-    }
-
-    fn segment(&self, at: i64, near: &mut Option<Segment>) -> Segment {
-        match near {
-            Some(segment) if segment.contains(at) => *segment,
-            _ => *near.insert(self.zone.segment(at)),
-        }
     }
 }
 

@@ -216,3 +216,6 @@ impl Spec {
         (first, last)
     }
 }
+
+#[cfg(test)]
+mod tests;

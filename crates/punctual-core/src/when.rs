@@ -32,25 +32,28 @@ impl When {
     }
 
     fn read(text: &str, name: Option<&str>) -> Result<When, CronError> {
-        let mut words = text.split_ascii_whitespace();
+        if !text.trim_ascii_start().starts_with('@') {
+            return Cron::read(text, name).map(When::Cron);
+        }
+        let mut words = text.trim_ascii_start().splitn(2, [' ', '\t']);
         match words.next() {
             Some("@every") => Every::parse(text, name).map(When::Every),
             Some("@at") => {
-                let instant = text.trim().trim_start_matches("@at").trim();
+                let instant = words.next().unwrap_or_default().trim();
                 let end = text.trim_end().len();
                 When::once(instant).map_err(|message| {
                     let span = end - instant.len()..end;
                     CronError::new(CronErrorCode::BadInstant, text, span, message)
                 })
             }
-            _ => match name {
-                Some(name) => Cron::parse_named(text, name).map(When::Cron),
-                None => text.parse().map(When::Cron),
-            },
+            _ => Cron::read(text, name).map(When::Cron),
         }
     }
 
     fn once(text: &str) -> Result<When, String> {
+        if text.is_empty() {
+            return Err("`@at` needs an instant after it, such as 2027-03-28T01:00:00Z".to_owned());
+        }
         match text.parse::<Timestamp>() {
             Ok(instant) => {
                 whole_second(instant, text).map(When::At).map_err(|error| error.to_string())

@@ -4,6 +4,7 @@ use std::fmt;
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
+use crate::civil::DAY;
 use crate::{Timestamp, cron, suggest};
 
 /// A time zone known by its IANA name, such as `Europe/Paris`.
@@ -13,6 +14,8 @@ use crate::{Timestamp, cron, suggest};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
     rules: TimeZone,
+    /// The offset in seconds, for a zone that has only ever had one.
+    fixed_offset: Option<i64>,
 }
 
 /// A name that is no time zone.
@@ -44,12 +47,16 @@ impl ZoneError {
 
 impl Zone {
     /// The zone of Coordinated Universal Time.
-    pub const UTC: Zone = Zone { rules: TimeZone::UTC };
+    pub const UTC: Zone = Zone { rules: TimeZone::UTC, fixed_offset: Some(0) };
 
     /// Looks a zone up by its IANA name, in any letter case.
     pub fn get(name: &str) -> Result<Zone, ZoneError> {
         match jiff::tz::db().get(name).or_else(|_| TimeZoneDatabase::bundled().get(name)) {
-            Ok(rules) if rules.iana_name().is_some_and(is_a_place) => Ok(Zone { rules }),
+            Ok(rules) if rules.iana_name().is_some_and(is_a_place) => {
+                let fixed_offset =
+                    rules.to_fixed_offset().ok().map(|offset| i64::from(offset.seconds()));
+                Ok(Zone { rules, fixed_offset })
+            }
             _ => Err(ZoneError { name: cron::echo(name), nearest: nearest_zone(name) }),
         }
     }
@@ -66,25 +73,53 @@ impl Zone {
 
     /// The stretch of constant offset that contains the instant `at`, in Unix seconds.
     pub(crate) fn segment(&self, at: i64) -> Segment {
-        if let Ok(offset) = self.rules.to_fixed_offset() {
-            return Segment::endless(i64::from(offset.seconds()));
+        let segment = self.segment_from(at);
+        if self.fixed_offset.is_some() {
+            return Segment { start: i64::MIN, ..segment };
         }
-        let offset_at = |at: i64| i64::from(self.rules.to_offset(instant(at)).seconds());
-        let offset = offset_at(at);
-        // Zone files also record changes of name or of legal basis; only the offset counts.
-        let end = self
-            .rules
-            .following(instant(at))
-            .find(|transition| i64::from(transition.offset().seconds()) != offset)
-            .map_or(i64::MAX, |transition| transition.timestamp().as_second());
         let (start, offset_before) = self
             .rules
             .preceding(instant(at + 1))
             .map(|transition| transition.timestamp().as_second())
-            .map(|start| (start, offset_at(start - 1)))
-            .find(|(_, offset_before)| *offset_before != offset)
-            .unwrap_or((i64::MIN, offset));
-        Segment { start, end, offset, offset_before }
+            .map(|start| (start, self.offset(start - 1)))
+            .find(|(_, offset_before)| *offset_before != segment.offset)
+            .unwrap_or((i64::MIN, segment.offset));
+        Segment { start, offset_before, ..segment }
+    }
+
+    /// The same for a search that goes forward from `at`: if no change lies within the day
+    /// before, the segment is given as if it began at `at`, which is cheaper to find. Nothing
+    /// that a change repeats or skips reaches further than that.
+    pub(crate) fn segment_near(&self, at: i64) -> Segment {
+        let segment = self.segment_from(at);
+        // Changes lie more than two days apart, so one of them cannot undo another unseen.
+        match self.offset(at - DAY) == segment.offset {
+            true => segment,
+            false => self.segment(at),
+        }
+    }
+
+    /// The segment that follows.
+    pub(crate) fn segment_after(&self, before: &Segment) -> Segment {
+        Segment { offset_before: before.offset, ..self.segment_from(before.end) }
+    }
+
+    fn segment_from(&self, at: i64) -> Segment {
+        let offset = self.offset(at);
+        let end = match self.fixed_offset {
+            Some(_) => None,
+            // Zone files also record changes of name or of legal basis; only the offset counts.
+            None => self
+                .rules
+                .following(instant(at))
+                .find(|transition| i64::from(transition.offset().seconds()) != offset),
+        };
+        let end = end.map_or(i64::MAX, |transition| transition.timestamp().as_second());
+        Segment { start: at, end, offset, offset_before: offset }
+    }
+
+    pub(crate) fn offset(&self, at: i64) -> i64 {
+        self.fixed_offset.unwrap_or_else(|| i64::from(self.rules.to_offset(instant(at)).seconds()))
     }
 }
 
@@ -106,10 +141,6 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    fn endless(offset: i64) -> Segment {
-        Segment { start: i64::MIN, end: i64::MAX, offset, offset_before: offset }
-    }
-
     pub(crate) fn contains(&self, at: i64) -> bool {
         self.start <= at && at < self.end
     }
@@ -198,9 +229,8 @@ mod tests {
 
     #[test]
     fn segments_tile_the_time_of_every_zone() {
-        // Two rules of the evaluator lean on this: a clock change never follows another
-        // before the times that the first one repeated have passed, and no change repeats
-        // or skips more than a day.
+        // The search leans on this: no change repeats or skips more than a day, and changes
+        // lie more than two days apart.
         for name in TimeZoneDatabase::bundled().available() {
             let Ok(zone) = Zone::get(name.as_str()) else { continue };
             let mut segment = zone.segment(0);

@@ -11,6 +11,13 @@ pub(super) const EVERY_WEEKDAY: u32 = 0x7F;
 /// All months 1–12, bit n for month n.
 pub(super) const EVERY_MONTH: u64 = 0x1FFE;
 
+/// All years, bit n for the n-th after the first.
+const EVERY_YEAR: [u64; 4] = [!0, !0, !0, !0 >> (256 - (LAST_YEAR - FIRST_YEAR + 1))];
+
+/// 1970-01-01 and 2199-12-31, between which all slots lie.
+const FIRST_DAY: i64 = 0;
+const LAST_DAY: i64 = 84_005;
+
 /// The dates of an expression, as sets of bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dates {
@@ -39,8 +46,6 @@ pub(crate) struct Dates {
 impl Dates {
     /// No day yet, all years: what the parser starts from.
     pub(super) fn empty() -> Dates {
-        let mut years = [u64::MAX; 4];
-        years[3] >>= 256 - (LAST_YEAR - FIRST_YEAR + 1);
         Dates {
             days: 0,
             from_last: 0,
@@ -51,7 +56,7 @@ impl Dates {
             last_weekdays: 0,
             either: false,
             months: 0,
-            years,
+            years: EVERY_YEAR,
         }
     }
 
@@ -68,8 +73,9 @@ impl Dates {
         if self.any_weekday() {
             spread[Unit::DayOfWeek as usize] = None;
         }
-        let every_nth = (0..5).fold(0, |bits, week| bits | u64::from(self.weekdays) << (week * 7));
-        self.nth_weekdays &= !every_nth;
+        for week in 0..5 {
+            self.nth_weekdays &= !(u64::from(self.weekdays) << (week * 7));
+        }
         self.last_weekdays &= !self.weekdays;
     }
 
@@ -83,8 +89,19 @@ impl Dates {
         self.weekdays == EVERY_WEEKDAY
     }
 
+    /// Does every date match?
+    fn are_all(&self) -> bool {
+        self.any_day()
+            && self.any_weekday()
+            && self.months == EVERY_MONTH
+            && self.years == EVERY_YEAR
+    }
+
     /// Does the date with this day number match?
     pub(crate) fn contain(&self, day: i64) -> bool {
+        if !(FIRST_DAY..=LAST_DAY).contains(&day) {
+            return false;
+        }
         let date = Date::from_day(day);
         self.has_year(date.year)
             && self.has_month(date.month)
@@ -93,8 +110,10 @@ impl Dates {
 
     /// The first matching day number at or after `day`.
     pub(super) fn next(&self, day: i64) -> Option<i64> {
-        let first = Date { year: i64::from(FIRST_YEAR), month: 1, day: 1 };
-        let date = if day < first.to_day() { first } else { Date::from_day(day) };
+        if day >= FIRST_DAY && day <= LAST_DAY && self.are_all() {
+            return Some(day);
+        }
+        let date = Date::from_day(day.max(FIRST_DAY));
         let (mut year, mut month) = (date.year, date.month);
         let mut not_before = !0 << date.day;
         while year <= i64::from(LAST_YEAR) {
@@ -119,8 +138,10 @@ impl Dates {
 
     /// The last matching day number at or before `day`.
     pub(super) fn previous(&self, day: i64) -> Option<i64> {
-        let last = Date { year: i64::from(LAST_YEAR), month: 12, day: 31 };
-        let date = if day > last.to_day() { last } else { Date::from_day(day) };
+        if day < FIRST_DAY {
+            return None;
+        }
+        let date = Date::from_day(day.min(LAST_DAY));
         let (mut year, mut month) = (date.year, date.month);
         let mut not_after = !0 >> (31 - date.day);
         while year >= i64::from(FIRST_YEAR) {

@@ -10,7 +10,7 @@ use super::{Cron, echo, hints};
 impl Field<'_> {
     /// Does the field let every day pass, by being `*` or `?`?
     fn is_any(&self) -> bool {
-        matches!(self.as_str(), "*" | "?" | "+*" | "+?")
+        matches!(self.bytes(), [b'*' | b'?'] | [b'+', b'*' | b'?'])
     }
 
     /// Reads day-of-month: plain values, `L`, `L-n`, `nW` and `LW`.
@@ -21,34 +21,30 @@ impl Field<'_> {
         }
         let dates = &mut cron.dates;
         let mut values = Values::default();
-        for item in self.items(self.span.clone()) {
-            let text = &self.text[item.clone()];
-            if text == "L" {
-                dates.from_last |= 1;
-            } else if text == "LW" {
-                dates.last_workday = true;
-            } else if let Some(before) = text.strip_prefix("L-") {
-                dates.from_last |= 1 << self.days_before_last(before, item)?;
-            } else if let Some(day) = text.strip_suffix('W')
-                && day.starts_with(|first: char| first.is_ascii_digit())
-            {
-                dates.nearest_workday |= 1 << self.value(item.start..item.end - 1, false)?;
-            } else {
-                self.add_item(item, &mut values)?;
+        for item in self.items(self.span.start) {
+            match &self.text.as_bytes()[item.span()] {
+                [b'L'] => dates.from_last |= 1,
+                [b'L', b'W'] => dates.last_workday = true,
+                [b'L', b'-', ..] => dates.from_last |= 1 << self.days_before_last(item.span())?,
+                [b'0'..=b'9', .., b'W'] => {
+                    dates.nearest_workday |= 1 << self.value(item.start..item.end - 1, false)?;
+                }
+                _ => self.add_item(&item, &mut values)?,
             }
         }
         cron.set(self.unit, values);
         Ok(())
     }
 
-    fn days_before_last(&self, before: &str, item: Range<usize>) -> Result<u32, CronError> {
+    fn days_before_last(&self, item: Range<usize>) -> Result<u32, CronError> {
+        let before = item.start + 2..item.end;
         if before.is_empty() {
             return Err(self.missing(item, "`L-` needs a number of days after it"));
         }
-        match self.number(item.start + 2..item.end)? {
+        match self.number(before)? {
             days @ 1..=30 => Ok(days),
             _ => {
-                let message = format!("L-{} is outside L-1 to L-30", echo(before));
+                let message = format!("{} is outside L-1 to L-30", echo(&self.text[item.clone()]));
                 Err(self
                     .error(Code::OutOfRange, item, message)
                     .with_hint("the last day itself is `L`"))
@@ -62,14 +58,14 @@ impl Field<'_> {
             cron.dates.weekdays = EVERY_WEEKDAY;
             return Ok(());
         }
-        let items = self.span.start + usize::from(self.requires_both())..self.span.end;
-        if items.is_empty() {
+        let start = self.span.start + usize::from(self.requires_both());
+        if start == self.span.end {
             return Err(self.missing(self.span.clone(), "`+` needs days of the week after it"));
         }
         let mut values = Values::default();
-        for item in self.items(items) {
-            if !self.add_day_with_letter(item.clone(), &mut cron.dates)? {
-                self.add_item(item, &mut values)?;
+        for item in self.items(start) {
+            if !self.add_day_with_letter(item.span(), &mut cron.dates)? {
+                self.add_item(&item, &mut values)?;
             }
         }
         cron.set(self.unit, values);
@@ -82,29 +78,28 @@ impl Field<'_> {
         item: Range<usize>,
         dates: &mut Dates,
     ) -> Result<bool, CronError> {
-        let text = &self.text[item.clone()];
-        if text == "L" {
+        let bytes = &self.text.as_bytes()[item.clone()];
+        if bytes == b"L" {
             let error = self.error(Code::Misplaced, item, "`L` needs a day before it");
             return Err(error.with_hint(
                 "`5L` or `FRIL` is the last Friday; `L` in day-of-month is the month's last day",
             ));
         }
-        if let Some(hash) = text.find('#') {
+        if let Some(hash) = bytes.iter().position(|byte| *byte == b'#') {
             let day = self.value(item.start..item.start + hash, false)? % 7;
             let nth = item.start + hash + 1..item.end;
-            match &self.text[nth.clone()] {
-                "L" => dates.last_weekdays |= 1 << day,
-                "" => {
-                    return Err(
-                        self.missing(item, "`#` needs a number from 1 to 5, or `L`, after it")
-                    );
+            match &bytes[hash + 1..] {
+                b"L" => dates.last_weekdays |= 1 << day,
+                b"" => {
+                    let message = "`#` needs a number from 1 to 5, or `L`, after it";
+                    return Err(self.missing(item, message));
                 }
                 _ => dates.nth_weekdays |= 1 << ((self.nth(nth)? - 1) * 7 + day),
             }
             return Ok(true);
         }
-        match text.strip_suffix('L') {
-            Some(day) if !day.contains(['-', '/']) => {
+        match bytes {
+            [day @ .., b'L'] if !day.contains(&b'-') && !day.contains(&b'/') => {
                 dates.last_weekdays |= 1 << (self.value(item.start..item.end - 1, false)? % 7);
                 Ok(true)
             }
@@ -125,7 +120,7 @@ impl Field<'_> {
 
     /// A leading `+` in day-of-week: both day fields must match.
     fn requires_both(&self) -> bool {
-        self.as_str().starts_with('+')
+        self.bytes().first() == Some(&b'+')
     }
 
     /// Decides how day-of-week (this) and day-of-month work together.
@@ -133,10 +128,14 @@ impl Field<'_> {
         if !self.is_any() && !dom.is_any() && !self.requires_both() {
             if self.as_str().contains('*') || dom.as_str().contains('*') {
                 let message = "day fields: must both match, or is one enough?";
-                let error =
-                    CronError::new(Code::AmbiguousDays, self.text, dom.span.clone(), message);
-                return Err(CronError { also: Some(self.span.clone()), ..error }
-                    .with_hint(hints::ambiguous_days(dom.as_str(), self.as_str())));
+                return Err(CronError::new(
+                    Code::AmbiguousDays,
+                    self.text,
+                    dom.span.clone(),
+                    message,
+                )
+                .and_at(self.span.clone())
+                .with_hint(hints::ambiguous_days(dom.as_str(), self.as_str())));
             }
             cron.dates.either = true;
         }

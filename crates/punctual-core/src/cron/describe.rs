@@ -1,12 +1,12 @@
 //! An expression in plain words.
 
 use super::Cron;
-use super::dates::{Dates, EVERY_MONTH, EVERY_WEEKDAY};
+use super::dates::{Dates, EVERY_MONTH};
 use super::print::{from_monday, values};
 use super::unit::{FIRST_YEAR, LAST_YEAR, Unit};
 
 /// Up to this many times of day are written out one by one.
-const WRITTEN_OUT: u32 = 6;
+const WRITTEN_OUT: usize = 6;
 
 const WEEKDAY_WORDS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
@@ -29,39 +29,25 @@ const ORDINALS: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
 impl Cron {
     /// What the expression says, for people: `at 02:30 every day`.
     pub fn describe(&self) -> String {
-        let (time, is_cadence) = self.describe_times();
-        let mut words = vec![time];
         let dates = &self.dates;
-        let every_day = dates.any_day() && dates.any_weekday();
-        if !every_day {
-            words.push(describe_days(dates));
-        } else if !is_cadence {
-            words.push("every day".to_owned());
-        }
-        if dates.months != EVERY_MONTH {
-            words.push(format!(
-                "in {}",
-                runs(&values(dates.months), |month| MONTH_WORDS[month as usize - 1].to_owned())
-            ));
+        let (mut words, is_cadence) = self.describe_times();
+        let months = (dates.months != EVERY_MONTH).then(|| {
+            runs(&values(dates.months), |month| MONTH_WORDS[month as usize - 1].to_owned())
+        });
+        if !(dates.any_day() && dates.any_weekday()) {
+            words.push_str(&describe_days(dates, months.as_deref()));
+        } else {
+            words.push_str(if is_cadence { "" } else { " every day" });
+            if let Some(months) = &months {
+                words.push_str(&format!(" in {months}"));
+            }
         }
         let years: Vec<u32> =
             (FIRST_YEAR..=LAST_YEAR).filter(|year| dates.has_year(i64::from(*year))).collect();
         if years.len() != Unit::Year.size() as usize {
-            words.push(match years.as_slice() {
-                [first, second, .., last]
-                    if years.len() > 3 && last - first != years.len() as u32 - 1 =>
-                {
-                    let step = second - first;
-                    if years.windows(2).all(|pair| pair[1] - pair[0] == step) {
-                        format!("every {step} years from {first} to {last}")
-                    } else {
-                        format!("in {}", runs(&years, |year| year.to_string()))
-                    }
-                }
-                _ => format!("in {}", runs(&years, |year| year.to_string())),
-            });
+            words.push_str(&describe_years(&years));
         }
-        words.join(" ")
+        words
     }
 
     /// The times of day in words, and whether they are a cadence that needs no "every day".
@@ -69,79 +55,78 @@ impl Cron {
         let times = &self.times;
         let (seconds, minutes, hours) =
             (values(times.seconds), values(times.minutes), values(times.hours));
-        if times.seconds.count_ones() * times.minutes.count_ones() * times.hours.count_ones()
-            <= WRITTEN_OUT
-        {
+        if seconds.len() * minutes.len() * hours.len() <= WRITTEN_OUT {
             let mut clock = Vec::new();
             times.each_minute(|time, _| {
-                for second in &seconds {
-                    clock.push(clock_time(time as u32 + second));
-                }
+                clock.extend(seconds.iter().map(|second| clock_time(time as u32 + second)));
             });
             return (format!("at {}", join(&clock)), false);
         }
-        let every_hour = hours.len() == 24;
-        let hour_step = even_step(Unit::Hour, &hours);
-        let minute_step = even_step(Unit::Minute, &minutes);
-        let on_full_minutes = seconds == [0];
-
-        // One minute of the hour: a cadence of hours.
-        if on_full_minutes && let [minute] = minutes.as_slice() {
-            let past = match minute {
-                0 => "on the hour".to_owned(),
-                1 => "at 1 minute past".to_owned(),
-                minute => format!("at {minute} minutes past"),
-            };
-            return match hour_step {
-                Some(1) => (format!("every hour {past}"), true),
-                Some(step) => (format!("every {step} hours {past}"), true),
-                None => (format!("{past} {}", hours_in_words(&hours)), false),
-            };
+        if seconds == [0]
+            && let [minute] = minutes.as_slice()
+        {
+            return describe_hourly(*minute, &hours);
         }
-        let finest = if on_full_minutes {
+        let minute_step = even_step(Unit::Minute, &minutes);
+        let listed_minutes = || {
+            format!("{} {}", noun("minute", &minutes), runs(&minutes, |minute| minute.to_string()))
+        };
+        let finest = if seconds == [0] {
             match minute_step {
                 Some(1) => "every minute".to_owned(),
                 Some(step) => format!("every {step} minutes"),
-                None => format!("at minutes {}", runs(&minutes, |minute| minute.to_string())),
+                None if hours.len() == 24 => format!("at {} of every hour", listed_minutes()),
+                None => format!("at {}", listed_minutes()),
             }
         } else {
             let second = match even_step(Unit::Second, &seconds) {
                 Some(1) => "every second".to_owned(),
                 Some(step) => format!("every {step} seconds"),
-                None => format!(
-                    "at {} {}",
-                    noun("second", seconds.len()),
-                    runs(&seconds, |second| second.to_string())
-                ),
+                None => {
+                    let listed = runs(&seconds, |second| second.to_string());
+                    format!("at {} {listed}", noun("second", &seconds))
+                }
             };
             match minute_step {
-                Some(1) if seconds.len() == 1 => format!("{second} of every minute"),
+                Some(1) if second.starts_with("at") => format!("{second} of every minute"),
                 Some(1) => second,
-                Some(step) => format!("{second} of every {}", ordinal_minute(step)),
-                None => format!(
-                    "{second} of {} {}",
-                    noun("minute", minutes.len()),
-                    runs(&minutes, |minute| minute.to_string())
-                ),
+                _ => format!("{second} in {}", listed_minutes()),
             }
         };
-        if every_hour {
-            let past_the_hour =
-                if on_full_minutes && minute_step.is_none() { " past every hour" } else { "" };
-            (format!("{finest}{past_the_hour}"), true)
-        } else {
-            (format!("{finest} {}", hours_in_words(&hours)), false)
+        match hours.len() {
+            24 => (finest, true),
+            _ => (format!("{finest} {}", hours_in_words(&hours)), false),
         }
     }
 }
 
-/// "minute of every fifth": kept plain, since ordinals beyond a few read badly.
-fn ordinal_minute(step: u32) -> String {
-    format!("{step} minutes")
+/// One minute of several hours.
+fn describe_hourly(minute: u32, hours: &[u32]) -> (String, bool) {
+    let past = match minute {
+        0 => "on the hour".to_owned(),
+        1 => "at 1 minute past".to_owned(),
+        minute => format!("at {minute} minutes past"),
+    };
+    match (even_step(Unit::Hour, hours), hours) {
+        (Some(1), _) => (format!("every hour {past}"), true),
+        (Some(step), _) => (format!("every {step} hours {past}"), true),
+        (None, [first, .., last]) if last - first == hours.len() as u32 - 1 => {
+            (format!("every hour from {first:02}:{minute:02} to {last:02}:{minute:02}"), false)
+        }
+        _ => (
+            format!(
+                "at {}",
+                join(
+                    &hours.iter().map(|hour| format!("{hour:02}:{minute:02}")).collect::<Vec<_>>()
+                )
+            ),
+            false,
+        ),
+    }
 }
 
-fn noun(singular: &str, count: usize) -> String {
-    if count == 1 { singular.to_owned() } else { format!("{singular}s") }
+fn noun(singular: &str, values: &[u32]) -> String {
+    if values.len() == 1 { singular.to_owned() } else { format!("{singular}s") }
 }
 
 /// The step of a field that is stepped evenly all around the clock, so that no gap is shorter.
@@ -156,9 +141,8 @@ fn even_step(unit: Unit, values: &[u32]) -> Option<u32> {
 
 fn hours_in_words(hours: &[u32]) -> String {
     match hours {
-        [only] => format!("from {only:02}:00 to {only:02}:59"),
-        [first, .., last] if last - first == hours.len() as u32 - 1 => {
-            format!("from {first:02}:00 to {last:02}:59")
+        [first, ..] if hours[hours.len() - 1] - first == hours.len() as u32 - 1 => {
+            format!("between {first:02}:00 and {:02}:59", hours[hours.len() - 1])
         }
         _ => format!("in the hours {}", runs(hours, |hour| hour.to_string())),
     }
@@ -172,28 +156,42 @@ fn clock_time(time: u32) -> String {
     }
 }
 
-fn describe_days(dates: &Dates) -> String {
-    let by_month = describe_days_of_month(dates);
-    let by_week = describe_weekdays(dates);
-    match (dates.any_day(), dates.any_weekday(), dates.either) {
-        (_, true, _) => by_month,
-        (true, _, _) => by_week,
-        (_, _, true) => format!("{by_month} or {by_week}"),
-        (_, _, false) => format!("{by_month}, but only {by_week}"),
+/// The days in words, with the blank or comma that goes before them.
+fn describe_days(dates: &Dates, months: Option<&str>) -> String {
+    let only_plain_weekdays =
+        dates.any_day() && dates.nth_weekdays == 0 && dates.last_weekdays == 0;
+    // "on the last day of June" where that is all there is to say, else "…, in June".
+    let of_months =
+        !dates.either && !only_plain_weekdays && (dates.any_day() || dates.any_weekday());
+    let of = format!("of {}", months.filter(|_| of_months).unwrap_or("the month"));
+    let by_month = || format!("on {} {of}", days_of_month(dates));
+    let by_week = || match weekdays(dates) {
+        (words, true) => format!("on {words} {of}"),
+        (words, false) => format!("on {words}"),
+    };
+    let days = match (dates.any_day(), dates.any_weekday(), dates.either) {
+        (_, true, _) => format!(" {}", by_month()),
+        (true, _, _) if only_plain_weekdays && weekdays(dates).0.contains(" to ") => {
+            format!(", {}", weekdays(dates).0)
+        }
+        (true, _, _) => format!(" {}", by_week()),
+        (_, _, true) => format!(" {} or {}", by_month(), by_week()),
+        (_, _, false) => format!(" {}, but only {}", by_month(), by_week()),
+    };
+    match months.filter(|_| !of_months) {
+        Some(months) => format!("{days}, in {months}"),
+        None => days,
     }
 }
 
-fn describe_days_of_month(dates: &Dates) -> String {
+fn days_of_month(dates: &Dates) -> String {
     let mut parts = Vec::new();
     let days = values(u64::from(dates.days));
     if !days.is_empty() {
-        parts.push(format!("{} {}", noun("day", days.len()), runs(&days, |day| day.to_string())));
+        parts.push(format!("{} {}", noun("day", &days), runs(&days, |day| day.to_string())));
     }
-    parts.extend(
-        values(u64::from(dates.nearest_workday))
-            .iter()
-            .map(|day| format!("the weekday nearest to day {day}")),
-    );
+    let nearest = values(u64::from(dates.nearest_workday));
+    parts.extend(nearest.iter().map(|day| format!("the weekday nearest to day {day}")));
     for before_last in values(u64::from(dates.from_last)) {
         parts.push(match before_last {
             0 => "the last day".to_owned(),
@@ -204,24 +202,33 @@ fn describe_days_of_month(dates: &Dates) -> String {
     if dates.last_workday {
         parts.push("the last weekday".to_owned());
     }
-    format!("on {} of the month", join(&parts))
+    join(&parts)
 }
 
-fn describe_weekdays(dates: &Dates) -> String {
+/// The weekdays in words, and whether they are counted within a month.
+fn weekdays(dates: &Dates) -> (String, bool) {
     let name = |day: u32| WEEKDAY_WORDS[day as usize % 7].to_owned();
     let mut parts = Vec::new();
-    if dates.weekdays & EVERY_WEEKDAY != 0 {
+    if dates.weekdays != 0 {
         parts.push(runs(&from_monday(dates.weekdays), name));
     }
     for bit in values(dates.nth_weekdays) {
         parts.push(format!("the {} {}", ORDINALS[(bit / 7) as usize], name(bit % 7)));
     }
-    parts.extend(
-        from_monday(dates.last_weekdays).iter().map(|day| format!("the last {}", name(*day))),
-    );
-    let of_the_month =
-        if dates.nth_weekdays != 0 || dates.last_weekdays != 0 { " of the month" } else { "" };
-    format!("on {}{of_the_month}", join(&parts))
+    let last = from_monday(dates.last_weekdays);
+    parts.extend(last.iter().map(|day| format!("the last {}", name(*day))));
+    (join(&parts), dates.nth_weekdays != 0 || dates.last_weekdays != 0)
+}
+
+fn describe_years(years: &[u32]) -> String {
+    let step = years.get(1).map_or(1, |second| second - years[0]);
+    let is_stepped = step > 1 && years.windows(2).all(|pair| pair[1] - pair[0] == step);
+    match years {
+        [first, .., last] if is_stepped && years.len() > 3 => {
+            format!(", every {step} years from {first} to {last}")
+        }
+        _ => format!(", in {}", runs(years, |year| year.to_string())),
+    }
 }
 
 /// Values in words, three or more in a row as "a to b".

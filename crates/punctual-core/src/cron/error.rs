@@ -74,16 +74,20 @@ impl CronErrorCode {
 /// `Display` is one line; [`CronError::report`] adds the expression with a caret under
 /// the place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{message}{}", self.field_prefix(), self.hint_suffix())]
-pub struct CronError {
-    pub(crate) code: CronErrorCode,
-    pub(crate) field: Option<Unit>,
-    pub(crate) span: Range<usize>,
+#[error("{}{}{}", self.field_prefix(), self.0.message, self.hint_suffix())]
+pub struct CronError(Box<Mistake>);
+
+/// Boxed, since an expression that is right should not carry room for what may be wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mistake {
+    code: CronErrorCode,
+    field: Option<Unit>,
+    span: Range<usize>,
     /// A second place that takes part in the mistake.
-    pub(crate) also: Option<Range<usize>>,
-    pub(crate) message: String,
-    pub(crate) hint: Option<String>,
-    pub(crate) text: String,
+    also: Option<Range<usize>>,
+    message: String,
+    hint: Option<String>,
+    text: String,
 }
 
 impl CronError {
@@ -93,7 +97,7 @@ impl CronError {
         span: Range<usize>,
         message: impl Into<String>,
     ) -> CronError {
-        CronError {
+        CronError(Box::new(Mistake {
             code,
             field: None,
             span,
@@ -101,31 +105,47 @@ impl CronError {
             message: message.into(),
             hint: None,
             text: text.to_owned(),
-        }
+        }))
     }
 
-    pub(crate) fn with_hint(self, hint: impl Into<Hint>) -> CronError {
-        CronError { hint: hint.into().0, ..self }
+    pub(crate) fn with_hint(mut self, hint: impl Into<Hint>) -> CronError {
+        self.0.hint = hint.into().0;
+        self
+    }
+
+    pub(super) fn in_field(mut self, unit: Unit) -> CronError {
+        self.0.field = Some(unit);
+        self
+    }
+
+    pub(super) fn and_at(mut self, also: Range<usize>) -> CronError {
+        self.0.also = Some(also);
+        self
+    }
+
+    /// The expression, as it was written.
+    pub fn text(&self) -> &str {
+        &self.0.text
     }
 
     /// The kind of mistake.
     pub fn code(&self) -> CronErrorCode {
-        self.code
+        self.0.code
     }
 
     /// The field it is in, if it is in one.
     pub fn field(&self) -> Option<Unit> {
-        self.field
+        self.0.field
     }
 
     /// The bytes of the expression that are at fault.
     pub fn span(&self) -> Range<usize> {
-        self.span.clone()
+        self.0.span.clone()
     }
 
     /// What would be right, often a corrected expression.
     pub fn hint(&self) -> Option<&str> {
-        self.hint.as_deref()
+        self.0.hint.as_deref()
     }
 
     /// The message over several lines: what, the expression, a caret under the place, a hint.
@@ -134,11 +154,11 @@ impl CronError {
     }
 
     fn field_prefix(&self) -> String {
-        self.field.map_or_else(String::new, |unit| format!("{}: ", unit.name()))
+        self.0.field.map_or_else(String::new, |unit| format!("{}: ", unit.name()))
     }
 
     fn hint_suffix(&self) -> String {
-        self.hint.as_ref().map_or_else(String::new, |hint| format!(" (hint: {hint})"))
+        self.0.hint.as_ref().map_or_else(String::new, |hint| format!(" (hint: {hint})"))
     }
 }
 
@@ -189,14 +209,13 @@ struct Report<'a>(&'a CronError);
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let error = self.0;
-        writeln!(f, "{}{}", error.field_prefix(), error.message)?;
-        if !error.text.is_empty() {
+        write!(f, "{}{}", error.field_prefix(), error.0.message)?;
+        if !error.0.text.trim().is_empty() {
             let (line, carets) = error.excerpt();
-            writeln!(f, "  {}", line.trim_end())?;
-            writeln!(f, "  {}", carets.trim_end())?;
+            write!(f, "\n  {}\n  {}", line.trim_end(), carets.trim_end())?;
         }
-        match &error.hint {
-            Some(hint) => write!(f, "hint: {hint}"),
+        match &error.0.hint {
+            Some(hint) => write!(f, "\nhint: {hint}"),
             None => Ok(()),
         }
     }
@@ -205,21 +224,22 @@ impl fmt::Display for Report<'_> {
 impl CronError {
     /// The part of the expression around the mistake, and carets under it.
     fn excerpt(&self) -> (String, String) {
+        let mistake = &self.0;
         let at_fault = |byte: usize| {
             let within = |span: &Range<usize>| span.contains(&byte);
-            within(&self.span) || self.also.as_ref().is_some_and(within)
+            within(&mistake.span) || mistake.also.as_ref().is_some_and(within)
         };
         // A long expression is shown from a little before the mistake.
-        let before = self.text[..self.span.start.min(self.text.len())].chars().count();
+        let before = mistake.text[..mistake.span.start.min(mistake.text.len())].chars().count();
         let skipped =
-            if self.text.chars().count() > ECHO { before.saturating_sub(ECHO / 2) } else { 0 };
+            if mistake.text.chars().count() > ECHO { before.saturating_sub(ECHO / 2) } else { 0 };
         let mut line = String::new();
         let mut carets = String::new();
-        for (byte, character) in self.text.char_indices().skip(skipped).take(ECHO) {
+        for (byte, character) in mistake.text.char_indices().skip(skipped).take(ECHO) {
             line.push(printable(character));
             carets.push(if at_fault(byte) { '^' } else { ' ' });
         }
-        if self.span.start >= self.text.len() {
+        if mistake.span.start >= mistake.text.len() {
             carets.push('^');
         }
         (line, carets)

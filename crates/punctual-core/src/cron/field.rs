@@ -1,11 +1,14 @@
 //! One field of an expression: lists, ranges, steps, names and `H`.
 
+use std::iter;
 use std::ops::Range;
 
 use super::error::{CronError, CronErrorCode as Code};
 use super::spread::Spread;
 use super::unit::{FIRST_YEAR, Unit};
 use super::{echo, hints};
+
+const STEP_NEEDS_RANGE: &str = "a step needs `*` or a range before `/`";
 
 /// The text of one field, with its place in the expression.
 pub(super) struct Field<'a> {
@@ -26,6 +29,10 @@ pub(super) struct Values {
 
 impl Values {
     fn add(&mut self, low: u32, high: u32, step: u32) {
+        if high < 64 {
+            self.bits[0] |= stepped(low, high, step);
+            return;
+        }
         for value in (low..=high).step_by(step as usize) {
             self.bits[(value / 64) as usize] |= 1 << (value % 64);
         }
@@ -37,64 +44,117 @@ impl Values {
     }
 }
 
+/// The bits from `low` to `high`, which is below 64, at a distance of `step`.
+pub(super) fn stepped(low: u32, high: u32, step: u32) -> u64 {
+    if step == 1 {
+        return (!0 >> (63 - (high - low))) << low;
+    }
+    let (mut bits, mut value) = (0, low);
+    while value <= high {
+        bits |= 1 << value;
+        value += step;
+    }
+    bits
+}
+
+/// One comma-separated part of a field: where it is, and where its `-` and `/` are.
+pub(super) struct Item {
+    pub(super) start: usize,
+    dash: Option<usize>,
+    slash: Option<usize>,
+    pub(super) end: usize,
+}
+
+impl Item {
+    pub(super) fn span(&self) -> Range<usize> {
+        self.start..self.end
+    }
+
+    pub(super) fn as_str<'a>(&self, text: &'a str) -> &'a str {
+        &text[self.span()]
+    }
+
+    /// What stands before the step.
+    fn base(&self) -> Range<usize> {
+        self.start..self.slash.unwrap_or(self.end)
+    }
+
+    fn step(&self) -> Option<Range<usize>> {
+        self.slash.map(|slash| slash + 1..self.end)
+    }
+}
+
 impl<'a> Field<'a> {
     pub(super) fn as_str(&self) -> &'a str {
         &self.text[self.span.clone()]
     }
 
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        &self.text.as_bytes()[self.span.clone()]
+    }
+
     /// Reads a field that has no letters of its own but `H`.
     pub(super) fn values(&self) -> Result<Values, CronError> {
         let mut values = Values::default();
-        for item in self.items(self.span.clone()) {
-            self.add_item(item, &mut values)?;
+        for item in self.items(self.span.start) {
+            self.add_item(&item, &mut values)?;
         }
         Ok(values)
     }
 
-    /// The comma-separated parts of a span.
-    pub(super) fn items(&self, span: Range<usize>) -> impl Iterator<Item = Range<usize>> + use<'a> {
-        let mut start = span.start;
-        self.text[span].split(',').map(move |part| {
-            let item = start..start + part.len();
-            start = item.end + 1;
-            item
+    /// The comma-separated parts of the field from `start` on.
+    pub(super) fn items(&self, start: usize) -> impl Iterator<Item = Item> + use<'a> {
+        let (bytes, end) = (self.text.as_bytes(), self.span.end);
+        let mut rest = Some(start);
+        iter::from_fn(move || {
+            let start = rest.take()?;
+            let mut item = Item { start, dash: None, slash: None, end };
+            let mut at = start;
+            while at < end {
+                match bytes[at] {
+                    b',' => {
+                        item.end = at;
+                        rest = Some(at + 1);
+                        break;
+                    }
+                    b'-' if item.dash.is_none() && item.slash.is_none() => item.dash = Some(at),
+                    b'/' if item.slash.is_none() => item.slash = Some(at),
+                    _ => {}
+                }
+                at += 1;
+            }
+            Some(item)
         })
     }
 
     /// Reads `*`, `n`, `a-b` or `H`, each perhaps with a step.
-    pub(super) fn add_item(
-        &self,
-        item: Range<usize>,
-        values: &mut Values,
-    ) -> Result<(), CronError> {
-        let text = &self.text[item.clone()];
-        if text.is_empty() {
-            let around = item.start.saturating_sub(1)..item.end + 1;
-            return Err(self.missing(around, "a comma needs a value on both sides"));
-        }
-        let (base, step) = match text.find('/') {
-            Some(slash) => (item.start..item.start + slash, Some(item.start + slash + 1..item.end)),
-            None => (item.clone(), None),
+    pub(super) fn add_item(&self, item: &Item, values: &mut Values) -> Result<(), CronError> {
+        let base = item.base();
+        let (low, high) = match self.text.as_bytes()[base.clone()] {
+            [] if item.slash.is_some() => {
+                return Err(self.missing(item.span(), STEP_NEEDS_RANGE));
+            }
+            [] => {
+                let around = item.start.saturating_sub(1)..item.end + 1;
+                return Err(self.missing(around, "a comma needs a value on both sides"));
+            }
+            [b'*'] => {
+                values.star = true;
+                (self.unit.low(), self.unit.high())
+            }
+            [b'H'] | [b'H', b'(', ..] if self.unit != Unit::Year => {
+                return self.add_spread(item, values);
+            }
+            _ => match (item.dash, item.step()) {
+                (Some(dash), _) => self.range(base, dash)?,
+                (None, Some(step)) => return Err(self.step_without_range(item.span(), base, step)),
+                (None, None) => {
+                    let value = self.value(base, false)?;
+                    (value, value)
+                }
+            },
         };
-        let base_text = &self.text[base.clone()];
-        if let Some(range) = base_text.strip_prefix('H')
-            && (range.is_empty() || range.starts_with('('))
-            && self.unit != Unit::Year
-        {
-            return self.add_spread(item, base, step, values);
-        }
-        let (low, high) = if base_text == "*" {
-            values.star = true;
-            (self.unit.low(), self.unit.high())
-        } else if let Some(dash) = base_text.find('-') {
-            self.range(base.clone(), base.start + dash)?
-        } else if let Some(step) = step {
-            return Err(self.step_without_range(item, base, step));
-        } else {
-            let value = self.value(base, false)?;
-            (value, value)
-        };
-        let step = match step {
+        let step = match item.step() {
             Some(step) => self.step(step, self.unit.size())?,
             None => 1,
         };
@@ -104,36 +164,35 @@ impl<'a> Field<'a> {
         Ok(())
     }
 
-    fn add_spread(
-        &self,
-        item: Range<usize>,
-        base: Range<usize>,
-        step: Option<Range<usize>>,
-        values: &mut Values,
-    ) -> Result<(), CronError> {
+    fn add_spread(&self, item: &Item, values: &mut Values) -> Result<(), CronError> {
         // A `+` before the whole day-of-week field is not part of its items.
-        if self.as_str().trim_start_matches('+') != &self.text[item.clone()] {
-            let error = self.error(Code::Misplaced, item, "`H` must stand alone in its field");
-            return Err(error.with_hint("spread over a part of the field with `H(a-b)`"));
+        if self.as_str().trim_start_matches('+') != item.as_str(self.text) {
+            let message = "`H` must stand alone in its field";
+            return Err(self
+                .error(Code::Misplaced, item.span(), message)
+                .with_hint("spread over a part of the field with `H(a-b)`"));
         }
+        let base = item.base();
         let inner = base.start + 1..base.end;
         let mut spread = Spread { range: None, step: None };
         if !inner.is_empty() {
             let text = &self.text[inner.clone()];
-            let Some(dash) = text.find('-').filter(|_| text.ends_with(')')) else {
+            let Some(dash) = item.dash.filter(|_| text.ends_with(')')) else {
                 let message = "a part to spread over is written `H(a-b)`";
                 return Err(self.error(Code::Unexpected, base, message));
             };
-            let (low, high) = self.range(inner.start + 1..inner.end - 1, inner.start + dash)?;
+            let (low, high) = self.range(inner.start + 1..inner.end - 1, dash)?;
             spread.range = Some((low as u8, high as u8));
         }
-        if let Some(step) = step {
+        if let Some(step) = item.step() {
             let (low, high) = spread.bounds(self.unit);
             spread.step = Some(self.step(step, high - low + 1)? as u8);
         }
         let Some(seed) = self.seed else {
             let message = "`H` spreads by the schedule's name, and none was given";
-            return Err(self.error(Code::NameNeeded, item, message).with_hint(hints::NAME_NEEDED));
+            return Err(self
+                .error(Code::NameNeeded, item.span(), message)
+                .with_hint(hints::NAME_NEEDED));
         };
         let (low, high, step) = spread.resolve(seed, self.unit);
         values.add(low, high, step);
@@ -180,29 +239,24 @@ impl<'a> Field<'a> {
         base: Range<usize>,
         step: Range<usize>,
     ) -> CronError {
-        let message = "a step needs `*` or a range before `/`";
-        if base.is_empty() {
-            return self.missing(item, message);
-        }
         // A value that is itself wrong is the better thing to report.
         if let Err(error) = self.value(base.clone(), false) {
             return error;
         }
         let hint = hints::step_without_range(self.unit, &self.text[base], &self.text[step]);
-        self.error(Code::StepNeedsRange, item, message).with_hint(hint)
+        self.error(Code::StepNeedsRange, item, STEP_NEEDS_RANGE).with_hint(hint)
     }
 
     /// A number or a name of the field. `ends_range`: `SUN` at the right of a range is 7.
     pub(super) fn value(&self, span: Range<usize>, ends_range: bool) -> Result<u32, CronError> {
-        let text = &self.text[span.clone()];
-        let unit = self.unit;
-        if text.starts_with(|first: char| first.is_ascii_alphabetic()) {
-            let index = unit.names().iter().position(|name| name.eq_ignore_ascii_case(text));
-            return match index {
+        let (text, unit) = (&self.text.as_bytes()[span.clone()], self.unit);
+        if text.first().is_some_and(u8::is_ascii_alphabetic) {
+            let is_text = |name: &&str| name.as_bytes().eq_ignore_ascii_case(text);
+            return match unit.names().iter().position(is_text) {
                 Some(0) if unit == Unit::DayOfWeek && ends_range => Ok(7),
                 Some(index) => Ok(index as u32 + unit.low()),
                 None => {
-                    let (code, message, hint) = hints::unknown_word(unit, text);
+                    let (code, message, hint) = hints::unknown_word(unit, &self.text[span.clone()]);
                     Err(self.error(code, span, message).with_hint(hint))
                 }
             };
@@ -211,29 +265,37 @@ impl<'a> Field<'a> {
         if (unit.low()..=unit.highest_written()).contains(&value) {
             return Ok(value);
         }
-        let message =
-            format!("{} is outside {}-{}", echo(text), unit.low(), unit.highest_written());
+        let message = format!(
+            "{} is outside {}-{}",
+            echo(&self.text[span.clone()]),
+            unit.low(),
+            unit.highest_written()
+        );
         let error = self.error(Code::OutOfRange, span, message);
         Err(error.with_hint(hints::out_of_range(unit, value)))
     }
 
     /// Digits, however many; what does not fit is as good as out of range.
     pub(super) fn number(&self, span: Range<usize>) -> Result<u32, CronError> {
-        let text = &self.text[span.clone()];
-        if text.is_empty() {
+        let mut number: u32 = 0;
+        for byte in &self.text.as_bytes()[span.clone()] {
+            if !byte.is_ascii_digit() {
+                return Err(self.not_a_number(span));
+            }
+            number = number.saturating_mul(10).saturating_add(u32::from(byte - b'0'));
+        }
+        if span.is_empty() {
             return Err(
                 self.missing(span.start.saturating_sub(1)..span.end + 1, "a value is missing")
             );
         }
-        if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-            let error =
-                self.error(Code::Unexpected, span, format!("`{}` is not a number", echo(text)));
-            return Err(error.with_hint(hints::not_a_number(self.unit, text)));
-        }
-        let digit = |byte: u8| u32::from(byte - b'0');
-        Ok(text
-            .bytes()
-            .fold(0, |number: u32, byte| number.saturating_mul(10).saturating_add(digit(byte))))
+        Ok(number)
+    }
+
+    fn not_a_number(&self, span: Range<usize>) -> CronError {
+        let text = &self.text[span.clone()];
+        let error = self.error(Code::Unexpected, span, format!("`{}` is not a number", echo(text)));
+        error.with_hint(hints::not_a_number(self.unit, text))
     }
 
     pub(super) fn missing(&self, span: Range<usize>, message: &str) -> CronError {
@@ -246,6 +308,6 @@ impl<'a> Field<'a> {
         span: Range<usize>,
         message: impl Into<String>,
     ) -> CronError {
-        CronError { field: Some(self.unit), ..CronError::new(code, self.text, span, message) }
+        CronError::new(code, self.text, span, message).in_field(self.unit)
     }
 }

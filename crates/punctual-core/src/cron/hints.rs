@@ -93,8 +93,9 @@ pub(super) fn unknown_word(unit: Unit, word: &str) -> (Code, String, Option<Stri
         *home != unit && home.names().iter().any(|name| name.eq_ignore_ascii_case(word))
     });
     if let Some(home) = home {
-        let message = format!("`{shown}` is a name of the {} field", home.name());
-        return (Code::UnknownName, message, None);
+        let message = format!("`{shown}` is a {}", home.name());
+        let place = "of five fields the fourth is the month and the fifth the day-of-week";
+        return (Code::UnknownName, message, Some(place.to_owned()));
     }
     if word.eq_ignore_ascii_case("H") {
         return (
@@ -146,7 +147,8 @@ pub(super) fn out_of_range(unit: Unit, value: u32) -> String {
 
 /// What a strange character in place of a number probably meant.
 pub(super) fn not_a_number(unit: Unit, text: &str) -> Option<String> {
-    let hint = match text.chars().find(|character| !character.is_ascii_digit())? {
+    let strange = |character: &char| !character.is_ascii_digit() && *character != '*';
+    let hint = match text.chars().find(strange).or_else(|| text.chars().find(|any| *any == '*'))? {
         '?' => "`?` means any day and stands alone in day-of-month or day-of-week".to_owned(),
         '+' => {
             "`+` stands first in day-of-week and makes both day fields necessary: `0 12 1 * +MON`"

@@ -12,6 +12,7 @@ mod hints;
 mod never;
 mod parse;
 mod print;
+mod quick;
 mod spread;
 mod times;
 mod unit;
@@ -68,14 +69,21 @@ impl FromStr for Cron {
     type Err = CronError;
 
     fn from_str(text: &str) -> Result<Cron, CronError> {
-        parse::parse(text, None)
+        Cron::read(text, None)
     }
 }
 
 impl Cron {
     /// Reads an expression in which `H` is spread by `name`, the schedule's name.
     pub fn parse_named(text: &str, name: &str) -> Result<Cron, CronError> {
-        parse::parse(text, Some(name))
+        Cron::read(text, Some(name))
+    }
+
+    pub(crate) fn read(text: &str, name: Option<&str>) -> Result<Cron, CronError> {
+        match quick::parse(text) {
+            Some(cron) => Ok(cron),
+            None => parse::parse(text, name),
+        }
     }
 
     fn empty(fields: u8) -> Cron {

@@ -20,88 +20,90 @@ pub(super) fn parse(text: &str, name: Option<&str>) -> Result<Cron, CronError> {
         );
         return Err(CronError::new(Code::TooLong, text, 0..text.len(), message));
     }
-    let trimmed = text.trim_matches([' ', '\t']);
-    if trimmed.starts_with('@') {
-        return nickname(text, trimmed);
-    }
     let mut spans: [Range<usize>; FIELDS_SEEN] = Default::default();
-    let count = split(text, &mut spans);
+    let count = split(text.as_bytes(), &mut spans);
     let fields = &spans[..count];
-    if let Some(error) = zone_inside(text, fields) {
-        return Err(error);
+    if count > 0 && text.as_bytes()[fields[0].start] == b'@' {
+        return nickname(text);
     }
-    let units = match count {
-        5 => &Unit::ALL[1..6],
-        6 => &Unit::ALL[..6],
-        7 => &Unit::ALL[..],
-        _ => return Err(field_count(text, fields)),
+    let cron = match count {
+        5 => assemble(text, name, &Unit::ALL[1..6], fields),
+        6 => assemble(text, name, &Unit::ALL[..6], fields).map_err(six_fields_with_a_year),
+        7 => assemble(text, name, &Unit::ALL, fields),
+        _ => Err(field_count(text, fields)),
     };
-    let seed = name.map(hash::seed);
-    let field = |unit: Unit| {
-        let index = units.iter().position(|known| *known == unit)?;
-        Some(Field { text, unit, span: fields[index].clone(), seed })
-    };
-    assemble(count, field)
+    cron.map_err(|error| zone_inside(text, fields).unwrap_or(error))
 }
 
-fn nickname(text: &str, trimmed: &str) -> Result<Cron, CronError> {
+fn nickname(text: &str) -> Result<Cron, CronError> {
+    let trimmed = text.trim_matches([' ', '\t']);
     if let Some((_, expression)) = NICKNAMES.iter().find(|(nickname, _)| *nickname == trimmed) {
         return parse(expression, None);
     }
-    let start = text.len() - text.trim_start_matches([' ', '\t']).len();
-    let error = CronError::new(
-        Code::UnknownNickname,
-        text,
-        start..start + trimmed.len(),
-        "this nickname does not exist",
-    );
-    Err(error.with_hint(hints::nickname(trimmed)))
+    let start = text.find('@').unwrap_or(0);
+    let span = start..start + trimmed.len();
+    let message = "this nickname does not exist";
+    Err(CronError::new(Code::UnknownNickname, text, span, message)
+        .with_hint(hints::nickname(trimmed)))
 }
 
 /// Finds the fields, which blanks or tabs separate, and says how many there are.
-fn split(text: &str, spans: &mut [Range<usize>; FIELDS_SEEN]) -> usize {
-    let bytes = text.as_bytes();
-    let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let mut rest = 0;
-    for (count, span) in spans.iter_mut().enumerate() {
-        let Some(blanks) = bytes[rest..].iter().position(|byte| !blank(byte)) else {
-            return count;
-        };
-        let start = rest + blanks;
-        let end =
-            bytes[start..].iter().position(blank).map_or(bytes.len(), |length| start + length);
-        *span = start..end;
-        rest = end;
+fn split(bytes: &[u8], spans: &mut [Range<usize>; FIELDS_SEEN]) -> usize {
+    let is_blank = |at: usize| matches!(bytes[at], b' ' | b'\t');
+    let (mut at, mut count) = (0, 0);
+    while at < bytes.len() && count < FIELDS_SEEN {
+        let start = at;
+        while at < bytes.len() && !is_blank(at) {
+            at += 1;
+        }
+        if start < at {
+            spans[count] = start..at;
+            count += 1;
+        }
+        at += 1;
     }
-    FIELDS_SEEN
+    count
 }
 
-fn assemble<'a>(
-    count: usize,
-    field: impl Fn(Unit) -> Option<Field<'a>>,
+fn assemble(
+    text: &str,
+    name: Option<&str>,
+    units: &[Unit],
+    spans: &[Range<usize>],
 ) -> Result<Cron, CronError> {
-    let mut cron = Cron::empty(count as u8);
+    let mut cron = Cron::empty(spans.len() as u8);
+    let seed = name.map(hash::seed);
+    let mut days = Range::default();
     // In the order of writing, so that the first mistake is the one that is reported.
-    for unit in Unit::ALL {
-        let Some(field) = field(unit) else { continue };
+    for (unit, span) in units.iter().zip(spans) {
+        let field = Field { text, unit: *unit, span: span.clone(), seed };
         match unit {
-            Unit::DayOfMonth => field.days_of_month(&mut cron)?,
-            Unit::DayOfWeek => field
-                .days_of_week(&mut cron)
-                .map_err(|error| six_fields_with_a_year(count, error))?,
-            _ => cron.set(unit, field.values()?),
+            Unit::DayOfMonth => {
+                field.days_of_month(&mut cron)?;
+                days = field.span;
+            }
+            Unit::DayOfWeek => {
+                field.days_of_week(&mut cron)?;
+                field.combine_with(&Field { span: days.clone(), ..field }, &mut cron)?;
+            }
+            _ => cron.set(*unit, field.values()?),
         }
-    }
-    if let (Some(dom), Some(dow)) = (field(Unit::DayOfMonth), field(Unit::DayOfWeek)) {
-        dow.combine_with(&dom, &mut cron)?;
     }
     Ok(cron)
 }
 
 impl Cron {
-    /// Takes over the plain values of a field.
+    /// Takes over what a field says.
     pub(super) fn set(&mut self, unit: Unit, values: Values) {
-        let (bits, wild) = (values.bits[0], values.is_wild());
+        self.set_bits(unit, values.bits[0], values.is_wild());
+        match self.spread.get_mut(unit as usize) {
+            Some(slot) => *slot = values.spread,
+            None => self.dates.years = values.bits,
+        }
+    }
+
+    /// Takes over the values of any field but the year.
+    pub(super) fn set_bits(&mut self, unit: Unit, bits: u64, wild: bool) {
         match unit {
             Unit::Second => self.times.seconds = bits,
             Unit::Minute => (self.times.minutes, self.times.wild_minute) = (bits, wild),
@@ -110,10 +112,7 @@ impl Cron {
             Unit::Month => self.dates.months = bits,
             // 7 is Sunday too.
             Unit::DayOfWeek => self.dates.weekdays = (bits | bits >> 7) as u32 & EVERY_WEEKDAY,
-            Unit::Year => self.dates.years = values.bits,
-        }
-        if let Some(slot) = self.spread.get_mut(unit as usize) {
-            *slot = values.spread;
+            Unit::Year => {}
         }
     }
 }
@@ -160,18 +159,13 @@ fn zone_inside(text: &str, fields: &[Range<usize>]) -> Option<CronError> {
 }
 
 /// Other systems put a year last where six fields here begin with seconds.
-fn six_fields_with_a_year(count: usize, error: CronError) -> CronError {
-    let is_year =
-        error.text[error.span.clone()].parse().is_ok_and(|value: u32| value >= FIRST_YEAR);
-    if count != 6 || !is_year {
+fn six_fields_with_a_year(error: CronError) -> CronError {
+    let (text, span) = (error.text(), error.span());
+    let is_year = text[span.clone()].parse().is_ok_and(|value: u32| value >= FIRST_YEAR);
+    if error.field() != Some(Unit::DayOfWeek) || !is_year {
         return error;
     }
-    let hint = format!("for a year write seven fields: `0 {}`", echo(error.text.trim()));
-    CronError::new(
-        Code::FieldCount,
-        &error.text,
-        error.span.clone(),
-        "six fields begin with seconds and have no year",
-    )
-    .with_hint(hint)
+    let hint = format!("for a year write seven fields: `0 {}`", echo(text.trim()));
+    let message = "six fields begin with seconds and have no year";
+    CronError::new(Code::FieldCount, text, span, message).with_hint(hint)
 }

@@ -121,5 +121,5 @@ impl Walk {
 }
 
 fn later(local: DateTime, seconds: i64) -> DateTime {
-    local.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap()
+    local.checked_add(jiff::SignedDuration::from_secs(seconds)).expect("a date within the calendar")
 }

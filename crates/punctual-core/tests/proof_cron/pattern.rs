@@ -26,11 +26,11 @@ impl Item {
     fn plain(&self, value: u32, low: u32) -> bool {
         match *self {
             Item::Star => true,
-            Item::StarStep(step) => (value - low) % step == 0,
+            Item::StarStep(step) => (value - low).is_multiple_of(step),
             Item::Value(wanted) => value == wanted,
             Item::Range(from, to) => (from..=to).contains(&value),
             Item::RangeStep(from, to, step) => {
-                (from..=to).contains(&value) && (value - from) % step == 0
+                (from..=to).contains(&value) && (value - from).is_multiple_of(step)
             }
             _ => false,
         }
@@ -75,7 +75,7 @@ fn nearest_workday(date: Date, wanted: u32) -> u32 {
                 .is_ok_and(|date| (1..=5).contains(&date.weekday().to_monday_one_offset()))
     };
     let near = [0, -1, 1, -2, 2].map(|distance| wanted as i32 + distance);
-    near.into_iter().find(|day| is_workday(*day)).unwrap() as u32
+    near.into_iter().find(|day| is_workday(*day)).expect("a workday within two days") as u32
 }
 
 impl fmt::Display for Item {
