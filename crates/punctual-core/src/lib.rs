@@ -27,6 +27,7 @@ mod slots;
 mod spec;
 mod suggest;
 mod time;
+mod warnings;
 mod when;
 mod zone;
 

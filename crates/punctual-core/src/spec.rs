@@ -6,7 +6,8 @@ use crate::civil::DAY;
 use crate::in_zone::InZone;
 use crate::sheet::Sheet;
 use crate::slots::Slots;
-use crate::{Timestamp, When, Zone, hash};
+use crate::zone::Segment;
+use crate::{Cron, Timestamp, When, Zone, hash};
 
 /// What becomes of a local time that a clock change skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -179,12 +180,7 @@ impl Spec {
         slots.min().filter(|slot| *slot <= last)
     }
 
-    pub(crate) fn next_of(
-        &self,
-        when: &When,
-        at: i64,
-        near: &mut Option<crate::zone::Segment>,
-    ) -> Option<i64> {
+    pub(crate) fn next_of(&self, when: &When, at: i64, near: &mut Option<Segment>) -> Option<i64> {
         match when {
             When::Cron(cron) => self.in_zone(cron).next(at, near),
             When::Every(every) => Some(every.next(at)),
@@ -192,17 +188,18 @@ impl Spec {
         }
     }
 
-    pub(crate) fn in_zone<'a>(&'a self, cron: &'a crate::Cron) -> InZone<'a> {
+    /// What happens to the local times of an expression that a clock change skips or repeats.
+    pub fn dst_rules(&self, cron: &Cron) -> (DstGap, DstFold) {
         let (gap, fold) = match cron.is_wild() {
             true => (DstGap::Skip, DstFold::Both),
             false => (DstGap::End, DstFold::First),
         };
-        InZone {
-            cron,
-            zone: &self.zone,
-            gap: self.dst_gap.unwrap_or(gap),
-            fold: self.dst_fold.unwrap_or(fold),
-        }
+        (self.dst_gap.unwrap_or(gap), self.dst_fold.unwrap_or(fold))
+    }
+
+    pub(crate) fn in_zone<'a>(&'a self, cron: &'a Cron) -> InZone<'a> {
+        let (gap, fold) = self.dst_rules(cron);
+        InZone { cron, zone: &self.zone, gap, fold }
     }
 
     /// The first and the last second that may be a slot: the window, and the years 1970 to

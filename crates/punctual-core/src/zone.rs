@@ -66,6 +66,11 @@ impl Zone {
         self.rules.iana_name().unwrap_or("UTC")
     }
 
+    /// Has the zone only ever had one offset?
+    pub fn is_fixed(&self) -> bool {
+        self.fixed_offset.is_some()
+    }
+
     /// The zone as `jiff` knows it, for showing instants in it.
     pub fn to_jiff(&self) -> &TimeZone {
         &self.rules

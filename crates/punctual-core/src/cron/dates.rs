@@ -110,7 +110,7 @@ impl Dates {
 
     /// The first matching day number at or after `day`.
     pub(super) fn next(&self, day: i64) -> Option<i64> {
-        if day >= FIRST_DAY && day <= LAST_DAY && self.are_all() {
+        if (FIRST_DAY..=LAST_DAY).contains(&day) && self.are_all() {
             return Some(day);
         }
         let date = Date::from_day(day.max(FIRST_DAY));

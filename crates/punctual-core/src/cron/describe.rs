@@ -3,27 +3,13 @@
 use super::Cron;
 use super::dates::{Dates, EVERY_MONTH};
 use super::print::{from_monday, values};
-use super::unit::{FIRST_YEAR, LAST_YEAR, Unit};
+use super::unit::{FIRST_YEAR, LAST_YEAR, MONTH_WORDS, Unit};
 
 /// Up to this many times of day are written out one by one.
 const WRITTEN_OUT: usize = 6;
 
 const WEEKDAY_WORDS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-const MONTH_WORDS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
 const ORDINALS: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
 
 impl Cron {

@@ -25,7 +25,7 @@ pub use unit::Unit;
 pub(crate) use error::echo;
 pub(crate) use hints::NAME_NEEDED;
 
-use crate::civil::DAY;
+use crate::civil::{DAY, month_length};
 use dates::Dates;
 use spread::Spread;
 use times::Times;
@@ -104,6 +104,39 @@ impl Cron {
     /// Why no date ever matches, if none does.
     pub fn never_fires(&self) -> Option<String> {
         never::reason(&self.dates)
+    }
+
+    /// Are both day fields restricted, and is a match of one of them enough?
+    pub(crate) fn is_one_day_field_enough(&self) -> bool {
+        self.dates.either
+    }
+
+    /// The step of a field that is written `*/n`, and what is left of the field after its
+    /// last step, where that is less than a step.
+    pub(crate) fn uneven_step(&self, unit: Unit) -> Option<(u32, u32)> {
+        let (bits, is_step) = match unit {
+            Unit::Second => (self.times.seconds, self.times.seconds.count_ones() > 2),
+            Unit::Minute => (self.times.minutes, self.times.wild_minute),
+            Unit::Hour => (self.times.hours, self.times.wild_hour),
+            _ => return None,
+        };
+        (2..unit.size())
+            .find(|step| is_step && bits == field::stepped(unit.low(), unit.high(), *step))
+            .map(|step| (step, unit.size() % step))
+            .filter(|(_, rest)| *rest != 0)
+    }
+
+    /// The first day of the month, if all that are named are too late for some months.
+    pub(crate) fn first_day_missing_in_some_month(&self) -> Option<u32> {
+        let dates = &self.dates;
+        let first = dates.days.trailing_zeros();
+        let only_days = dates.any_weekday()
+            && dates.from_last == 0
+            && dates.nearest_workday == 0
+            && !dates.last_workday;
+        let some_month_is_short = (1..=12)
+            .any(|month| dates.months >> month & 1 == 1 && month_length(2027, month) < first);
+        (only_days && (29..=31).contains(&first) && some_month_is_short).then_some(first)
     }
 
     /// The first civil second at or after `wall` that the expression names.

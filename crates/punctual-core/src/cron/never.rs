@@ -2,7 +2,7 @@
 
 use super::dates::{Dates, EVERY_MONTH};
 use super::print::values;
-use super::unit::MONTHS;
+use super::unit::MONTH_WORDS;
 
 /// Why no date ever matches, if none does.
 pub(super) fn reason(dates: &Dates) -> Option<String> {
@@ -11,7 +11,7 @@ pub(super) fn reason(dates: &Dates) -> Option<String> {
     }
     let only_plain_days = dates.from_last == 0 && dates.nearest_workday == 0 && !dates.last_workday;
     let months: Vec<&str> =
-        values(dates.months).iter().map(|month| MONTHS[*month as usize - 1]).collect();
+        values(dates.months).iter().map(|month| MONTH_WORDS[*month as usize - 1]).collect();
     if only_plain_days && dates.any_weekday() && dates.months != EVERY_MONTH {
         let first = dates.days.trailing_zeros();
         return Some(format!("there is no day {first} in {}", months.join(" or ")));

@@ -271,9 +271,20 @@ fn no_text_makes_the_reader_panic() {
 
 #[test]
 fn the_quick_reader_and_the_general_one_agree() {
+    let pieces =
+        ["*", "/", "-", ",", "7", "0", "5", "59", "12", "MON", "sun", "Jan", "dec", "L", "?", "+"];
     let mut read = 0;
-    for text in scribbles().chain(std::iter::once("1-5,*/7 0 1 JAN-mar,12 Sun,MON-SUN".to_owned()))
-    {
+    for seed in 0..200_000_u64 {
+        let draw = |index| crate::hash::draw(seed, index) as usize;
+        let mut fields: Vec<String> = vec!["*".to_owned(); 5 + draw(0) % 2];
+        for changed in 0..1 + draw(1) as u64 % 2 {
+            let place = draw(10 + changed) % fields.len();
+            let length = 1 + draw(20 + changed) as u64 % 5;
+            fields[place] = (0..length)
+                .map(|index| pieces[draw(30 + 8 * changed + index) % pieces.len()])
+                .collect();
+        }
+        let text = fields.join(" ");
         if let Some(cron) = quick::parse(&text) {
             assert_eq!(parse::parse(&text, None), Ok(cron), "{text}");
             read += 1;

@@ -19,9 +19,24 @@ pub enum Unit {
     Year,
 }
 
-pub(crate) const MONTHS: [&str; 12] =
+pub(super) const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
-pub(crate) const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+/// The months in full, for sentences.
+pub(super) const MONTH_WORDS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+pub(super) const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
 /// The first year that an expression can name.
 pub(crate) const FIRST_YEAR: u32 = 1970;

@@ -165,3 +165,28 @@ fn clock_changes_tell_which_time_is_missing() {
     assert!(changes[1].repeats("2027-10-31T02:30:00".parse().unwrap()));
     assert!(!changes[1].repeats("2027-10-31T03:00:00".parse().unwrap()));
 }
+
+#[test]
+fn what_is_perhaps_not_meant_draws_a_warning() {
+    let expressions = [
+        "0 0 30 2 *",
+        "* * * * * *",
+        "*/5 * * * *",
+        "*/7 * * * *",
+        "0 */5 * * *",
+        "*/45 * * * *",
+        "0 0 1 * MON",
+        "0 0 31 * *",
+        "0 0 29 2 *",
+        "0 0 28-31 * *",
+        "@every 1d",
+        "@every 90m",
+        "@at 2020-01-01T00:00:00Z",
+        "@every 1s",
+    ];
+    let lines = expressions.map(|text| {
+        let warnings = spec(text, "Europe/Paris").warnings(at("2027-01-01T00:00:00Z"));
+        format!("{text}\n  {}", warnings.join("\n  "))
+    });
+    insta::assert_snapshot!(lines.join("\n"));
+}

@@ -1,0 +1,156 @@
+//! `punctual cron explain`: an expression in words, with what clock changes do to it.
+
+use std::io::Write;
+
+use jiff::civil::DateTime;
+use punctual_core::{ClockChange, DstFold, DstGap, Spec, Timestamp, When};
+use serde::{Serialize, Serializer};
+
+use super::next::shown;
+use super::question::{Asked, Options};
+use crate::Failure;
+use crate::output::{self, FAINT, NOTICE};
+
+#[derive(Serialize)]
+struct Explanation<'a> {
+    expr: &'a str,
+    normalised: String,
+    means: String,
+    tz: &'a str,
+    clock_changes: String,
+    next: Vec<Due>,
+    warnings: Vec<String>,
+}
+
+/// A line of the list: a slot, or a local time that has none.
+#[derive(Serialize)]
+struct Due {
+    #[serde(rename = "utc", serialize_with = "as_text")]
+    slot: Option<Timestamp>,
+    local: String,
+    note: Option<String>,
+    /// The local time for people.
+    #[serde(skip)]
+    shown: String,
+    /// When it is, or would have been.
+    #[serde(skip)]
+    at: Timestamp,
+}
+
+fn as_text<S: Serializer>(slot: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    slot.map(|slot| slot.to_string()).serialize(serializer)
+}
+
+pub(super) fn run(expression: &str, options: &Options, json: bool) -> Result<(), Failure> {
+    let asked = options.ask(expression)?;
+    let when = asked.when();
+    let explanation = Explanation {
+        expr: expression,
+        normalised: when.to_string(),
+        means: when.describe(),
+        tz: asked.spec.zone().name(),
+        clock_changes: clock_changes_in_words(&asked.spec, when),
+        next: due(&asked),
+        warnings: asked.spec.warnings(asked.from),
+    };
+    let mut stdout = anstream::stdout().lock();
+    if json {
+        output::print_json(&mut stdout, &explanation)?;
+        return Ok(());
+    }
+    for (label, value) in [
+        ("expression", explanation.expr),
+        ("normalised", &explanation.normalised),
+        ("means", &explanation.means),
+        ("zone", explanation.tz),
+        ("clock changes", &explanation.clock_changes),
+    ] {
+        writeln!(stdout, "{FAINT}{label:<15}{FAINT:#}{value}")?;
+    }
+    let rows = explanation.next.iter().map(|due| {
+        let utc = due.slot.map_or_else(|| "–".to_owned(), |slot| slot.to_string());
+        let note = due.note.as_ref().map_or_else(String::new, |note| format!("! {note}"));
+        vec![due.shown.clone(), utc, note]
+    });
+    let table = output::columns(rows);
+    for (index, line) in table.lines().chain(table.is_empty().then_some("never")).enumerate() {
+        let label = if index == 0 { "next" } else { "" };
+        let line = line.replacen("! ", &format!("{NOTICE}! "), 1);
+        writeln!(stdout, "{FAINT}{label:<15}{FAINT:#}{line}{NOTICE:#}")?;
+    }
+    for warning in &explanation.warnings {
+        output::say_warning(warning);
+    }
+    Ok(())
+}
+
+fn clock_changes_in_words(spec: &Spec, when: &When) -> String {
+    let When::Cron(cron) = when else { return "take no part in elapsed time".to_owned() };
+    if spec.zone().is_fixed() {
+        return "there are none in this zone".to_owned();
+    }
+    let (gap, fold) = spec.dst_rules(cron);
+    let skipped = match gap {
+        DstGap::End => "a skipped time is due at the end of the gap",
+        DstGap::Skip => "a skipped time has no slot",
+    };
+    let repeated = match fold {
+        DstFold::First => "the first time only",
+        DstFold::Second => "the second time only",
+        DstFold::Both => "each time",
+    };
+    format!("{skipped}, a repeated one is due {repeated}")
+}
+
+/// The slots, with a note where the clock plays a part, and between them the local times that
+/// have none because of it.
+fn due(asked: &Asked) -> Vec<Due> {
+    let slots: Vec<Timestamp> = asked.slots().collect();
+    let Some(last) = slots.last() else { return Vec::new() };
+    // A change repeats or skips at most a day.
+    let day = std::time::Duration::from_secs(86_400);
+    let changes: Vec<ClockChange> =
+        asked.spec.clock_changes(asked.from - day, *last + day).collect();
+    let mut due: Vec<Due> = Vec::new();
+    for slot in &slots {
+        let zoned = slot.to_jiff().to_zoned(asked.spec.zone().to_jiff().clone());
+        let local = zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
+        let note = changes.iter().find_map(|change| note(asked, change, *slot));
+        let shown = shown(asked, *slot);
+        due.push(Due { slot: Some(*slot), local, note, shown, at: *slot });
+    }
+    for change in &changes {
+        let without_slot =
+            change.at > asked.from && change.at < *last && !slots.contains(&change.at);
+        if let Some(missing) = change.missing.filter(|_| without_slot) {
+            let (local, shown) =
+                (missing.to_string(), missing.strftime("%a %Y-%m-%d %H:%M").to_string());
+            let note = format!("no slot: this time does not exist, {}", in_words(change));
+            due.push(Due { slot: None, local, note: Some(note), shown, at: change.at });
+        }
+    }
+    due.sort_by_key(|due| due.at);
+    due
+}
+
+fn note(asked: &Asked, change: &ClockChange, slot: Timestamp) -> Option<String> {
+    let wall = asked.spec.zone().local(slot);
+    if change.is_forward() {
+        let missing = change.missing.filter(|_| slot == change.at)?;
+        return Some(format!("{} does not exist that day: {}", time(missing), in_words(change)));
+    }
+    change.repeats(wall).then(|| {
+        let which = if slot < change.at { "first" } else { "second" };
+        format!("the {which} of two {} that day: {}", time(wall), in_words(change))
+    })
+}
+
+fn in_words(change: &ClockChange) -> String {
+    let direction = if change.is_forward() { "forward" } else { "back" };
+    format!("clocks go {direction} from {} to {}", time(change.from), time(change.to))
+}
+
+fn time(local: DateTime) -> String {
+    let format = if local.second() == 0 { "%H:%M" } else { "%H:%M:%S" };
+    local.strftime(format).to_string()
+}

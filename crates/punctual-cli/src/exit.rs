@@ -1,0 +1,43 @@
+//! How a command ends when it does not succeed: one message on stderr, one exit code.
+
+use std::io;
+use std::process::ExitCode;
+
+use crate::output;
+
+/// What a command could not do.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    /// It was tried and did not work.
+    pub(crate) fn failed(message: impl ToString) -> Failure {
+        Failure { code: 1, message: message.to_string() }
+    }
+
+    /// What was asked for makes no sense as written.
+    pub(crate) fn usage(message: impl ToString) -> Failure {
+        Failure { code: 2, message: message.to_string() }
+    }
+
+    /// Says it on stderr, unless there is nothing to say.
+    pub(crate) fn report(self) -> ExitCode {
+        if !self.message.is_empty() {
+            output::say_error(&self.message);
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+/// A reader that has seen enough (`… | head`) is no failure of ours.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure { code: 0, message: String::new() },
+            _ => Failure::failed(format!("cannot write the answer: {error}")),
+        }
+    }
+}

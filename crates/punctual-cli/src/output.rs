@@ -1,0 +1,45 @@
+//! What goes to the screen: colours where there is a terminal, plain text elsewhere.
+
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default();
+/// For labels and what is of less weight.
+pub(crate) const FAINT: Style = Style::new().dimmed();
+/// For what should not be overlooked.
+pub(crate) const NOTICE: Style = AnsiColor::Yellow.on_default();
+
+pub(crate) fn say_error(message: &str) {
+    // A line that begins a hint stands out, so that the way out is found at a glance.
+    let message = message.replace("\nhint:", &format!("\n{HINT}hint:{HINT:#}"));
+    anstream::eprintln!("{ERROR}error:{ERROR:#} {message}");
+}
+
+pub(crate) fn say_warning(message: &str) {
+    anstream::eprintln!("{WARNING}warning:{WARNING:#} {message}");
+}
+
+/// One JSON document on a line of its own.
+pub(crate) fn print_json(out: &mut impl Write, document: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, document)?;
+    writeln!(out)
+}
+
+/// Rows in aligned columns, without lines around them.
+pub(crate) fn columns(rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    for row in rows {
+        table.add_row(row);
+    }
+    let count = table.column_count();
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index + 1 < count { 3 } else { 0 }));
+    }
+    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
