@@ -39,3 +39,8 @@ pub use spec::{DstFold, DstGap, Spec, Window};
 pub use time::{Timestamp, TimestampError, format_duration, parse_duration};
 pub use when::{AtError, When};
 pub use zone::{Zone, ZoneError};
+
+/// The examples of the README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
