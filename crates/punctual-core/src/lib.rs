@@ -21,7 +21,9 @@ mod clock_change;
 pub mod cron;
 mod every;
 pub mod hash;
+mod id;
 mod in_zone;
+pub mod job;
 mod sheet;
 mod slots;
 mod spec;
@@ -29,15 +31,18 @@ mod suggest;
 mod time;
 mod warnings;
 mod when;
+mod words;
 mod zone;
 
 pub use clock_change::ClockChange;
 pub use cron::{Cron, CronError};
 pub use every::Every;
+pub use id::{IdError, JobId, LeaseId, NodeId, Nonce, ScheduleId};
 pub use slots::Slots;
 pub use spec::{DstFold, DstGap, Spec, Window};
 pub use time::{Timestamp, TimestampError, format_duration, parse_duration};
 pub use when::{AtError, When};
+pub use words::UnknownWord;
 pub use zone::{Zone, ZoneError};
 
 /// The examples of the README, compiled and run as tests.

@@ -1,0 +1,176 @@
+//! What follows from the end of an attempt. The one place where it is decided.
+
+use std::time::Duration;
+
+use super::retry::{Reaction, RetryPolicy};
+use super::state::AttemptOutcome;
+use crate::{JobId, Timestamp};
+
+/// After this many crashes of its node a job has failed, whatever its attempts allow: a job
+/// that kills its process would otherwise take down one node after the other.
+pub const CRASHES_MAX: u32 = 3;
+
+/// Where a job stands while an attempt of it is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The job.
+    pub job: JobId,
+    /// The number of this attempt, from 1; every start has one of its own.
+    pub attempt: u32,
+    /// Counted attempts before this one.
+    pub spent: u32,
+    /// Attempts before this one that ended with the death of their node.
+    pub crashes: u32,
+    /// The most counted attempts.
+    pub max_attempts: u32,
+    /// Time that earlier attempts took.
+    pub used: Duration,
+    /// When this attempt was claimed.
+    pub claimed_at: Timestamp,
+    /// The most time that all attempts may take together.
+    pub budget: Option<Duration>,
+    /// No attempt may start after this instant.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// How an attempt ended, as its worker or the reaper saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The handler finished its work.
+    Done,
+    /// The handler returned an error.
+    Fail(String),
+    /// The handler returned an error and asks to be tried again after this wait.
+    RetryAfter(Duration, String),
+    /// The handler returned an error that no further attempt can mend.
+    FailForGood(String),
+    /// The attempt took longer than allowed.
+    TimedOut(Duration),
+    /// The handler panicked, with this message.
+    Panicked(String),
+    /// The node died or lost touch.
+    Abandoned,
+    /// The node gives the job back.
+    Released,
+    /// The handler asks to be called again after this wait.
+    Snooze(Duration),
+    /// The job was called off, for this reason.
+    Cancel(String),
+}
+
+/// Where the job goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It ends well.
+    Succeeded,
+    /// It ends in the dead letters.
+    Failed,
+    /// It ends because it was called off.
+    Cancelled,
+    /// It may run again at once, in its old place in the queue.
+    Ready,
+    /// It may run again after this wait.
+    After(Duration),
+}
+
+impl Next {
+    /// Is this the end of the job?
+    pub const fn is_final(self) -> bool {
+        matches!(self, Next::Succeeded | Next::Failed | Next::Cancelled)
+    }
+}
+
+/// What is to be written about an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// How the attempt ended.
+    pub outcome: AttemptOutcome,
+    /// Where the job goes.
+    pub next: Next,
+    /// What went wrong, in words.
+    pub error: Option<String>,
+}
+
+/// Decides what follows from the end of an attempt.
+pub fn decide(
+    standing: &Standing,
+    outcome: Outcome,
+    policy: &RetryPolicy,
+    now: Timestamp,
+) -> Transition {
+    use AttemptOutcome as Ended;
+    let to =
+        |outcome: Ended, next: Next, error: Option<String>| Transition { outcome, next, error };
+    let retry = |ended: Ended, reaction: Reaction, error: String| {
+        let (next, error) = after_failure(standing, reaction, policy, error, now);
+        to(ended, next, Some(error))
+    };
+    match outcome {
+        Outcome::Done => to(Ended::Succeeded, Next::Succeeded, None),
+        Outcome::Cancel(reason) => to(Ended::Cancelled, Next::Cancelled, Some(reason)),
+        Outcome::Released => to(Ended::Released, Next::Ready, None),
+        Outcome::Snooze(wait) => to(Ended::Snoozed, Next::After(wait), None),
+        Outcome::FailForGood(error) => to(Ended::Failed, Next::Failed, Some(error)),
+        Outcome::Fail(error) => retry(Ended::Failed, policy.reaction(&error), error),
+        Outcome::RetryAfter(wait, error) => retry(Ended::Failed, Reaction::RetryAfter(wait), error),
+        Outcome::Panicked(message) => {
+            let error = format!("the handler panicked: {message}");
+            retry(Ended::Panicked, policy.reaction(&error), error)
+        }
+        Outcome::TimedOut(limit) => {
+            let limit = crate::format_duration(limit);
+            retry(Ended::TimedOut, Reaction::Retry, format!("took longer than {limit}"))
+        }
+        Outcome::Abandoned if standing.crashes + 1 >= CRASHES_MAX => {
+            let error = format!("its node died {CRASHES_MAX} times while it ran");
+            to(Ended::Abandoned, Next::Failed, Some(error))
+        }
+        Outcome::Abandoned => {
+            retry(Ended::Abandoned, Reaction::Retry, "its node died or lost touch".to_owned())
+        }
+    }
+}
+
+/// Where a job goes after an attempt that failed and counts.
+fn after_failure(
+    standing: &Standing,
+    reaction: Reaction,
+    policy: &RetryPolicy,
+    error: String,
+    now: Timestamp,
+) -> (Next, String) {
+    let tries = standing.spent + 1;
+    let wait = match reaction {
+        Reaction::Fail => return (Next::Failed, error),
+        _ if tries >= standing.max_attempts => return (Next::Failed, error),
+        Reaction::RetryAfter(wait) => wait,
+        Reaction::Retry => policy.backoff.wait(standing.job, standing.attempt, tries),
+    };
+    let used = standing.used + now.since(standing.claimed_at);
+    if standing.budget.is_some_and(|budget| used >= budget) {
+        return (Next::Failed, format!("{error} (and its time budget is used up)"));
+    }
+    if standing.expires_at.is_some_and(|expires_at| now + wait > expires_at) {
+        return (Next::Failed, format!("{error} (and it expires before the next attempt)"));
+    }
+    (Next::After(wait), error)
+}
+
+/// Why an attempt that was just claimed must not start, if it must not.
+pub fn refuse_start(standing: &Standing, now: Timestamp) -> Option<Transition> {
+    let failed = |error: &str| Transition {
+        outcome: AttemptOutcome::Cancelled,
+        next: Next::Failed,
+        error: Some(error.to_owned()),
+    };
+    if standing.expires_at.is_some_and(|expires_at| now > expires_at) {
+        return Some(failed("expired before it could start"));
+    }
+    if standing.budget.is_some_and(|budget| standing.used >= budget) {
+        return Some(failed("its time budget is used up"));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

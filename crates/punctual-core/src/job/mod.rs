@@ -1,0 +1,9 @@
+//! A job's life: its states, how an attempt can end, and what follows from that.
+
+mod decide;
+mod retry;
+mod state;
+
+pub use decide::{CRASHES_MAX, Next, Outcome, Standing, Transition, decide, refuse_start};
+pub use retry::{Backoff, ErrorRule, Growth, Reaction, RetryPolicy, Spread};
+pub use state::{AttemptOutcome, JobState, SlotOutcome};

@@ -1,0 +1,176 @@
+//! How long to wait before the next attempt, and which errors deserve one.
+
+use std::time::Duration;
+
+use crate::{JobId, hash};
+
+/// How waits grow from attempt to attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// Always the base.
+    Fixed,
+    /// Base, twice the base, three times the base.
+    Linear,
+    /// Base, twice, four times, eight times the base.
+    Exponential,
+}
+
+/// How much of a wait is left to chance, so that jobs that failed together do not return
+/// together. The chance is a hash of job and attempt, so that it can be replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// Nothing.
+    None,
+    /// Anything from nothing to the whole wait.
+    Full,
+    /// At least half the wait, and anything up to the whole.
+    Half,
+}
+
+/// The waits between attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// The wait that grows.
+    pub base: Duration,
+    /// How it grows.
+    pub growth: Growth,
+    /// The longest wait.
+    pub cap: Duration,
+    /// How much of it is chance.
+    pub spread: Spread,
+}
+
+impl Default for Backoff {
+    fn default() -> Backoff {
+        Backoff {
+            base: Duration::from_secs(5),
+            growth: Growth::Exponential,
+            cap: Duration::from_secs(15 * 60),
+            spread: Spread::Full,
+        }
+    }
+}
+
+impl Backoff {
+    /// The wait after the `tries`-th counted attempt (from 1), which is attempt number `attempt`
+    /// of the job.
+    pub fn wait(&self, job: JobId, attempt: u32, tries: u32) -> Duration {
+        let tries = tries.max(1);
+        let factor = match self.growth {
+            Growth::Fixed => 1,
+            Growth::Linear => tries,
+            // Beyond 2³¹ any base is over any cap.
+            Growth::Exponential => 1 << (tries - 1).min(31),
+        };
+        let wait = self.base.saturating_mul(factor).min(self.cap);
+        let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
+        let drawn = |most: u64| chance(job, attempt) % most.saturating_add(1).max(1);
+        Duration::from_micros(match self.spread {
+            Spread::None => micros,
+            Spread::Full => drawn(micros),
+            Spread::Half => micros / 2 + drawn(micros - micros / 2),
+        })
+    }
+}
+
+fn chance(job: JobId, attempt: u32) -> u64 {
+    let (high, low) = job.as_uuid().as_u64_pair();
+    hash::mix(high ^ hash::mix(low.wrapping_add(u64::from(attempt))))
+}
+
+/// What follows from an error that a rule matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaction {
+    /// Try again, after the usual wait.
+    Retry,
+    /// Try again after this wait.
+    RetryAfter(Duration),
+    /// No further attempt: another one would end alike.
+    Fail,
+}
+
+/// What follows from errors whose text contains a phrase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorRule {
+    /// The phrase that the error's text contains.
+    pub phrase: String,
+    /// What follows.
+    pub reaction: Reaction,
+}
+
+/// When a job is tried again. The first rule that matches an error decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// The waits.
+    pub backoff: Backoff,
+    /// What certain errors deserve.
+    pub rules: Vec<ErrorRule>,
+}
+
+impl RetryPolicy {
+    /// What an error deserves.
+    pub fn reaction(&self, error: &str) -> Reaction {
+        let rule = self.rules.iter().find(|rule| error.contains(&rule.phrase));
+        rule.map_or(Reaction::Retry, |rule| rule.reaction)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timestamp;
+
+    fn job(seed: u8) -> JobId {
+        JobId::mint(Timestamp::EPOCH, [seed; 10])
+    }
+
+    fn seconds(backoff: Backoff) -> Vec<u64> {
+        (1..=6).map(|tries| backoff.wait(job(1), tries, tries).as_secs()).collect()
+    }
+
+    #[test]
+    fn waits_grow_as_they_say_and_stop_at_the_cap() {
+        let plain =
+            Backoff { spread: Spread::None, cap: Duration::from_secs(60), ..Backoff::default() };
+        assert_eq!(seconds(Backoff { growth: Growth::Fixed, ..plain }), [5, 5, 5, 5, 5, 5]);
+        assert_eq!(seconds(Backoff { growth: Growth::Linear, ..plain }), [5, 10, 15, 20, 25, 30]);
+        assert_eq!(seconds(plain), [5, 10, 20, 40, 60, 60]);
+        assert_eq!(plain.wait(job(1), u32::MAX, u32::MAX), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn chance_stays_in_its_bounds_and_can_be_replayed() {
+        let backoff = Backoff::default();
+        for seed in 0..200 {
+            for tries in 1..10 {
+                let whole =
+                    Backoff { spread: Spread::None, ..backoff }.wait(job(seed), tries, tries);
+                let full = backoff.wait(job(seed), tries, tries);
+                let half =
+                    Backoff { spread: Spread::Half, ..backoff }.wait(job(seed), tries, tries);
+                assert!(full <= whole);
+                assert!(whole / 2 <= half && half <= whole);
+                assert_eq!(full, backoff.wait(job(seed), tries, tries));
+            }
+        }
+        let waits: std::collections::HashSet<Duration> =
+            (0..50).map(|seed| backoff.wait(job(seed), 1, 1)).collect();
+        assert!(waits.len() > 40, "jobs that fail together return together");
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_an_error_decides() {
+        let rule = |phrase: &str, reaction| ErrorRule { phrase: phrase.to_owned(), reaction };
+        let policy = RetryPolicy {
+            rules: vec![
+                rule("429", Reaction::RetryAfter(Duration::from_secs(60))),
+                rule("no such user", Reaction::Fail),
+                rule("user", Reaction::Retry),
+            ],
+            ..RetryPolicy::default()
+        };
+        assert_eq!(policy.reaction("status 429"), Reaction::RetryAfter(Duration::from_secs(60)));
+        assert_eq!(policy.reaction("no such user: 7"), Reaction::Fail);
+        assert_eq!(policy.reaction("anything"), Reaction::Retry);
+    }
+}
