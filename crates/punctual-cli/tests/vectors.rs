@@ -20,7 +20,7 @@ fn ask(questions: &[String]) -> Vec<Value> {
     let mut stdin = punctual.stdin.take().expect("a pipe");
     let output = std::thread::scope(|scope| {
         scope.spawn(move || {
-            stdin.write_all(questions.join("\n").as_bytes()).expect("questions are read")
+            stdin.write_all(questions.join("\n").as_bytes()).expect("questions are read");
         });
         punctual.wait_with_output().expect("the command ends")
     });

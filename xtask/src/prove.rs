@@ -1,0 +1,218 @@
+//! `cargo xtask prove`: the full-size proofs and benches, one line of JSON each.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+use crate::failure::Failure;
+use crate::guard::Orders;
+use crate::run::{self, Guarded, cargo};
+
+/// A program that prints exactly one line of JSON which begins with `MARK`.
+struct Proof {
+    name: &'static str,
+    about: &'static str,
+    cargo: &'static [&'static str],
+    /// How many cases it tries unless `--minutes` says for how long; None if neither applies.
+    cases: Option<u32>,
+}
+
+const PROOFS: &[Proof] = &[
+    Proof {
+        name: "cron",
+        about: "a million random schedules, each against an independent oracle",
+        cargo: &[
+            "test",
+            "--release",
+            "-p",
+            "punctual-core",
+            "--test",
+            "proof_cron",
+            "--",
+            "--nocapture",
+        ],
+        cases: Some(1_000_000),
+    },
+    Proof {
+        name: "cron-bench",
+        about: "how fast expressions are parsed and their slots found",
+        cargo: &["bench", "-p", "punctual-core", "--bench", "cron", "--", "--json"],
+        cases: None,
+    },
+];
+
+/// How the line of JSON begins.
+const MARK: &str = r#"{"proof":"#;
+
+/// Runs the proof that is named in `args`, or all of them.
+pub(crate) fn prove(args: &[&str]) -> Result<(), Failure> {
+    let ask = Ask::parse(args)?;
+    let chosen = PROOFS.iter().filter(|proof| ask.name.is_none_or(|name| name == proof.name));
+    let mut failed = Vec::new();
+    for proof in chosen {
+        if ask.list {
+            println!("{:<12} {}", proof.name, proof.about);
+            continue;
+        }
+        match proof.run(ask.minutes) {
+            Ok(json) => println!("{json}"),
+            Err(Failure::Failed(why)) => {
+                eprintln!("error: {}: {why}", proof.name);
+                failed.push(proof.name);
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Failed(format!("not proven: {}", failed.join(", "))))
+    }
+}
+
+impl Proof {
+    fn run(&self, minutes: Option<u32>) -> Result<String, Failure> {
+        let program = self.command(minutes);
+        eprintln!("── {}: {}", self.name, run::line(&program));
+        let mut proof = Guarded::start(&program, &Orders::default(), |guard| {
+            guard.stdout(Stdio::piped());
+        })?;
+        let mut lines = Vec::new();
+        if let Some(stdout) = proof.guard.stdout.take() {
+            for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line);
+                match json(&line) {
+                    Some(json) => lines.push(json.to_owned()),
+                    // Progress is for whoever watches; if nobody does, the proof goes on.
+                    None => drop(writeln!(io::stderr(), "{line}")),
+                }
+            }
+        }
+        let status = proof.wait()?;
+        match <[String; 1]>::try_from(lines) {
+            Ok([json]) if status.success() => Ok(json),
+            Ok([json]) => Err(Failure::Failed(format!("{status}, after printing {json}"))),
+            Err(lines) => Err(Failure::Failed(format!(
+                "{status}, and {} lines begin with `{MARK}` where one should",
+                lines.len()
+            ))),
+        }
+    }
+
+    fn command(&self, minutes: Option<u32>) -> Command {
+        let mut program = cargo(self.cargo.iter().copied());
+        // Only one of the two may say how long it runs, also if the other is set around us.
+        let (cases, minutes) = match (self.cases, minutes) {
+            (Some(_), Some(minutes)) => (None, Some(minutes)),
+            (cases, _) => (cases, None),
+        };
+        for (name, value) in [("PUNCTUAL_PROOF_CASES", cases), ("PUNCTUAL_PROOF_MINUTES", minutes)]
+        {
+            match value {
+                Some(value) => program.env(name, value.to_string()),
+                None => program.env_remove(name),
+            };
+        }
+        program
+    }
+}
+
+/// Not only at the start of a line: on a single core libtest writes `test name ... ` before it
+/// runs the test, and the line of JSON comes right after that.
+fn json(line: &str) -> Option<&str> {
+    line.find(MARK).map(|start| line[start..].trim_end())
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Ask<'a> {
+    name: Option<&'a str>,
+    minutes: Option<u32>,
+    list: bool,
+}
+
+impl<'a> Ask<'a> {
+    fn parse(args: &[&'a str]) -> Result<Self, Failure> {
+        let mut ask = Self::default();
+        let mut args = args.iter().copied();
+        while let Some(arg) = args.next() {
+            match arg {
+                "--list" => ask.list = true,
+                "--minutes" => {
+                    let minutes = args.next().and_then(|minutes| minutes.parse().ok());
+                    ask.minutes =
+                        Some(minutes.filter(|minutes| *minutes > 0).ok_or_else(|| {
+                            Failure::Usage("`--minutes` needs a whole number of at least 1".into())
+                        })?);
+                }
+                _ if arg.starts_with('-') => {
+                    return Err(Failure::Usage(format!("unknown option `{arg}`")));
+                }
+                _ if ask.name.is_some() => {
+                    return Err(Failure::Usage(format!("one proof at a time, not also `{arg}`")));
+                }
+                _ if PROOFS.iter().all(|proof| proof.name != arg) => {
+                    let names: Vec<&str> = PROOFS.iter().map(|proof| proof.name).collect();
+                    return Err(Failure::Usage(format!(
+                        "unknown proof `{arg}`; there are: {}",
+                        names.join(", ")
+                    )));
+                }
+                _ => ask.name = Some(arg),
+            }
+        }
+        Ok(ask)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_come_in_any_order() {
+        let ask = Ask { name: Some("cron"), minutes: Some(3), list: false };
+        assert_eq!(Ask::parse(&["cron", "--minutes", "3"]).unwrap(), ask);
+        assert_eq!(Ask::parse(&["--minutes", "3", "cron"]).unwrap(), ask);
+        assert_eq!(Ask::parse(&[]).unwrap(), Ask::default());
+        assert!(Ask::parse(&["--list"]).unwrap().list);
+    }
+
+    #[test]
+    fn arguments_that_make_no_sense_are_usage_errors() {
+        for args in [
+            &["--minutes"][..],
+            &["--minutes", "0"],
+            &["--minutes", "soon"],
+            &["--fast"],
+            &["corn"],
+            &["cron", "cron-bench"],
+        ] {
+            assert!(matches!(Ask::parse(args), Err(Failure::Usage(_))), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn the_names_of_proofs_are_offered_for_an_unknown_one() {
+        let Err(Failure::Usage(what)) = Ask::parse(&["corn"]) else { panic!("`corn` passed") };
+        assert_eq!(what, "unknown proof `corn`; there are: cron, cron-bench");
+    }
+
+    #[test]
+    fn minutes_replace_the_number_of_cases() {
+        let set = |proof: &Proof, minutes| -> Vec<String> {
+            let command = proof.command(minutes);
+            let envs = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+            envs.map(|(name, value)| format!("{}={}", name.display(), value.display())).collect()
+        };
+        let [cron, bench] = PROOFS else { panic!("cron and its bench") };
+        assert_eq!(set(cron, None), ["PUNCTUAL_PROOF_CASES=1000000"]);
+        assert_eq!(set(cron, Some(5)), ["PUNCTUAL_PROOF_MINUTES=5"]);
+        assert_eq!(set(bench, Some(5)), [] as [String; 0]);
+    }
+
+    #[test]
+    fn json_is_found_among_what_libtest_prints() {
+        assert_eq!(json(r#"{"proof":"cron"}"#), Some(r#"{"proof":"cron"}"#));
+        assert_eq!(json(r#"test x ... {"proof":"cron"}"#), Some(r#"{"proof":"cron"}"#));
+        assert_eq!(json("test result: ok. 1 passed"), None);
+    }
+}

@@ -1,0 +1,74 @@
+//! `cargo xtask test`: everything the tests need, then the tests.
+
+use std::process::Command;
+
+use crate::failure::Failure;
+use crate::postgres::{self, Server};
+use crate::run::{self, cargo};
+
+/// Whether cargo may bring `Cargo.lock` up to date.
+#[derive(Clone, Copy)]
+pub(crate) enum Lockfile {
+    MayChange,
+    MustBeCurrent,
+}
+
+/// Runs the tests of the workspace, or with `args` those that the test runner picks by them.
+pub(crate) fn test(lockfile: Lockfile, args: &[&str]) -> Result<(), Failure> {
+    let server = Server::given_or_new()?;
+    eprintln!("the tests use {server}");
+    for mut runner in runners(run::ask(&mut cargo(["nextest", "--version"])).is_ok(), args) {
+        if matches!(lockfile, Lockfile::MustBeCurrent) {
+            runner.arg("--locked");
+        }
+        runner.args(args);
+        runner.env(postgres::URL, &server.url);
+        if let Some(dir) = &server.bindir {
+            runner.env("PATH", run::path_starting_with(dir)?);
+        }
+        run::run(&runner)?;
+    }
+    Ok(())
+}
+
+/// Nextest runs each test in a process of its own, but no documentation tests. These it leaves to
+/// `cargo test`, to which `args` meant for nextest would mean nothing.
+fn runners(nextest: bool, args: &[&str]) -> Vec<Command> {
+    let package_is_chosen =
+        args.iter().any(|arg| arg.starts_with("-p") || arg.starts_with("--package"));
+    let whole: &[&str] = if package_is_chosen { &[] } else { &["--workspace"] };
+    let runner = |command: &[&'static str]| cargo(command.iter().chain(whole).copied());
+    match (nextest, args) {
+        (false, _) => vec![runner(&["test"])],
+        (true, []) => vec![runner(&["nextest", "run"]), runner(&["test", "--doc"])],
+        (true, _) => vec![runner(&["nextest", "run"])],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(nextest: bool, args: &[&str], expected: &[&str]) {
+        let lines: Vec<String> = runners(nextest, args).iter().map(run::line).collect();
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn documentation_tests_run_with_and_without_nextest() {
+        check(true, &[], &["cargo nextest run --workspace", "cargo test --doc --workspace"]);
+        check(false, &[], &["cargo test --workspace"]);
+    }
+
+    #[test]
+    fn arguments_go_to_one_runner() {
+        check(true, &["-E", "test(x)"], &["cargo nextest run --workspace"]);
+        check(false, &["some_test"], &["cargo test --workspace"]);
+    }
+
+    #[test]
+    fn a_package_is_not_drowned_in_the_workspace() {
+        check(true, &["-p", "xtask"], &["cargo nextest run"]);
+        check(false, &["--package=xtask"], &["cargo test"]);
+    }
+}
