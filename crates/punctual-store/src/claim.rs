@@ -1,0 +1,122 @@
+//! Taking jobs to work on.
+
+use std::time::Duration;
+
+use punctual_core::job::Standing;
+use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
+
+use crate::{Json, Result, StoreError, limits, rules};
+
+/// A wish for jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimAsk {
+    /// Who will work on them.
+    pub node: NodeId,
+    /// The lease that all of them are taken under; a new random one for each claim.
+    pub lease: LeaseId,
+    /// Where to take them from, in this order.
+    pub queues: Vec<QueueShare>,
+    /// The kinds that the node has handlers for; others are never taken.
+    pub kinds: Vec<String>,
+    /// The most jobs to take: as many as can start.
+    pub most: usize,
+}
+
+/// A queue to take jobs from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueShare {
+    /// Its name.
+    pub name: String,
+    /// The most jobs to take from it.
+    pub most: usize,
+}
+
+impl ClaimAsk {
+    /// Checks the wish against the bounds.
+    pub fn check(&self) -> Result<()> {
+        rules::check_count(self.most, limits::CLAIM_MAX, "jobs")?;
+        rules::check_count(self.kinds.len(), limits::KINDS_MAX, "kinds")?;
+        for (index, queue) in self.queues.iter().enumerate() {
+            if self.queues[..index].iter().any(|other| other.name == queue.name) {
+                return Err(StoreError::invalid(format!(
+                    "queue `{}` is asked for twice",
+                    queue.name
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The answer to a claim: jobs in the order in which they should start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// The instant that was used.
+    pub at: Timestamp,
+    /// The jobs.
+    pub jobs: Vec<ClaimedJob>,
+}
+
+/// A job to work on, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimedJob {
+    /// The job.
+    pub id: JobId,
+    /// The lease it is taken under.
+    pub lease: LeaseId,
+    /// Whose it is.
+    pub tenant: String,
+    /// Who it acts for.
+    pub owner: String,
+    /// Where it waited.
+    pub queue: String,
+    /// Which handler it is for.
+    pub kind: String,
+    /// What the handler is given.
+    pub payload: Json,
+    /// Its priority.
+    pub priority: i16,
+    /// The number of this attempt, from 1.
+    pub attempt: u32,
+    /// Counted attempts before.
+    pub spent: u32,
+    /// Crashes before.
+    pub crashes: u32,
+    /// The most counted attempts.
+    pub max_attempts: u32,
+    /// The most time for this attempt.
+    pub timeout: Option<Duration>,
+    /// The most time for all attempts.
+    pub budget: Option<Duration>,
+    /// Time that earlier attempts took; looked up only for jobs with a budget.
+    pub used: Duration,
+    /// No attempt may start later.
+    pub expires_at: Option<Timestamp>,
+    /// When it was due.
+    pub due_at: Timestamp,
+    /// When it was claimed.
+    pub claimed_at: Timestamp,
+    /// The schedule that made it, and the slot; no slot if it was run by hand.
+    pub schedule: Option<(ScheduleId, Option<Timestamp>)>,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Its trace.
+    pub trace: Option<String>,
+}
+
+impl ClaimedJob {
+    /// Where the job stands, for deciding what follows.
+    pub fn standing(&self) -> Standing {
+        Standing {
+            job: self.id,
+            attempt: self.attempt,
+            spent: self.spent,
+            crashes: self.crashes,
+            max_attempts: self.max_attempts,
+            used: self.used,
+            claimed_at: self.claimed_at,
+            budget: self.budget,
+            expires_at: self.expires_at,
+        }
+    }
+}

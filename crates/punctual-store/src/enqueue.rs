@@ -1,0 +1,213 @@
+//! Writing jobs.
+
+use std::time::Duration;
+
+use punctual_core::{JobId, Timestamp, hash};
+
+use crate::Json;
+use crate::limits::{self, check_name};
+
+/// A job to be written. It has its id before it is written, so that a write whose answer was
+/// lost can be repeated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewJob {
+    /// The job's name for ever.
+    pub id: JobId,
+    /// Whose it is; empty for the only tenant of a small installation.
+    pub tenant: String,
+    /// Who it acts for.
+    pub owner: String,
+    /// Where it waits.
+    pub queue: String,
+    /// Which handler it is for.
+    pub kind: String,
+    /// What the handler is given.
+    pub payload: Json,
+    /// −100 to 100, higher first.
+    pub priority: i16,
+    /// The most counted attempts.
+    pub max_attempts: u32,
+    /// The most time for one attempt.
+    pub timeout: Option<Duration>,
+    /// The most time for all attempts together.
+    pub budget: Option<Duration>,
+    /// No attempt may start later than this after the job was due.
+    pub expires_after: Option<Duration>,
+    /// When it is due.
+    pub delay: Delay,
+    /// What makes it the only one of its kind.
+    pub unique: Option<UniqueKey>,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// The trace that it belongs to.
+    pub trace: Option<String>,
+}
+
+/// When a job is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delay {
+    /// At once.
+    None,
+    /// After this wait.
+    For(Duration),
+    /// At this instant.
+    Until(Timestamp),
+}
+
+impl Delay {
+    /// The instant, seen from `now`; never before it.
+    pub fn due_at(self, now: Timestamp) -> Timestamp {
+        match self {
+            Delay::None => now,
+            Delay::For(wait) => now + wait,
+            Delay::Until(instant) => instant.max(now),
+        }
+    }
+}
+
+/// A key that one unfinished job at a time may hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UniqueKey {
+    /// The key.
+    pub key: String,
+    /// Among which jobs it is the only one.
+    pub scope: KeyScope,
+    /// How long it is held.
+    pub lifetime: KeyLifetime,
+}
+
+/// Among which jobs a key is the only one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyScope {
+    /// All of the tenant's.
+    Tenant,
+    /// Those of the same kind.
+    Kind,
+    /// Those in the same queue.
+    Queue,
+}
+
+/// How long a key is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyLifetime {
+    /// Until the job has ended.
+    Job,
+    /// For this long, whether the job has ended or not.
+    For(Duration),
+}
+
+impl NewJob {
+    /// A job with the usual settings.
+    pub fn new(id: JobId, queue: &str, kind: &str, payload: Json) -> NewJob {
+        NewJob {
+            id,
+            tenant: String::new(),
+            owner: String::new(),
+            queue: queue.to_owned(),
+            kind: kind.to_owned(),
+            payload,
+            priority: 0,
+            max_attempts: 5,
+            timeout: None,
+            budget: None,
+            expires_after: None,
+            delay: Delay::None,
+            unique: None,
+            tags: Vec::new(),
+            trace: None,
+        }
+    }
+
+    /// Checks the job against the bounds; the error says which one and what to do.
+    pub fn check(&self) -> Result<(), String> {
+        check_name("tenant", &self.tenant, true)?;
+        check_name("owner", &self.owner, true)?;
+        check_name("queue", &self.queue, false)?;
+        check_name("kind", &self.kind, false)?;
+        let bytes = self.payload.as_str().len();
+        if bytes > limits::PAYLOAD_BYTES_MAX {
+            return Err(format!(
+                "the payload has {bytes} bytes; the most is {}; store it elsewhere and pass a reference",
+                limits::PAYLOAD_BYTES_MAX
+            ));
+        }
+        if self.priority.abs() > limits::PRIORITY_MAX {
+            return Err(format!("priority {} is outside -100 to 100", self.priority));
+        }
+        if !(1..=limits::ATTEMPTS_MAX).contains(&self.max_attempts) {
+            return Err(format!(
+                "{} attempts; a job has 1 to {}",
+                self.max_attempts,
+                limits::ATTEMPTS_MAX
+            ));
+        }
+        if self.tags.len() > limits::TAGS_MAX {
+            return Err(format!("{} tags; the most is {}", self.tags.len(), limits::TAGS_MAX));
+        }
+        for tag in &self.tags {
+            check_name("tag", tag, false)?;
+        }
+        match &self.unique {
+            Some(unique) if unique.key.is_empty() => Err("the unique key is empty".to_owned()),
+            Some(unique) if unique.key.len() > limits::KEY_BYTES_MAX => Err(format!(
+                "the unique key has {} bytes; the most is {}",
+                unique.key.len(),
+                limits::KEY_BYTES_MAX
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The unique key as stores keep it: prefixed with its scope, so that keys of different
+    /// scopes never meet.
+    pub fn stored_key(&self) -> Option<String> {
+        let unique = self.unique.as_ref()?;
+        Some(match unique.scope {
+            KeyScope::Tenant => format!("t\n{}", unique.key),
+            KeyScope::Kind => format!("k{}\n{}", self.kind, unique.key),
+            KeyScope::Queue => format!("q{}\n{}", self.queue, unique.key),
+        })
+    }
+
+    /// When the unique key is free again; none: when the job has ended.
+    pub fn key_expires_at(&self, now: Timestamp) -> Option<Timestamp> {
+        match self.unique.as_ref()?.lifetime {
+            KeyLifetime::Job => None,
+            KeyLifetime::For(wait) => Some(now + wait),
+        }
+    }
+
+    /// What the payload hashes to: a key that is asked for again must mean the same work.
+    pub fn payload_hash(&self) -> i64 {
+        hash::mix(hash::seed(self.payload.as_str())) as i64
+    }
+}
+
+/// What became of one job of an enqueue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EnqueueAnswer {
+    /// It is there, by this call or by an earlier one with the same id.
+    Created,
+    /// This job holds the key already and does the same work.
+    Duplicate(JobId),
+    /// It was not written.
+    Rejected(Rejection),
+}
+
+/// Why a job was not written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// This job holds the key, with another payload.
+    KeyTaken(JobId),
+    /// The job is out of bounds.
+    Invalid(String),
+}
+
+/// The answer to an enqueue, in the order of the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enqueued {
+    /// The instant that was used.
+    pub at: Timestamp,
+    /// One for each job.
+    pub answers: Vec<EnqueueAnswer>,
+}

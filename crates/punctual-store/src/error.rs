@@ -1,0 +1,52 @@
+//! What can go wrong in a store, by what the caller should do about it.
+
+/// The answer of a store.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// What the caller should do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// Try again: a lock, a deadlock, a busy file.
+    Retry,
+    /// Mend the request.
+    Invalid,
+    /// It is not there.
+    NotFound,
+    /// Somebody else was first; look again.
+    Conflict,
+    /// A bound was reached.
+    Limit,
+    /// Not allowed, for instance a read-only file.
+    Denied,
+    /// The database cannot be reached.
+    Unreachable,
+    /// The database is broken or not ours.
+    Corrupt,
+    /// The database's schema is newer than this program.
+    SchemaTooNew,
+}
+
+/// An error of a store: what happened, the value, the way out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct StoreError {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl StoreError {
+    /// An error of this kind.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> StoreError {
+        StoreError { kind, message: message.into() }
+    }
+
+    /// A request that cannot be carried out as it is.
+    pub fn invalid(message: impl Into<String>) -> StoreError {
+        StoreError::new(ErrorKind::Invalid, message)
+    }
+
+    /// What the caller should do about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}

@@ -1,0 +1,209 @@
+//! The port through which punctual keeps everything: one trait, [`Store`], whose every method
+//! is one transaction with one intent.
+//!
+//! A method takes [`At`]: production leaves the time to the database, tests and the simulator
+//! fix it. Every answer says which instant it used. Three stores implement the port and pass
+//! one conformance suite: [`memory`] here, which is the reference model, SQLite and PostgreSQL.
+
+mod claim;
+mod enqueue;
+mod error;
+mod json;
+mod leader;
+pub mod limits;
+mod list;
+pub mod memory;
+mod node;
+mod queue;
+pub mod rules;
+mod schedule;
+mod settle;
+mod upkeep;
+
+use async_trait::async_trait;
+use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
+
+pub use claim::{ClaimAsk, Claimed, ClaimedJob, QueueShare};
+
+pub use enqueue::{
+    Delay, EnqueueAnswer, Enqueued, KeyLifetime, KeyScope, NewJob, Rejection, UniqueKey,
+};
+pub use error::{ErrorKind, Result, StoreError};
+pub use json::Json;
+pub use leader::{Acquired, Fence, Leader, LeaderChange};
+pub use list::{
+    AttemptView, AuditCursor, Cursor, JobDetail, JobFilter, JobView, Page, RevisionView,
+    SlotCursor, SlotView,
+};
+pub use node::{BeatAsk, Beaten, Node, NodeInfo, RoleBeat};
+pub use queue::{Queue, QueueChange, QueueLimits, QueueStats};
+pub use schedule::{
+    Due, DueSchedule, EditAnswer, FireAnswer, Fired, NewSchedule, Pause, Schedule, ScheduleChange,
+    SlotDecision, SlotPlan, SlotRow,
+};
+pub use settle::{
+    CancelAnswer, MoveAnswer, Placement, RequeueAnswer, Settled, Settlement, Settlements,
+};
+pub use upkeep::{
+    Actor, AuditEntry, AuditView, Promoted, Pruned, ReapAsk, Reaped, ReapedJob, Retention,
+    RollupCount, RollupFilter, Schema,
+};
+
+/// Whose clock a transaction goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// The database's, read in the transaction itself.
+    Database,
+    /// A fixed instant, in tests and in the simulator.
+    Fixed(Timestamp),
+}
+
+/// All that punctual keeps. Each method is one transaction: it happens whole or not at all, and
+/// may be repeated after a lost answer with the same result.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// What time it is.
+    async fn now(&self, at: At) -> Result<Timestamp>;
+    /// Which schema the store has.
+    async fn schema(&self) -> Result<Schema>;
+
+    // Jobs
+
+    /// Writes jobs; each row has an answer of its own, and a refused one keeps no other out.
+    async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued>;
+    /// Takes due jobs in the order of queues and ranks, under the lease that fences their
+    /// settlement.
+    async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed>;
+    /// Applies decided transitions; a stale lease is reported, not applied.
+    async fn settle(&self, at: At, batch: &[Settlement]) -> Result<Settlements>;
+    /// Calls a job off: at once if it waits, by asking its worker if it runs.
+    async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer>;
+    /// Makes ended jobs ready again, with all their attempts before them.
+    async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>>;
+    /// Gives a waiting job another queue, priority or due time.
+    async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer>;
+
+    // Nodes and leaders
+
+    /// Enters a node that has just started.
+    async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp>;
+    /// One heartbeat: the node is alive and still leads its roles.
+    async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten>;
+    /// Takes a node that holds no job any more from the list.
+    async fn leave(&self, at: At, node: NodeId) -> Result<()>;
+    /// The nodes, by id.
+    async fn nodes(&self) -> Result<Vec<Node>>;
+    /// Takes a role whose lease has run out.
+    async fn acquire(
+        &self,
+        at: At,
+        role: &str,
+        node: NodeId,
+        nonce: punctual_core::Nonce,
+        lease: std::time::Duration,
+    ) -> Result<Acquired>;
+    /// Gives a role up at once; false if the term was lost already.
+    async fn resign(&self, at: At, fence: &Fence) -> Result<bool>;
+    /// Who leads what, by role.
+    async fn leaders(&self) -> Result<Vec<Leader>>;
+    /// Past changes of a role's term, newest first.
+    async fn leader_changes(&self, role: &str, most: usize) -> Result<Vec<LeaderChange>>;
+
+    // Upkeep
+
+    /// Moves due timers to the ready set.
+    async fn promote(&self, at: At, most: usize) -> Result<Promoted>;
+    /// Declares silent nodes dead and takes their leases back.
+    async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped>;
+    /// Drops history that is older than it must be kept.
+    async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned>;
+    /// Adds to the per-minute counters.
+    async fn roll_up(&self, counts: &[RollupCount]) -> Result<()>;
+    /// Reads the per-minute counters, oldest first.
+    async fn rollups(&self, filter: &RollupFilter) -> Result<Vec<RollupCount>>;
+    /// Notes what somebody did.
+    async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()>;
+    /// What was done, newest first.
+    async fn audits(
+        &self,
+        after: Option<AuditCursor>,
+        most: usize,
+    ) -> Result<Page<AuditView, AuditCursor>>;
+
+    // Schedules
+
+    /// Creates a schedule; a name that is taken is a conflict.
+    async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule>;
+    /// Changes a schedule, if it is still as the caller saw it.
+    async fn change_schedule(
+        &self,
+        at: At,
+        id: ScheduleId,
+        stamp: i64,
+        change: &ScheduleChange,
+        actor: &Actor,
+    ) -> Result<EditAnswer>;
+    /// Removes a schedule; its ledger and jobs stay until they are pruned.
+    async fn delete_schedule(
+        &self,
+        at: At,
+        id: ScheduleId,
+        stamp: i64,
+        actor: &Actor,
+    ) -> Result<EditAnswer>;
+    /// One schedule.
+    async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>>;
+    /// One schedule by its name.
+    async fn schedule_named(&self, tenant: &str, name: &str) -> Result<Option<Schedule>>;
+    /// A tenant's schedules by name, after the given one.
+    async fn schedules(
+        &self,
+        tenant: &str,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<Schedule>>;
+    /// All revisions of a schedule, newest first.
+    async fn revisions(&self, id: ScheduleId) -> Result<Vec<RevisionView>>;
+    /// The schedules whose next slot is due, earliest first, with their unfinished jobs.
+    async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due>;
+    /// Advances each watermark and inserts its slots' jobs, or neither; nothing at all for a
+    /// leader whose term is over.
+    async fn fire(
+        &self,
+        at: At,
+        fence: &Fence,
+        lease: std::time::Duration,
+        plans: &[SlotPlan],
+    ) -> Result<Fired>;
+    /// The ledger of a schedule, newest first.
+    async fn slots(
+        &self,
+        id: ScheduleId,
+        after: Option<SlotCursor>,
+        most: usize,
+    ) -> Result<Page<SlotView, SlotCursor>>;
+
+    // Queues and lists
+
+    /// Pauses, resumes or limits a queue.
+    async fn change_queue(
+        &self,
+        at: At,
+        name: &str,
+        change: &QueueChange,
+        actor: &Actor,
+    ) -> Result<Queue>;
+    /// Queues that have a setting, by name.
+    async fn queues(&self) -> Result<Vec<Queue>>;
+    /// What waits and runs, by queue and kind.
+    async fn queue_stats(&self, at: At) -> Result<Vec<QueueStats>>;
+    /// One job with its attempts.
+    async fn job(&self, id: JobId) -> Result<Option<JobDetail>>;
+    /// Jobs, newest first.
+    async fn jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        most: usize,
+    ) -> Result<Page<JobView, Cursor>>;
+}

@@ -1,0 +1,171 @@
+//! What people look at: pages of jobs, slots, revisions.
+
+use punctual_core::job::{AttemptOutcome, JobState, SlotOutcome};
+use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
+
+use crate::{Json, limits};
+
+/// A part of a list, and where the next part begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T, C> {
+    /// The rows.
+    pub items: Vec<T>,
+    /// Where to go on; none at the end.
+    pub next: Option<C>,
+}
+
+/// Where a list of jobs goes on: after this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor(pub JobId);
+
+/// Where a ledger goes on: after this slot and run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotCursor(pub Timestamp, pub i32);
+
+/// Where the audit goes on: after this entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuditCursor(pub i64);
+
+/// Which jobs to list. What is not given does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobFilter {
+    /// In this state.
+    pub state: Option<JobState>,
+    /// In this queue.
+    pub queue: Option<String>,
+    /// Of this kind.
+    pub kind: Option<String>,
+    /// Of this tenant.
+    pub tenant: Option<String>,
+    /// Made by this schedule.
+    pub schedule: Option<ScheduleId>,
+    /// With this tag.
+    pub tag: Option<String>,
+}
+
+/// A job in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobView {
+    /// The job.
+    pub id: JobId,
+    /// Where it is in its life.
+    pub state: JobState,
+    /// Whose it is.
+    pub tenant: String,
+    /// Where it waits or waited.
+    pub queue: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its priority.
+    pub priority: i16,
+    /// Attempts that were started.
+    pub attempt: u32,
+    /// The most counted attempts.
+    pub max_attempts: u32,
+    /// When it was written.
+    pub created_at: Timestamp,
+    /// When it is or was due; none once it has ended.
+    pub due_at: Option<Timestamp>,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// The schedule that made it, and the slot.
+    pub schedule: Option<(ScheduleId, Option<Timestamp>)>,
+    /// What went wrong, if it ended badly.
+    pub error: Option<String>,
+}
+
+/// All about one job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobDetail {
+    /// As in a list.
+    pub view: JobView,
+    /// Who it acts for.
+    pub owner: String,
+    /// What its handler is given.
+    pub payload: Json,
+    /// What its handler returned.
+    pub result: Option<Json>,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Its trace.
+    pub trace: Option<String>,
+    /// Counted attempts.
+    pub spent: u32,
+    /// Attempts that ended with the death of their node.
+    pub crashes: u32,
+    /// Has somebody asked its worker to stop?
+    pub cancel_asked: bool,
+    /// Attempts, oldest first, with the one that is under way.
+    pub attempts: Vec<AttemptView>,
+}
+
+/// One attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptView {
+    /// Its number.
+    pub attempt: u32,
+    /// Who tried.
+    pub node: Option<NodeId>,
+    /// Since when.
+    pub claimed_at: Timestamp,
+    /// Until when; none while it is under way.
+    pub ended_at: Option<Timestamp>,
+    /// How it ended.
+    pub outcome: Option<AttemptOutcome>,
+    /// What went wrong.
+    pub error: Option<String>,
+}
+
+/// A decided slot, or a run of slots skipped alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotView {
+    /// The slot, or the first of the run.
+    pub slot: Timestamp,
+    /// 0 for the decision at the watermark, 1 and on for backfills.
+    pub run: i32,
+    /// The last of the run.
+    pub end: Option<Timestamp>,
+    /// How many slots it stands for.
+    pub count: u64,
+    /// What became of it.
+    pub outcome: SlotOutcome,
+    /// Why.
+    pub reason: Option<String>,
+    /// The job that it became.
+    pub job: Option<JobId>,
+    /// The term that decided it.
+    pub term: i64,
+    /// When it was decided.
+    pub decided_at: Timestamp,
+}
+
+/// One definition of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevisionView {
+    /// Its number, from 1.
+    pub revision: i64,
+    /// The definition.
+    pub spec: Json,
+    /// Who made it.
+    pub who: String,
+    /// Why.
+    pub why: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl<T, C> Page<T, C> {
+    /// The first `most` rows, and where to go on if there are more.
+    pub fn take(
+        rows: impl Iterator<Item = T>,
+        most: usize,
+        cursor: impl Fn(&T) -> C,
+    ) -> Page<T, C> {
+        let most = most.clamp(1, limits::PAGE_MAX);
+        let mut items: Vec<T> = rows.take(most + 1).collect();
+        let more = items.len() > most;
+        items.truncate(most);
+        let next = items.last().filter(|_| more).map(cursor);
+        Page { items, next }
+    }
+}

@@ -1,0 +1,324 @@
+//! Jobs: enqueue, claim, settle, cancel, requeue, place.
+
+use punctual_core::job::{AttemptOutcome, JobState, Next};
+use punctual_core::{JobId, ScheduleId, Timestamp};
+
+use super::state::{Attempt, Body, Done, Key, Lease, Life, Place, State};
+use crate::*;
+
+impl State {
+    pub(super) fn enqueue(&mut self, now: Timestamp, jobs: &[NewJob]) -> Enqueued {
+        let answers = jobs.iter().map(|job| self.enqueue_one(now, job)).collect();
+        Enqueued { at: now, answers }
+    }
+
+    fn enqueue_one(&mut self, now: Timestamp, job: &NewJob) -> EnqueueAnswer {
+        if let Err(message) = job.check() {
+            return EnqueueAnswer::Rejected(Rejection::Invalid(message));
+        }
+        if self.bodies.contains_key(&job.id) {
+            return EnqueueAnswer::Created;
+        }
+        match self.take_key(now, job) {
+            Ok(()) => self.insert_job(now, job.clone(), None),
+            Err(holder) if holder.hash == job.payload_hash() => {
+                return EnqueueAnswer::Duplicate(holder.job);
+            }
+            Err(holder) => return EnqueueAnswer::Rejected(Rejection::KeyTaken(holder.job)),
+        }
+        EnqueueAnswer::Created
+    }
+
+    /// Takes a job's unique key, if it has one; the error is who holds it.
+    fn take_key(&mut self, now: Timestamp, job: &NewJob) -> std::result::Result<(), Key> {
+        let Some(key) = job.stored_key() else { return Ok(()) };
+        let key = (job.tenant.clone(), key);
+        if let Some(holder) = self.keys.get(&key)
+            && holder.expires_at.is_none_or(|expires_at| expires_at > now)
+            && holder.job != job.id
+        {
+            return Err(holder.clone());
+        }
+        let expires_at = job.key_expires_at(now);
+        self.keys.insert(key, Key { job: job.id, hash: job.payload_hash(), expires_at });
+        Ok(())
+    }
+
+    pub(super) fn insert_job(
+        &mut self,
+        now: Timestamp,
+        job: NewJob,
+        schedule: Option<(ScheduleId, Option<Timestamp>)>,
+    ) {
+        let due_at = job.delay.due_at(now);
+        let life = Life { due_at, attempt: 0, spent: 0, crashes: 0 };
+        let place = if due_at > now { Place::Timer(life) } else { Place::Ready(life) };
+        self.places.insert(job.id, place);
+        if let Some((schedule, _)) = schedule {
+            self.live.insert((schedule, job.id));
+        }
+        let expires_at = job.expires_after.map(|wait| due_at + wait);
+        self.bodies.insert(job.id, Body { job, expires_at, schedule, created_at: now });
+    }
+
+    pub(super) fn claim(&mut self, now: Timestamp, ask: &ClaimAsk) -> Claimed {
+        let mut jobs = Vec::new();
+        let mut picked = 0;
+        for share in &ask.queues {
+            let room = share.most.min(ask.most - picked).min(self.room(now, &share.name));
+            for job in self.ready_jobs(&share.name, &ask.kinds).into_iter().take(room) {
+                picked += 1;
+                jobs.extend(self.claim_one(now, job, ask));
+            }
+        }
+        Claimed { at: now, jobs }
+    }
+
+    /// How many more jobs of a queue may run.
+    fn room(&self, now: Timestamp, queue: &str) -> usize {
+        let Some(settings) = self.queues.get(queue) else { return usize::MAX };
+        if State::is_paused(settings.pause.as_ref(), now) {
+            return 0;
+        }
+        let Some(max_running) = settings.limits.max_running else { return usize::MAX };
+        let is_running = |(job, place): &(&JobId, &Place)| {
+            matches!(place, Place::Lease(_))
+                && self.bodies.get(job).is_some_and(|body| body.job.queue == queue)
+        };
+        (max_running as usize).saturating_sub(self.places.iter().filter(is_running).count())
+    }
+
+    /// The ready jobs of a queue that a node can work on, first in line first.
+    fn ready_jobs(&self, queue: &str, kinds: &[String]) -> Vec<JobId> {
+        let mut ready: Vec<(Timestamp, JobId)> = self
+            .places
+            .iter()
+            .filter_map(|(job, place)| match place {
+                Place::Ready(life) => {
+                    let body = &self.bodies.get(job)?.job;
+                    (body.queue == queue && kinds.contains(&body.kind))
+                        .then(|| self.rank(*job, life))
+                }
+                _ => None,
+            })
+            .collect();
+        ready.sort_unstable();
+        ready.into_iter().map(|(_, job)| job).collect()
+    }
+
+    /// Leases one job. One that cannot be read fails, so that it blocks nobody behind it.
+    fn claim_one(&mut self, now: Timestamp, id: JobId, ask: &ClaimAsk) -> Option<ClaimedJob> {
+        let Place::Ready(life) = *self.places.get(&id)? else { return None };
+        let life = Life { attempt: life.attempt + 1, ..life };
+        if self.spoiled.contains(&id) {
+            let error = Some(rules::UNREADABLE.to_owned());
+            self.end(id, Done { error, ..Done::without_attempt(JobState::Failed, life, now) });
+            return None;
+        }
+        let lease = Lease { lease: ask.lease, node: ask.node, life, claimed_at: now, cancel: None };
+        self.places.insert(id, Place::Lease(lease));
+        let body = self.bodies.get(&id)?;
+        let job = &body.job;
+        Some(ClaimedJob {
+            id,
+            lease: ask.lease,
+            tenant: job.tenant.clone(),
+            owner: job.owner.clone(),
+            queue: job.queue.clone(),
+            kind: job.kind.clone(),
+            payload: job.payload.clone(),
+            priority: job.priority,
+            attempt: life.attempt,
+            spent: life.spent,
+            crashes: life.crashes,
+            max_attempts: job.max_attempts,
+            timeout: job.timeout,
+            budget: job.budget,
+            used: if job.budget.is_some() { self.used(id) } else { std::time::Duration::ZERO },
+            expires_at: body.expires_at,
+            due_at: life.due_at,
+            claimed_at: now,
+            schedule: body.schedule,
+            tags: job.tags.clone(),
+            trace: job.trace.clone(),
+        })
+    }
+
+    pub(super) fn settle(&mut self, now: Timestamp, item: &Settlement) -> Settled {
+        match self.places.get(&item.job) {
+            Some(Place::Lease(lease)) if lease.lease == item.lease => {
+                let lease = lease.clone();
+                Settled::Applied(self.apply(now, item, lease))
+            }
+            _ if self.is_recorded(item) => Settled::Already,
+            _ => Settled::Fenced,
+        }
+    }
+
+    fn apply(&mut self, now: Timestamp, item: &Settlement, lease: Lease) -> JobState {
+        let job = item.job;
+        let transition = rules::with_cancel(&item.transition, lease.cancel.as_deref());
+        let outcome = transition.outcome;
+        if outcome != AttemptOutcome::Succeeded {
+            self.record_attempt(now, job, &lease, outcome, transition.error.clone());
+        }
+        let life = Life {
+            spent: lease.life.spent + u32::from(item.transition.outcome.counts()),
+            crashes: lease.life.crashes + u32::from(outcome == AttemptOutcome::Abandoned),
+            ..lease.life
+        };
+        let place = match transition.next {
+            Next::Ready => Place::Ready(life),
+            Next::After(wait) => Place::Timer(Life { due_at: now + wait, ..life }),
+            Next::Succeeded | Next::Failed | Next::Cancelled => {
+                let state = rules::final_state(transition.next);
+                self.end(
+                    job,
+                    Done {
+                        lease: Some(lease.lease),
+                        node: Some(lease.node),
+                        claimed_at: Some(lease.claimed_at),
+                        error: transition.error,
+                        result: item.result.clone(),
+                        ..Done::without_attempt(state, life, now)
+                    },
+                );
+                return state;
+            }
+        };
+        let state = place.state();
+        self.places.insert(job, place);
+        state
+    }
+
+    fn record_attempt(
+        &mut self,
+        now: Timestamp,
+        job: JobId,
+        lease: &Lease,
+        outcome: AttemptOutcome,
+        error: Option<String>,
+    ) {
+        // A job that snoozes for years keeps only its newest snooze.
+        if outcome == AttemptOutcome::Snoozed {
+            self.attempts.retain(|(of, _), attempt| {
+                *of != job || attempt.outcome != AttemptOutcome::Snoozed
+            });
+        }
+        let attempt = Attempt {
+            lease: lease.lease,
+            node: lease.node,
+            outcome,
+            claimed_at: lease.claimed_at,
+            ended_at: now,
+            error,
+        };
+        self.attempts.insert((job, lease.life.attempt), attempt);
+    }
+
+    /// Ends a job: its place, its key and its seat among its schedule's live jobs.
+    fn end(&mut self, job: JobId, done: Done) {
+        self.places.insert(job, Place::Done(done));
+        self.keys.retain(|_, key| key.job != job || key.expires_at.is_some());
+        self.live.retain(|(_, live)| *live != job);
+    }
+
+    /// Is this lease's own outcome written down already?
+    fn is_recorded(&self, item: &Settlement) -> bool {
+        let outcome = item.transition.outcome;
+        let by_success = matches!(self.places.get(&item.job), Some(Place::Done(done))
+            if outcome == AttemptOutcome::Succeeded && done.state == JobState::Succeeded && done.lease == Some(item.lease));
+        let mut attempts = self.attempts.range((item.job, 0)..=(item.job, u32::MAX));
+        by_success
+            || attempts.any(|(_, attempt)| {
+                attempt.lease == item.lease
+                    && (attempt.outcome == outcome || attempt.outcome == AttemptOutcome::Cancelled)
+            })
+    }
+
+    pub(super) fn cancel(&mut self, now: Timestamp, job: JobId, actor: &Actor) -> CancelAnswer {
+        let reason = rules::cancel_reason(actor);
+        let answer = match self.places.get_mut(&job) {
+            None => return CancelAnswer::NotFound,
+            Some(Place::Done(done)) => return CancelAnswer::Ended(done.state),
+            Some(Place::Lease(lease)) => {
+                if lease.cancel.is_some() {
+                    return CancelAnswer::Asked;
+                }
+                lease.cancel = Some(reason);
+                CancelAnswer::Asked
+            }
+            Some(Place::Ready(life) | Place::Timer(life)) => {
+                let done = Done::without_attempt(JobState::Cancelled, *life, now);
+                self.end(job, Done { error: Some(reason), ..done });
+                CancelAnswer::Cancelled
+            }
+        };
+        self.note(now, actor, "cancel job", &job.to_string());
+        answer
+    }
+
+    pub(super) fn requeue(&mut self, now: Timestamp, job: JobId, actor: &Actor) -> RequeueAnswer {
+        let attempt = match self.places.get(&job) {
+            None => return RequeueAnswer::NotFound,
+            Some(Place::Done(done))
+                if matches!(done.state, JobState::Failed | JobState::Cancelled) =>
+            {
+                done.attempt
+            }
+            Some(place) => return RequeueAnswer::NotFailed(place.state()),
+        };
+        let Some(body) = self.bodies.get(&job).cloned() else { return RequeueAnswer::NotFound };
+        if let Err(holder) = self.take_key(now, &body.job) {
+            return RequeueAnswer::KeyTaken(holder.job);
+        }
+        if let Some((schedule, _)) = body.schedule {
+            self.live.insert((schedule, job));
+        }
+        self.places.insert(job, Place::Ready(Life { due_at: now, attempt, spent: 0, crashes: 0 }));
+        self.note(now, actor, "requeue job", &job.to_string());
+        RequeueAnswer::Requeued
+    }
+
+    pub(super) fn place(
+        &mut self,
+        now: Timestamp,
+        job: JobId,
+        to: &Placement,
+        actor: &Actor,
+    ) -> MoveAnswer {
+        let life = match self.places.get(&job) {
+            None => return MoveAnswer::NotFound,
+            Some(Place::Ready(life) | Place::Timer(life)) => *life,
+            Some(place) => return MoveAnswer::NotWaiting(place.state()),
+        };
+        let life = Life { due_at: to.due_at.unwrap_or(life.due_at), ..life };
+        let place = if life.due_at > now { Place::Timer(life) } else { Place::Ready(life) };
+        let state = place.state();
+        self.places.insert(job, place);
+        if let Some(body) = self.bodies.get_mut(&job) {
+            body.job.queue = to.queue.clone().unwrap_or_else(|| body.job.queue.clone());
+            body.job.priority = to.priority.unwrap_or(body.job.priority);
+        }
+        self.note(now, actor, "place job", &job.to_string());
+        MoveAnswer::Moved(state)
+    }
+}
+
+impl Done {
+    /// The end of a job that no attempt was under way of.
+    fn without_attempt(state: JobState, life: Life, now: Timestamp) -> Done {
+        Done {
+            state,
+            lease: None,
+            node: None,
+            claimed_at: None,
+            finished_at: now,
+            attempt: life.attempt,
+            spent: life.spent,
+            crashes: life.crashes,
+            error: None,
+            result: None,
+        }
+    }
+}

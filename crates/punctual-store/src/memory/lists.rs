@@ -1,0 +1,148 @@
+//! What people look at.
+
+use std::collections::BTreeMap;
+
+use punctual_core::JobId;
+use punctual_core::job::{AttemptOutcome, JobState};
+
+use super::state::{Place, State};
+use crate::*;
+
+impl State {
+    fn job_view(&self, id: JobId) -> Option<JobView> {
+        let (body, place) = (self.bodies.get(&id)?, self.places.get(&id)?);
+        let (attempt, due_at) = match place {
+            Place::Ready(life) | Place::Timer(life) => (life.attempt, Some(life.due_at)),
+            Place::Lease(lease) => (lease.life.attempt, Some(lease.life.due_at)),
+            Place::Done(done) => (done.attempt, None),
+        };
+        let (finished_at, error) = match place {
+            Place::Done(done) => (Some(done.finished_at), done.error.clone()),
+            _ => (None, None),
+        };
+        Some(JobView {
+            id,
+            state: place.state(),
+            tenant: body.job.tenant.clone(),
+            queue: body.job.queue.clone(),
+            kind: body.job.kind.clone(),
+            priority: body.job.priority,
+            attempt,
+            max_attempts: body.job.max_attempts,
+            created_at: body.created_at,
+            due_at,
+            finished_at,
+            schedule: body.schedule,
+            error,
+        })
+    }
+
+    pub(super) fn job_detail(&self, id: JobId) -> Option<JobDetail> {
+        let (view, body, place) =
+            (self.job_view(id)?, self.bodies.get(&id)?, self.places.get(&id)?);
+        let (spent, crashes) = match place {
+            Place::Ready(life) | Place::Timer(life) => (life.spent, life.crashes),
+            Place::Lease(lease) => (lease.life.spent, lease.life.crashes),
+            Place::Done(done) => (done.spent, done.crashes),
+        };
+        let mut attempts: Vec<AttemptView> = self
+            .attempts
+            .range((id, 0)..=(id, u32::MAX))
+            .map(|((_, number), attempt)| AttemptView {
+                attempt: *number,
+                node: Some(attempt.node),
+                claimed_at: attempt.claimed_at,
+                ended_at: Some(attempt.ended_at),
+                outcome: Some(attempt.outcome),
+                error: attempt.error.clone(),
+            })
+            .collect();
+        let mut result = None;
+        match place {
+            Place::Lease(lease) => attempts.push(AttemptView {
+                attempt: lease.life.attempt,
+                node: Some(lease.node),
+                claimed_at: lease.claimed_at,
+                ended_at: None,
+                outcome: None,
+                error: None,
+            }),
+            Place::Done(done) => {
+                result.clone_from(&done.result);
+                if let (JobState::Succeeded, Some(claimed_at)) = (done.state, done.claimed_at) {
+                    attempts.push(AttemptView {
+                        attempt: done.attempt,
+                        node: done.node,
+                        claimed_at,
+                        ended_at: Some(done.finished_at),
+                        outcome: Some(AttemptOutcome::Succeeded),
+                        error: None,
+                    });
+                }
+            }
+            Place::Ready(_) | Place::Timer(_) => {}
+        }
+        Some(JobDetail {
+            view,
+            owner: body.job.owner.clone(),
+            payload: body.job.payload.clone(),
+            result,
+            tags: body.job.tags.clone(),
+            trace: body.job.trace.clone(),
+            spent,
+            crashes,
+            cancel_asked: matches!(place, Place::Lease(lease) if lease.cancel.is_some()),
+            attempts,
+        })
+    }
+
+    pub(super) fn list_jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        most: usize,
+    ) -> Page<JobView, Cursor> {
+        let newest_first = self.bodies.iter().rev().filter(|(id, body)| {
+            let is = |asked: &Option<String>, value: &str| {
+                asked.as_deref().is_none_or(|asked| asked == value)
+            };
+            after.is_none_or(|Cursor(after)| **id < after)
+                && is(&filter.queue, &body.job.queue)
+                && is(&filter.kind, &body.job.kind)
+                && is(&filter.tenant, &body.job.tenant)
+                && filter.schedule.is_none_or(|asked| {
+                    body.schedule.is_some_and(|(schedule, _)| schedule == asked)
+                })
+                && filter.tag.as_ref().is_none_or(|tag| body.job.tags.contains(tag))
+        });
+        let views = newest_first
+            .filter_map(|(id, _)| self.job_view(*id))
+            .filter(|view| filter.state.is_none_or(|state| view.state == state));
+        Page::take(views, most, |view| Cursor(view.id))
+    }
+
+    pub(super) fn queue_stats(&self) -> Vec<QueueStats> {
+        let mut stats: BTreeMap<(String, String), QueueStats> = BTreeMap::new();
+        for (job, place) in &self.places {
+            let Some(body) = self.bodies.get(job) else { continue };
+            let (queue, kind) = (body.job.queue.clone(), body.job.kind.clone());
+            let entry = stats
+                .entry((queue.clone(), kind.clone()))
+                .or_insert_with(|| QueueStats::empty(queue, kind));
+            match place {
+                Place::Ready(life) => {
+                    entry.ready += 1;
+                    entry.oldest_due = Some(
+                        entry.oldest_due.map_or(life.due_at, |oldest| oldest.min(life.due_at)),
+                    );
+                }
+                Place::Timer(life) if life.attempt == 0 => entry.scheduled += 1,
+                Place::Timer(_) => entry.retrying += 1,
+                Place::Lease(_) => entry.running += 1,
+                Place::Done(done) if done.state == JobState::Failed => entry.failed += 1,
+                Place::Done(_) => {}
+            }
+        }
+        stats.into_values().filter(|entry| !entry.is_empty()).collect()
+    }
+}

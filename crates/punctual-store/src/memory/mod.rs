@@ -1,0 +1,289 @@
+//! The reference model: what a store must do, in plain maps behind one lock.
+//!
+//! It is the yardstick of the conformance suite, the store of the simulator and of tests that
+//! need no durability. It is written to be read, not to be fast.
+
+mod jobs;
+mod lists;
+mod nodes;
+mod schedules;
+mod state;
+mod upkeep;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use punctual_core::{JobId, NodeId, Nonce, ScheduleId, Timestamp};
+
+use crate::*;
+use state::State;
+
+/// A store in memory. Clones share it.
+#[derive(Clone)]
+pub struct Memory {
+    state: Arc<Mutex<State>>,
+    clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+}
+
+/// Everything a [`Memory`] holds at one moment, for going back to it.
+#[derive(Clone)]
+pub struct Snapshot(State);
+
+impl Memory {
+    /// An empty store that takes [`At::Database`] from this clock.
+    pub fn new(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Memory {
+        Memory { state: Arc::default(), clock: Arc::new(clock) }
+    }
+
+    /// What it holds now.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.lock().clone())
+    }
+
+    /// Goes back to what it held then, as a database does that fails over to an old copy.
+    pub fn restore(&self, snapshot: Snapshot) {
+        *self.lock() = snapshot.0;
+    }
+
+    /// Makes a job's body unreadable, as damage or a foreign hand would.
+    pub fn spoil(&self, job: JobId) {
+        self.lock().spoiled.insert(job);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it holds the lock; if a bug does, the state is still whole.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn time(&self, at: At) -> Timestamp {
+        match at {
+            At::Database => (self.clock)(),
+            At::Fixed(instant) => instant,
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Memory {
+    async fn now(&self, at: At) -> Result<Timestamp> {
+        Ok(self.time(at))
+    }
+
+    async fn schema(&self) -> Result<Schema> {
+        Ok(Schema { backend: "memory", version: 1, database: env!("CARGO_PKG_VERSION").to_owned() })
+    }
+
+    async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
+        rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
+        Ok(self.lock().enqueue(self.time(at), jobs))
+    }
+
+    async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed> {
+        ask.check()?;
+        Ok(self.lock().claim(self.time(at), ask))
+    }
+
+    async fn settle(&self, at: At, batch: &[Settlement]) -> Result<Settlements> {
+        rules::check_settlements(batch)?;
+        let now = self.time(at);
+        let mut state = self.lock();
+        let answers = batch.iter().map(|item| state.settle(now, item)).collect();
+        Ok(Settlements { at: now, answers })
+    }
+
+    async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
+        Ok(self.lock().cancel(self.time(at), job, actor))
+    }
+
+    async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>> {
+        let now = self.time(at);
+        let mut state = self.lock();
+        Ok(jobs.iter().map(|job| state.requeue(now, *job, actor)).collect())
+    }
+
+    async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer> {
+        to.check()?;
+        Ok(self.lock().place(self.time(at), job, to, actor))
+    }
+
+    async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
+        node.check()?;
+        Ok(self.lock().join(self.time(at), node))
+    }
+
+    async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten> {
+        Ok(self.lock().beat(self.time(at), ask))
+    }
+
+    async fn leave(&self, _at: At, node: NodeId) -> Result<()> {
+        self.lock().leave(node)
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>> {
+        Ok(self.lock().list_nodes())
+    }
+
+    async fn acquire(
+        &self,
+        at: At,
+        role: &str,
+        node: NodeId,
+        nonce: Nonce,
+        lease: Duration,
+    ) -> Result<Acquired> {
+        limits::check_name("role", role, false).map_err(StoreError::invalid)?;
+        Ok(self.lock().acquire(self.time(at), role, node, nonce, lease))
+    }
+
+    async fn resign(&self, at: At, fence: &Fence) -> Result<bool> {
+        Ok(self.lock().resign(self.time(at), fence))
+    }
+
+    async fn leaders(&self) -> Result<Vec<Leader>> {
+        Ok(self.lock().leaders.values().cloned().collect())
+    }
+
+    async fn leader_changes(&self, role: &str, most: usize) -> Result<Vec<LeaderChange>> {
+        let state = self.lock();
+        let changes = state.leader_changes.iter().rev().filter(|change| change.role == role);
+        Ok(changes.take(most).cloned().collect())
+    }
+
+    async fn promote(&self, at: At, most: usize) -> Result<Promoted> {
+        Ok(self.lock().promote(self.time(at), most))
+    }
+
+    async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
+        Ok(self.lock().reap(self.time(at), ask))
+    }
+
+    async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
+        Ok(self.lock().prune(self.time(at), retention, most))
+    }
+
+    async fn roll_up(&self, counts: &[RollupCount]) -> Result<()> {
+        self.lock().roll_up(counts);
+        Ok(())
+    }
+
+    async fn rollups(&self, filter: &RollupFilter) -> Result<Vec<RollupCount>> {
+        Ok(self.lock().list_rollups(filter))
+    }
+
+    async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()> {
+        self.lock().note(self.time(at), &entry.actor, &entry.action, &entry.subject);
+        Ok(())
+    }
+
+    async fn audits(
+        &self,
+        after: Option<AuditCursor>,
+        most: usize,
+    ) -> Result<Page<AuditView, AuditCursor>> {
+        Ok(self.lock().list_audits(after, most))
+    }
+
+    async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {
+        new.check()?;
+        self.lock().create_schedule(self.time(at), new)
+    }
+
+    async fn change_schedule(
+        &self,
+        at: At,
+        id: ScheduleId,
+        stamp: i64,
+        change: &ScheduleChange,
+        actor: &Actor,
+    ) -> Result<EditAnswer> {
+        Ok(self.lock().change_schedule(self.time(at), id, stamp, change, actor))
+    }
+
+    async fn delete_schedule(
+        &self,
+        at: At,
+        id: ScheduleId,
+        stamp: i64,
+        actor: &Actor,
+    ) -> Result<EditAnswer> {
+        Ok(self.lock().delete_schedule(self.time(at), id, stamp, actor))
+    }
+
+    async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>> {
+        Ok(self.lock().schedules.get(&id).cloned())
+    }
+
+    async fn schedule_named(&self, tenant: &str, name: &str) -> Result<Option<Schedule>> {
+        Ok(self.lock().schedule_named(tenant, name).cloned())
+    }
+
+    async fn schedules(
+        &self,
+        tenant: &str,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<Schedule>> {
+        Ok(self.lock().list_schedules(tenant, after, most))
+    }
+
+    async fn revisions(&self, id: ScheduleId) -> Result<Vec<RevisionView>> {
+        Ok(self.lock().revisions.get(&id).into_iter().flatten().rev().cloned().collect())
+    }
+
+    async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due> {
+        Ok(self.lock().due(self.time(at), shard, most))
+    }
+
+    async fn fire(
+        &self,
+        at: At,
+        fence: &Fence,
+        lease: Duration,
+        plans: &[SlotPlan],
+    ) -> Result<Fired> {
+        rules::check_count(plans.len(), limits::FIRE_MAX, "schedules")?;
+        Ok(self.lock().fire(self.time(at), fence, lease, plans))
+    }
+
+    async fn slots(
+        &self,
+        id: ScheduleId,
+        after: Option<SlotCursor>,
+        most: usize,
+    ) -> Result<Page<SlotView, SlotCursor>> {
+        Ok(self.lock().list_slots(id, after, most))
+    }
+
+    async fn change_queue(
+        &self,
+        at: At,
+        name: &str,
+        change: &QueueChange,
+        actor: &Actor,
+    ) -> Result<Queue> {
+        limits::check_name("queue", name, false).map_err(StoreError::invalid)?;
+        Ok(self.lock().change_queue(self.time(at), name, change, actor))
+    }
+
+    async fn queues(&self) -> Result<Vec<Queue>> {
+        Ok(self.lock().queues.values().cloned().collect())
+    }
+
+    async fn queue_stats(&self, _at: At) -> Result<Vec<QueueStats>> {
+        Ok(self.lock().queue_stats())
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<JobDetail>> {
+        Ok(self.lock().job_detail(id))
+    }
+
+    async fn jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        most: usize,
+    ) -> Result<Page<JobView, Cursor>> {
+        Ok(self.lock().list_jobs(filter, after, most))
+    }
+}

@@ -1,0 +1,153 @@
+//! Nodes, leaders and queues.
+
+use std::time::Duration;
+
+use punctual_core::{JobId, NodeId, Nonce, Timestamp};
+
+use super::state::{Place, State};
+use crate::*;
+
+impl State {
+    pub(super) fn join(&mut self, now: Timestamp, info: &NodeInfo) -> Timestamp {
+        let joined_at = self.nodes.get(&info.id).map_or(now, |node| node.joined_at);
+        let node = Node { info: info.clone(), joined_at, seen_at: now, dead_at: None, running: 0 };
+        self.nodes.insert(info.id, node);
+        now
+    }
+
+    pub(super) fn beat(&mut self, now: Timestamp, ask: &BeatAsk) -> Beaten {
+        let alive = match self.nodes.get_mut(&ask.node) {
+            Some(node) if node.dead_at.is_none() => {
+                node.seen_at = now;
+                true
+            }
+            _ => false,
+        };
+        let mut roles = Vec::new();
+        for fence in &ask.roles {
+            roles.push(match self.renew(now, fence, ask.lease).filter(|_| alive) {
+                Some(leader) => {
+                    RoleBeat::Renewed { until: leader.until, steady_since: leader.steady_since }
+                }
+                None => RoleBeat::Lost,
+            });
+        }
+        let leases = self.leases_of(ask.node);
+        let is_cancelled = |job: &JobId| matches!(self.places.get(job), Some(Place::Lease(lease)) if lease.cancel.is_some());
+        Beaten {
+            at: now,
+            alive,
+            running: leases.len() as u64,
+            cancels: leases.iter().copied().filter(is_cancelled).collect(),
+            roles,
+        }
+    }
+
+    pub(super) fn leave(&mut self, node: NodeId) -> Result<()> {
+        let leases = self.leases_of(node).len();
+        if leases > 0 {
+            return Err(rules::still_at_work(node, leases as u64));
+        }
+        self.nodes.remove(&node);
+        Ok(())
+    }
+
+    pub(super) fn list_nodes(&self) -> Vec<Node> {
+        let with_leases = |node: &Node| Node {
+            running: self.leases_of(node.info.id).len() as u64,
+            ..node.clone()
+        };
+        self.nodes.values().map(with_leases).collect()
+    }
+
+    /// The jobs that a node has under lease.
+    pub(super) fn leases_of(&self, node: NodeId) -> Vec<JobId> {
+        let is_its = |place: &Place| matches!(place, Place::Lease(lease) if lease.node == node);
+        self.places.iter().filter(|(_, place)| is_its(place)).map(|(job, _)| *job).collect()
+    }
+
+    pub(super) fn acquire(
+        &mut self,
+        now: Timestamp,
+        role: &str,
+        node: NodeId,
+        nonce: Nonce,
+        lease: Duration,
+    ) -> Acquired {
+        let until = now + lease;
+        let term = match self.leaders.get_mut(role) {
+            None => 1,
+            // The answer to an earlier try was lost.
+            Some(held) if held.fence.nonce == nonce => {
+                return Acquired::Won { at: now, term: held.fence.term, until: held.until };
+            }
+            Some(held) if held.until > now => {
+                // A clock that was set back must not leave a dead leader in office.
+                held.until = rules::clamp_lease(held.until, now, lease);
+                return Acquired::Held { at: now, by: held.node, until: held.until };
+            }
+            Some(held) => held.fence.term + 1,
+        };
+        let fence = Fence { role: role.to_owned(), term, nonce };
+        let leader = Leader { fence, node, since: now, until, steady_since: now };
+        self.leaders.insert(role.to_owned(), leader);
+        self.leader_changes.push(LeaderChange { role: role.to_owned(), term, node, at: now });
+        Acquired::Won { at: now, term, until }
+    }
+
+    /// Renews a term, if it is not over; every write that needs leadership begins with this.
+    pub(super) fn renew(
+        &mut self,
+        now: Timestamp,
+        fence: &Fence,
+        lease: Duration,
+    ) -> Option<&Leader> {
+        let leader = self.leaders.get_mut(&fence.role).filter(|leader| leader.fence == *fence)?;
+        if leader.until <= now {
+            leader.steady_since = now;
+        }
+        leader.until = now + lease;
+        Some(leader)
+    }
+
+    pub(super) fn resign(&mut self, now: Timestamp, fence: &Fence) -> bool {
+        match self.leaders.get_mut(&fence.role).filter(|leader| leader.fence == *fence) {
+            Some(leader) => {
+                leader.until = leader.until.min(now);
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(super) fn change_queue(
+        &mut self,
+        now: Timestamp,
+        name: &str,
+        change: &QueueChange,
+        actor: &Actor,
+    ) -> Queue {
+        let queue = self.queues.entry(name.to_owned()).or_insert_with(|| Queue {
+            name: name.to_owned(),
+            pause: None,
+            limits: QueueLimits::default(),
+        });
+        let action = match change {
+            QueueChange::Pause { until } => {
+                queue.pause = Some(Pause { by: actor.clone(), since: now, until: *until });
+                "pause queue"
+            }
+            QueueChange::Resume => {
+                queue.pause = None;
+                "resume queue"
+            }
+            QueueChange::Limit(limits) => {
+                queue.limits = *limits;
+                "limit queue"
+            }
+        };
+        let queue = queue.clone();
+        self.note(now, actor, action, name);
+        queue
+    }
+}

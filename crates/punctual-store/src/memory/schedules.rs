@@ -1,0 +1,178 @@
+//! Schedules and their ledger.
+
+use std::time::Duration;
+
+use punctual_core::{ScheduleId, Timestamp};
+
+use super::state::State;
+use crate::*;
+
+impl State {
+    pub(super) fn create_schedule(
+        &mut self,
+        now: Timestamp,
+        new: &NewSchedule,
+    ) -> Result<Schedule> {
+        if let Some(schedule) = self.schedules.get(&new.id) {
+            return Ok(schedule.clone());
+        }
+        if let Some(taken) = self.schedule_named(&new.tenant, &new.name) {
+            return Err(rules::name_taken(&taken.name));
+        }
+        let schedule = new.at_creation(now);
+        self.schedules.insert(new.id, schedule.clone());
+        self.revise(now, &schedule, &new.actor);
+        self.note(now, &new.actor, "create schedule", &new.name);
+        Ok(schedule)
+    }
+
+    fn revise(&mut self, now: Timestamp, schedule: &Schedule, actor: &Actor) {
+        self.revisions.entry(schedule.id).or_default().push(RevisionView {
+            revision: schedule.revision,
+            spec: schedule.spec.clone(),
+            who: actor.who.clone(),
+            why: actor.why.clone(),
+            at: now,
+        });
+    }
+
+    pub(super) fn change_schedule(
+        &mut self,
+        now: Timestamp,
+        id: ScheduleId,
+        stamp: i64,
+        change: &ScheduleChange,
+        actor: &Actor,
+    ) -> EditAnswer {
+        let Some(schedule) = self.schedules.get_mut(&id) else { return EditAnswer::NotFound };
+        if schedule.stamp != stamp {
+            return EditAnswer::Stale(schedule.clone());
+        }
+        schedule.change(change, actor, now);
+        let schedule = schedule.clone();
+        if matches!(change, ScheduleChange::Define { .. }) {
+            self.revise(now, &schedule, actor);
+        }
+        self.note(now, actor, change.action(), &schedule.name);
+        EditAnswer::Done(schedule)
+    }
+
+    pub(super) fn delete_schedule(
+        &mut self,
+        now: Timestamp,
+        id: ScheduleId,
+        stamp: i64,
+        actor: &Actor,
+    ) -> EditAnswer {
+        let Some(schedule) = self.schedules.get(&id).cloned() else { return EditAnswer::NotFound };
+        if schedule.stamp != stamp {
+            return EditAnswer::Stale(schedule);
+        }
+        self.schedules.remove(&id);
+        self.revisions.remove(&id);
+        self.note(now, actor, "delete schedule", &schedule.name);
+        EditAnswer::Done(schedule)
+    }
+
+    pub(super) fn schedule_named(&self, tenant: &str, name: &str) -> Option<&Schedule> {
+        self.schedules.values().find(|schedule| schedule.tenant == tenant && schedule.name == name)
+    }
+
+    pub(super) fn list_schedules(
+        &self,
+        tenant: &str,
+        after: Option<&str>,
+        most: usize,
+    ) -> Vec<Schedule> {
+        let is_after = |schedule: &&Schedule| {
+            schedule.tenant == tenant && after.is_none_or(|after| schedule.name.as_str() > after)
+        };
+        let mut schedules: Vec<Schedule> =
+            self.schedules.values().filter(is_after).cloned().collect();
+        schedules.sort_by(|left, right| left.name.cmp(&right.name));
+        schedules.truncate(most.min(limits::PAGE_MAX));
+        schedules
+    }
+
+    pub(super) fn due(&self, now: Timestamp, shard: i16, most: usize) -> Due {
+        let is_due = |schedule: &&Schedule| {
+            schedule.shard == shard
+                && schedule.enabled
+                && schedule.set_aside.is_none()
+                && !State::is_paused(schedule.pause.as_ref(), now)
+                && schedule.next_slot.is_some_and(|slot| slot <= now)
+        };
+        let mut due: Vec<&Schedule> = self.schedules.values().filter(is_due).collect();
+        due.sort_by_key(|schedule| (schedule.next_slot, schedule.id));
+        let with_live = |schedule: &Schedule| DueSchedule {
+            schedule: schedule.clone(),
+            live: self
+                .live
+                .iter()
+                .filter(|(id, _)| *id == schedule.id)
+                .map(|(_, job)| *job)
+                .collect(),
+        };
+        Due {
+            at: now,
+            schedules: due.into_iter().take(most.min(limits::FIRE_MAX)).map(with_live).collect(),
+        }
+    }
+
+    pub(super) fn fire(
+        &mut self,
+        now: Timestamp,
+        fence: &Fence,
+        lease: Duration,
+        plans: &[SlotPlan],
+    ) -> Fired {
+        let Some(until) = self.renew(now, fence, lease).map(|leader| leader.until) else {
+            return Fired { at: now, until: None, answers: Vec::new() };
+        };
+        let answers = plans.iter().map(|plan| self.fire_one(now, fence.term, plan)).collect();
+        Fired { at: now, until: Some(until), answers }
+    }
+
+    fn fire_one(&mut self, now: Timestamp, term: i64, plan: &SlotPlan) -> FireAnswer {
+        let Some(schedule) = self.schedules.get_mut(&plan.schedule) else {
+            return FireAnswer::Stale;
+        };
+        if schedule.stamp != plan.stamp || !schedule.enabled {
+            return FireAnswer::Stale;
+        }
+        schedule.stamp += 1;
+        let (slots, next_slot) = match plan.check(schedule.next_slot, now) {
+            Ok(advance) => advance,
+            Err(reason) => {
+                schedule.set_aside = Some(reason.clone());
+                return FireAnswer::SetAside(reason);
+            }
+        };
+        schedule.next_slot = next_slot;
+        schedule.last_slot =
+            slots.last().map(|row| row.end.unwrap_or(row.slot)).or(schedule.last_slot);
+        for row in slots {
+            let view = row.decided(term, now);
+            self.slots.insert((plan.schedule, row.slot, view.run), view);
+            if let Some(job) = &row.job {
+                self.insert_job(now, job.clone(), Some((plan.schedule, Some(row.slot))));
+            }
+        }
+        FireAnswer::Applied
+    }
+
+    pub(super) fn list_slots(
+        &self,
+        id: ScheduleId,
+        after: Option<SlotCursor>,
+        most: usize,
+    ) -> Page<SlotView, SlotCursor> {
+        let is_before = |view: &&SlotView| {
+            after.is_none_or(|SlotCursor(slot, run)| (view.slot, view.run) < (slot, run))
+        };
+        let of_schedule =
+            self.slots.range((id, Timestamp::MIN, i32::MIN)..=(id, Timestamp::MAX, i32::MAX));
+        let newest_first = of_schedule.rev().map(|(_, view)| view).filter(is_before).cloned();
+        Page::take(newest_first, most, |view| SlotCursor(view.slot, view.run))
+    }
+}

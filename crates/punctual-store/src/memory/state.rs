@@ -1,0 +1,144 @@
+//! What the reference model holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use punctual_core::job::{AttemptOutcome, JobState};
+use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
+
+use crate::*;
+
+/// Everything, by what it is known by.
+#[derive(Clone, Default)]
+pub(super) struct State {
+    /// Bodies of jobs.
+    pub(super) bodies: BTreeMap<JobId, Body>,
+    /// Where each job is. One map, so that a job is in one place.
+    pub(super) places: BTreeMap<JobId, Place>,
+    /// Attempts that did not end in success.
+    pub(super) attempts: BTreeMap<(JobId, u32), Attempt>,
+    /// Unique keys that are held, by tenant and stored key.
+    pub(super) keys: BTreeMap<(String, String), Key>,
+    /// Unfinished jobs of schedules.
+    pub(super) live: BTreeSet<(ScheduleId, JobId)>,
+    /// Jobs whose body cannot be read.
+    pub(super) spoiled: BTreeSet<JobId>,
+    pub(super) nodes: BTreeMap<NodeId, Node>,
+    pub(super) queues: BTreeMap<String, Queue>,
+    pub(super) leaders: BTreeMap<String, Leader>,
+    /// Oldest first.
+    pub(super) leader_changes: Vec<LeaderChange>,
+    pub(super) schedules: BTreeMap<ScheduleId, Schedule>,
+    /// Oldest first.
+    pub(super) revisions: BTreeMap<ScheduleId, Vec<RevisionView>>,
+    pub(super) slots: BTreeMap<(ScheduleId, Timestamp, i32), SlotView>,
+    /// Count and sum by minute, metric, queue and kind.
+    pub(super) rollups: BTreeMap<(Timestamp, String, String, String), (i64, i64)>,
+    /// Oldest first.
+    pub(super) audits: Vec<AuditView>,
+    pub(super) last_audit: i64,
+}
+
+/// What a job is, which does not change with its life.
+#[derive(Clone)]
+pub(super) struct Body {
+    pub(super) job: NewJob,
+    pub(super) expires_at: Option<Timestamp>,
+    pub(super) schedule: Option<(ScheduleId, Option<Timestamp>)>,
+    pub(super) created_at: Timestamp,
+}
+
+/// What travels with a job through its places.
+#[derive(Clone, Copy)]
+pub(super) struct Life {
+    pub(super) due_at: Timestamp,
+    pub(super) attempt: u32,
+    pub(super) spent: u32,
+    pub(super) crashes: u32,
+}
+
+/// Where a job is in its life.
+#[derive(Clone)]
+pub(super) enum Place {
+    Ready(Life),
+    Timer(Life),
+    Lease(Lease),
+    Done(Done),
+}
+
+/// An attempt that is under way.
+#[derive(Clone)]
+pub(super) struct Lease {
+    pub(super) lease: LeaseId,
+    pub(super) node: NodeId,
+    pub(super) life: Life,
+    pub(super) claimed_at: Timestamp,
+    /// Why its worker was asked to stop.
+    pub(super) cancel: Option<String>,
+}
+
+/// The end of a job.
+#[derive(Clone)]
+pub(super) struct Done {
+    pub(super) state: JobState,
+    pub(super) lease: Option<LeaseId>,
+    pub(super) node: Option<NodeId>,
+    pub(super) claimed_at: Option<Timestamp>,
+    pub(super) finished_at: Timestamp,
+    pub(super) attempt: u32,
+    pub(super) spent: u32,
+    pub(super) crashes: u32,
+    pub(super) error: Option<String>,
+    pub(super) result: Option<Json>,
+}
+
+/// An attempt that did not end in success.
+#[derive(Clone)]
+pub(super) struct Attempt {
+    pub(super) lease: LeaseId,
+    pub(super) node: NodeId,
+    pub(super) outcome: AttemptOutcome,
+    pub(super) claimed_at: Timestamp,
+    pub(super) ended_at: Timestamp,
+    pub(super) error: Option<String>,
+}
+
+/// A unique key that is held.
+#[derive(Clone)]
+pub(super) struct Key {
+    pub(super) job: JobId,
+    pub(super) hash: i64,
+    /// None: until the job has ended.
+    pub(super) expires_at: Option<Timestamp>,
+}
+
+impl Place {
+    pub(super) fn state(&self) -> JobState {
+        match self {
+            Place::Ready(_) => JobState::Ready,
+            Place::Timer(life) if life.attempt == 0 => JobState::Scheduled,
+            Place::Timer(_) => JobState::Retrying,
+            Place::Lease(_) => JobState::Running,
+            Place::Done(done) => done.state,
+        }
+    }
+}
+
+impl State {
+    /// Where a job stands in its queue: earlier ranks go first.
+    pub(super) fn rank(&self, job: JobId, life: &Life) -> (Timestamp, JobId) {
+        let priority = self.bodies.get(&job).map_or(0, |body| body.job.priority);
+        (rules::rank(life.due_at, priority), job)
+    }
+
+    /// Is it paused now?
+    pub(super) fn is_paused(pause: Option<&Pause>, now: Timestamp) -> bool {
+        pause.is_some_and(|pause| pause.until.is_none_or(|until| until > now))
+    }
+
+    /// Time that the attempts of a job took.
+    pub(super) fn used(&self, job: JobId) -> Duration {
+        let attempts = self.attempts.range((job, 0)..=(job, u32::MAX));
+        attempts.map(|(_, attempt)| attempt.ended_at.since(attempt.claimed_at)).sum()
+    }
+}

@@ -1,0 +1,214 @@
+//! Promote, reap, prune, counters and the audit.
+
+use punctual_core::job::{JobState, Outcome, Standing, decide};
+use punctual_core::{JobId, Timestamp};
+
+use super::state::{Place, State};
+use crate::*;
+
+impl State {
+    pub(super) fn promote(&mut self, now: Timestamp, most: usize) -> Promoted {
+        let mut timers: Vec<(Timestamp, JobId)> = self
+            .places
+            .iter()
+            .filter_map(|(job, place)| match place {
+                Place::Timer(life) => Some((life.due_at, *job)),
+                _ => None,
+            })
+            .collect();
+        timers.sort_unstable();
+        let due = timers.iter().take_while(|(due_at, _)| *due_at <= now).take(most).count();
+        let mut promoted = Promoted {
+            at: now,
+            queues: Default::default(),
+            next_due: timers.get(due).map(|(due_at, _)| *due_at),
+        };
+        for (_, job) in &timers[..due] {
+            if let (Some(Place::Timer(life)), Some(body)) =
+                (self.places.get(job).cloned(), self.bodies.get(job))
+            {
+                *promoted.queues.entry(body.job.queue.clone()).or_default() += 1;
+                self.places.insert(*job, Place::Ready(life));
+            }
+        }
+        promoted
+    }
+
+    pub(super) fn reap(&mut self, now: Timestamp, ask: &ReapAsk) -> Reaped {
+        let mut reaped = Reaped { at: now, led: false, dead: Vec::new(), jobs: Vec::new() };
+        let Some(steady_since) =
+            self.renew(now, &ask.fence, ask.lease).map(|leader| leader.steady_since)
+        else {
+            return reaped;
+        };
+        reaped.led = true;
+        if now.since(steady_since) >= ask.node_lifetime {
+            for node in self.nodes.values_mut() {
+                if node.dead_at.is_none() && node.seen_at < now - ask.node_lifetime {
+                    node.dead_at = Some(now);
+                    reaped.dead.push(node.info.id);
+                }
+            }
+        }
+        let is_orphan = |place: &Place| match place {
+            Place::Lease(lease) => {
+                self.nodes.get(&lease.node).is_none_or(|node| node.dead_at.is_some())
+            }
+            _ => false,
+        };
+        let orphans: Vec<JobId> = self
+            .places
+            .iter()
+            .filter(|(_, place)| is_orphan(place))
+            .map(|(job, _)| *job)
+            .take(ask.most)
+            .collect();
+        for job in orphans {
+            reaped.jobs.extend(self.take_back(now, job, ask));
+        }
+        reaped
+    }
+
+    fn take_back(&mut self, now: Timestamp, job: JobId, ask: &ReapAsk) -> Option<ReapedJob> {
+        let Place::Lease(lease) = self.places.get(&job)?.clone() else { return None };
+        let body = self.bodies.get(&job)?;
+        let standing = Standing {
+            job,
+            attempt: lease.life.attempt,
+            spent: lease.life.spent,
+            crashes: lease.life.crashes,
+            max_attempts: body.job.max_attempts,
+            used: if body.job.budget.is_some() {
+                self.used(job)
+            } else {
+                std::time::Duration::ZERO
+            },
+            claimed_at: lease.claimed_at,
+            budget: body.job.budget,
+            expires_at: body.expires_at,
+        };
+        let transition = decide(&standing, Outcome::Abandoned, &ask.policy, now);
+        let next = rules::with_cancel(&transition, lease.cancel.as_deref()).next;
+        self.settle(now, &Settlement { job, lease: lease.lease, transition, result: None });
+        Some(ReapedJob { job, next })
+    }
+
+    pub(super) fn prune(&mut self, now: Timestamp, retention: &Retention, most: usize) -> Pruned {
+        let mut pruned = Pruned::default();
+        let mut ended: Vec<(Timestamp, JobId)> = self
+            .places
+            .iter()
+            .filter_map(|(job, place)| match place {
+                Place::Done(done) => {
+                    let kept = if done.state == JobState::Failed {
+                        retention.failed
+                    } else {
+                        retention.finished
+                    };
+                    (done.finished_at < now - kept).then_some((done.finished_at, *job))
+                }
+                _ => None,
+            })
+            .collect();
+        ended.sort_unstable();
+        for (_, job) in ended.into_iter().take(most) {
+            self.places.remove(&job);
+            self.bodies.remove(&job);
+            self.spoiled.remove(&job);
+            self.attempts.retain(|(of, _), _| *of != job);
+            pruned.jobs += 1;
+        }
+
+        let mut slots: Vec<_> = self
+            .slots
+            .iter()
+            .filter(|(_, view)| view.decided_at < now - retention.ledger)
+            .map(|(key, view)| (view.decided_at, *key))
+            .collect();
+        slots.sort_unstable();
+        for (_, key) in slots.into_iter().take(most) {
+            self.slots.remove(&key);
+            pruned.slots += 1;
+        }
+
+        let mut expired: Vec<_> = self
+            .keys
+            .iter()
+            .filter_map(|(name, key)| {
+                Some((key.expires_at.filter(|expires_at| *expires_at <= now)?, name.clone()))
+            })
+            .collect();
+        expired.sort_unstable();
+        for (_, name) in expired.into_iter().take(most) {
+            self.keys.remove(&name);
+            pruned.keys += 1;
+        }
+
+        let old = now - retention.records;
+        let before = self.rollups.len() + self.audits.len();
+        self.rollups.retain(|(minute, ..), _| *minute >= old);
+        self.audits.retain(|audit| audit.at >= old);
+        pruned.records = (before - self.rollups.len() - self.audits.len()) as u64;
+
+        let silent: Vec<_> = self
+            .nodes
+            .values()
+            .filter(|node| node.dead_at.is_some_and(|dead_at| dead_at < now - retention.nodes))
+            .map(|node| node.info.id)
+            .filter(|node| self.leases_of(*node).is_empty())
+            .collect();
+        for node in silent {
+            self.nodes.remove(&node);
+            pruned.nodes += 1;
+        }
+        pruned
+    }
+
+    pub(super) fn roll_up(&mut self, counts: &[RollupCount]) {
+        for count in counts {
+            let key = (count.minute, count.metric.clone(), count.queue.clone(), count.kind.clone());
+            let total = self.rollups.entry(key).or_default();
+            total.0 += count.count;
+            total.1 += count.sum;
+        }
+    }
+
+    pub(super) fn list_rollups(&self, filter: &RollupFilter) -> Vec<RollupCount> {
+        let is_asked = |metric: &str| filter.metric.as_deref().is_none_or(|asked| asked == metric);
+        self.rollups
+            .iter()
+            .filter(|((minute, metric, ..), _)| {
+                (filter.from..filter.to).contains(minute) && is_asked(metric)
+            })
+            .map(|((minute, metric, queue, kind), (count, sum))| RollupCount {
+                minute: *minute,
+                metric: metric.clone(),
+                queue: queue.clone(),
+                kind: kind.clone(),
+                count: *count,
+                sum: *sum,
+            })
+            .collect()
+    }
+
+    pub(super) fn note(&mut self, now: Timestamp, actor: &Actor, action: &str, subject: &str) {
+        self.last_audit += 1;
+        let entry = AuditEntry {
+            actor: actor.clone(),
+            action: action.to_owned(),
+            subject: subject.to_owned(),
+        };
+        self.audits.push(AuditView { id: self.last_audit, at: now, entry });
+    }
+
+    pub(super) fn list_audits(
+        &self,
+        after: Option<AuditCursor>,
+        most: usize,
+    ) -> Page<AuditView, AuditCursor> {
+        let is_before = |view: &&AuditView| after.is_none_or(|AuditCursor(id)| view.id < id);
+        Page::take(self.audits.iter().rev().filter(is_before).cloned(), most, |view| {
+            AuditCursor(view.id)
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! Queues: pause, limits and what is in them.
+
+use punctual_core::Timestamp;
+
+use crate::Pause;
+
+/// A queue that has a setting. A queue without any needs no row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Its name.
+    pub name: String,
+    /// Who paused it and why, while it is.
+    pub pause: Option<Pause>,
+    /// Its limits.
+    pub limits: QueueLimits,
+}
+
+/// What a queue may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueLimits {
+    /// The most jobs that run at once, on all nodes together.
+    pub max_running: Option<u32>,
+}
+
+/// A change of a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueueChange {
+    /// Nothing more is claimed.
+    Pause {
+        /// Until then; none: until somebody resumes it.
+        until: Option<Timestamp>,
+    },
+    /// Claims go on.
+    Resume,
+    /// Other limits.
+    Limit(QueueLimits),
+}
+
+/// What is in a queue, of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueStats {
+    /// The queue.
+    pub queue: String,
+    /// The kind.
+    pub kind: String,
+    /// May run now.
+    pub ready: u64,
+    /// Due later, not tried yet.
+    pub scheduled: u64,
+    /// Due later, tried before.
+    pub retrying: u64,
+    /// At work.
+    pub running: u64,
+    /// Dead letters.
+    pub failed: u64,
+    /// When the oldest ready job was due.
+    pub oldest_due: Option<Timestamp>,
+}
+
+impl QueueStats {
+    /// Nothing.
+    pub fn empty(queue: String, kind: String) -> QueueStats {
+        QueueStats {
+            queue,
+            kind,
+            ready: 0,
+            scheduled: 0,
+            retrying: 0,
+            running: 0,
+            failed: 0,
+            oldest_due: None,
+        }
+    }
+
+    /// Is there nothing to tell?
+    pub fn is_empty(&self) -> bool {
+        self.ready + self.scheduled + self.retrying + self.running + self.failed == 0
+    }
+}

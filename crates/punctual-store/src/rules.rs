@@ -1,0 +1,96 @@
+//! What all stores have in common, for those who write one: the same decisions, the same words.
+
+use std::time::Duration;
+
+use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
+use punctual_core::{NodeId, Timestamp};
+
+use crate::{Actor, ErrorKind, Result, Settlement, StoreError, limits};
+
+/// Checks how many there are.
+pub fn check_count(count: usize, most: usize, what: &str) -> Result<()> {
+    if count <= most {
+        return Ok(());
+    }
+    let message = format!("{count} {what} at once; the most is {most}; send them in parts");
+    Err(StoreError::new(ErrorKind::Limit, message))
+}
+
+/// Where a job stands in its queue: earlier ranks go first.
+pub fn rank(due_at: Timestamp, priority: i16) -> Timestamp {
+    let ahead = i64::from(priority) * limits::SECONDS_PER_PRIORITY * 1_000_000;
+    Timestamp::from_micros(due_at.as_micros().saturating_sub(ahead))
+}
+
+/// What is written down of a job whose row cannot be read.
+pub const UNREADABLE: &str = "its row cannot be read, so that it was set aside";
+
+/// Checks a settle against the bounds.
+pub fn check_settlements(batch: &[Settlement]) -> Result<()> {
+    check_count(batch.len(), limits::SETTLE_MAX, "settlements")?;
+    for item in batch {
+        let bytes = item.result.as_ref().map_or(0, |result| result.as_str().len());
+        if bytes > limits::RESULT_BYTES_MAX {
+            let message = format!(
+                "the result of job {} has {bytes} bytes; the most is {}; store it elsewhere and return a reference",
+                item.job,
+                limits::RESULT_BYTES_MAX
+            );
+            return Err(StoreError::new(ErrorKind::Limit, message));
+        }
+    }
+    Ok(())
+}
+
+/// What is written for an attempt whose worker was asked to stop: there is no further one.
+pub fn with_cancel(transition: &Transition, cancel: Option<&str>) -> Transition {
+    let error = transition
+        .error
+        .as_deref()
+        .map(|error| limits::cut(error, limits::ERROR_BYTES_MAX).to_owned());
+    match cancel {
+        Some(reason) if !transition.next.is_final() => Transition {
+            outcome: match transition.outcome {
+                AttemptOutcome::Abandoned => AttemptOutcome::Abandoned,
+                _ => AttemptOutcome::Cancelled,
+            },
+            next: Next::Cancelled,
+            error: Some(reason.to_owned()),
+        },
+        _ => Transition { error, ..*transition },
+    }
+}
+
+/// The state of a job that went to an end.
+pub fn final_state(next: Next) -> JobState {
+    match next {
+        Next::Succeeded => JobState::Succeeded,
+        Next::Cancelled => JobState::Cancelled,
+        Next::Failed | Next::Ready | Next::After(_) => JobState::Failed,
+    }
+}
+
+/// What is written down of who called a job off.
+pub fn cancel_reason(actor: &Actor) -> String {
+    let reason = format!("cancelled by {}: {}", actor.who, actor.why);
+    limits::cut(&reason, limits::ERROR_BYTES_MAX).to_owned()
+}
+
+/// A lease that ends much later than any lease lasts was given before the clock was set back;
+/// it counts as one given now.
+pub fn clamp_lease(until: Timestamp, now: Timestamp, lease: Duration) -> Timestamp {
+    if until > now + lease + lease { now + lease } else { until }
+}
+
+/// The error of a node that leaves before it has given its jobs back.
+pub fn still_at_work(node: NodeId, leases: u64) -> StoreError {
+    let message =
+        format!("node {node} still holds {leases} jobs; settle or release them before it leaves");
+    StoreError::new(ErrorKind::Conflict, message)
+}
+
+/// The error of a name that is taken.
+pub fn name_taken(name: &str) -> StoreError {
+    let message = format!("there is a schedule `{name}` already; change it, or take another name");
+    StoreError::new(ErrorKind::Conflict, message)
+}

@@ -1,0 +1,338 @@
+//! Schedules, their slots and the ledger.
+
+use punctual_core::job::SlotOutcome;
+use punctual_core::{JobId, ScheduleId, Timestamp};
+
+use crate::{Actor, Json, NewJob, Result, SlotView, StoreError, limits};
+
+/// A schedule to be created. What it means is text to the store; the watermark is the caller's
+/// first answer to what is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSchedule {
+    /// Its name for ever.
+    pub id: ScheduleId,
+    /// Whose it is.
+    pub tenant: String,
+    /// Its name, one of a kind within the tenant.
+    pub name: String,
+    /// Who its jobs act for.
+    pub owner: String,
+    /// Which leader plans it.
+    pub shard: i16,
+    /// The definition.
+    pub spec: Json,
+    /// Its first slot.
+    pub next_slot: Option<Timestamp>,
+    /// Who creates it, and why.
+    pub actor: Actor,
+}
+
+/// A schedule as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// Its name for ever.
+    pub id: ScheduleId,
+    /// Whose it is.
+    pub tenant: String,
+    /// Its name.
+    pub name: String,
+    /// Who its jobs act for.
+    pub owner: String,
+    /// Which leader plans it.
+    pub shard: i16,
+    /// The definition.
+    pub spec: Json,
+    /// Counts definitions, from 1.
+    pub revision: i64,
+    /// Counts writes of any kind; a plan made from an older one is not applied.
+    pub stamp: i64,
+    /// Is it planned at all?
+    pub enabled: bool,
+    /// Who paused it and why, while it is.
+    pub pause: Option<Pause>,
+    /// Why it cannot be planned, while it cannot.
+    pub set_aside: Option<String>,
+    /// The watermark: everything before it is decided.
+    pub next_slot: Option<Timestamp>,
+    /// The last slot that was decided.
+    pub last_slot: Option<Timestamp>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it was last changed by somebody.
+    pub changed_at: Timestamp,
+}
+
+/// Who stopped something, why, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Who and why.
+    pub by: Actor,
+    /// Since when.
+    pub since: Timestamp,
+    /// Until when; none: until somebody resumes it.
+    pub until: Option<Timestamp>,
+}
+
+/// A change of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScheduleChange {
+    /// Another definition, and the watermark that it begins with.
+    Define {
+        /// The definition.
+        spec: Json,
+        /// Who its jobs act for.
+        owner: String,
+        /// The next slot under it.
+        next_slot: Option<Timestamp>,
+    },
+    /// Slots are skipped.
+    Pause {
+        /// Until then.
+        until: Option<Timestamp>,
+    },
+    /// Slots are fired again.
+    Resume,
+    /// Planned again, from this slot on.
+    Enable {
+        /// The next slot.
+        next_slot: Option<Timestamp>,
+    },
+    /// Not planned any more.
+    Disable,
+}
+
+/// What became of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EditAnswer {
+    /// Done; the schedule as it is now (or was, if it was deleted).
+    Done(Schedule),
+    /// It has changed since the caller saw it; this is how it is.
+    Stale(Schedule),
+    /// There is no such schedule.
+    NotFound,
+}
+
+/// Schedules that have something to decide.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// The instant that was used.
+    pub at: Timestamp,
+    /// The schedules, by next slot.
+    pub schedules: Vec<DueSchedule>,
+}
+
+/// A schedule that has something to decide.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueSchedule {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// Its unfinished jobs, oldest first.
+    pub live: Vec<JobId>,
+}
+
+/// What the leader decided about one schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotPlan {
+    /// The schedule.
+    pub schedule: ScheduleId,
+    /// The stamp that the plan was made from.
+    pub stamp: i64,
+    /// What is written.
+    pub decision: SlotDecision,
+}
+
+/// What a plan writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SlotDecision {
+    /// These slots are decided, and the watermark moves.
+    Advance {
+        /// The slots, in order.
+        slots: Vec<SlotRow>,
+        /// The next slot to decide.
+        next_slot: Option<Timestamp>,
+    },
+    /// It cannot be planned, for this reason, until somebody mends it.
+    SetAside(String),
+}
+
+/// One decided slot, or a run of slots that were skipped alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotRow {
+    /// The slot, or the first of the run.
+    pub slot: Timestamp,
+    /// The last of the run.
+    pub end: Option<Timestamp>,
+    /// How many slots it stands for.
+    pub count: u64,
+    /// What became of it.
+    pub outcome: SlotOutcome,
+    /// Why, if it did not become a job.
+    pub reason: Option<String>,
+    /// The job that it became.
+    pub job: Option<NewJob>,
+}
+
+/// The answer to firing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fired {
+    /// The instant that was used.
+    pub at: Timestamp,
+    /// Until when the role was renewed by it; none: the term is over and nothing was written.
+    pub until: Option<Timestamp>,
+    /// One for each plan; empty if the term is over.
+    pub answers: Vec<FireAnswer>,
+}
+
+/// What became of one plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FireAnswer {
+    /// It was applied.
+    Applied,
+    /// The schedule had changed, or was gone: read it again.
+    Stale,
+    /// It broke a rule, so that the schedule was set aside with this reason.
+    SetAside(String),
+}
+
+impl NewSchedule {
+    /// Checks it against the bounds.
+    pub fn check(&self) -> Result<()> {
+        let names = [
+            ("tenant", &self.tenant, true),
+            ("owner", &self.owner, true),
+            ("schedule's name", &self.name, false),
+        ];
+        for (what, name, may_be_empty) in names {
+            limits::check_name(what, name, may_be_empty).map_err(StoreError::invalid)?;
+        }
+        Ok(())
+    }
+
+    /// The schedule as it begins.
+    pub fn at_creation(&self, now: Timestamp) -> Schedule {
+        Schedule {
+            id: self.id,
+            tenant: self.tenant.clone(),
+            name: self.name.clone(),
+            owner: self.owner.clone(),
+            shard: self.shard,
+            spec: self.spec.clone(),
+            revision: 1,
+            stamp: 1,
+            enabled: true,
+            pause: None,
+            set_aside: None,
+            next_slot: self.next_slot,
+            last_slot: None,
+            created_at: now,
+            changed_at: now,
+        }
+    }
+}
+
+impl ScheduleChange {
+    /// What the audit calls it.
+    pub fn action(&self) -> &'static str {
+        match self {
+            ScheduleChange::Define { .. } => "edit schedule",
+            ScheduleChange::Pause { .. } => "pause schedule",
+            ScheduleChange::Resume => "resume schedule",
+            ScheduleChange::Enable { .. } => "enable schedule",
+            ScheduleChange::Disable => "disable schedule",
+        }
+    }
+}
+
+impl Schedule {
+    /// Carries out a change that somebody made.
+    pub fn change(&mut self, change: &ScheduleChange, actor: &Actor, now: Timestamp) {
+        self.stamp += 1;
+        self.changed_at = now;
+        match change {
+            ScheduleChange::Define { spec, owner, next_slot } => {
+                self.revision += 1;
+                self.spec = spec.clone();
+                self.owner = owner.clone();
+                self.next_slot = *next_slot;
+                self.set_aside = None;
+            }
+            ScheduleChange::Pause { until } => {
+                self.pause = Some(Pause { by: actor.clone(), since: now, until: *until });
+            }
+            ScheduleChange::Resume => self.pause = None,
+            ScheduleChange::Enable { next_slot } => {
+                self.enabled = true;
+                self.next_slot = *next_slot;
+                self.set_aside = None;
+            }
+            ScheduleChange::Disable => self.enabled = false,
+        }
+    }
+}
+
+impl SlotPlan {
+    /// What the plan writes, if it keeps the rules: slots ascend from the watermark, none is
+    /// early, the watermark moves beyond them, and just those have a job that say so. A plan
+    /// that breaks one comes from a bug or from bad data; its reason sets the schedule aside.
+    pub fn check(
+        &self,
+        watermark: Option<Timestamp>,
+        now: Timestamp,
+    ) -> std::result::Result<(&[SlotRow], Option<Timestamp>), String> {
+        let (slots, next_slot) = match &self.decision {
+            SlotDecision::SetAside(reason) => return Err(reason.clone()),
+            SlotDecision::Advance { slots, next_slot } => (slots, *next_slot),
+        };
+        let Some(mut from) = watermark else {
+            return Err("it has no slots left, and yet one was planned".to_owned());
+        };
+        for row in slots {
+            let last = row.end.unwrap_or(row.slot);
+            if row.slot < from || last < row.slot {
+                return Err(format!("slot {} was planned twice or out of order", row.slot));
+            }
+            if last > now {
+                return Err(format!("slot {last} was planned before its time"));
+            }
+            if row.job.is_some() != row.outcome.has_job() {
+                return Err(format!(
+                    "slot {} is {} and should not be planned so",
+                    row.slot, row.outcome
+                ));
+            }
+            if let Some(job) = &row.job {
+                job.check()?;
+                if job.unique.is_some() {
+                    return Err(
+                        "the job of a slot is one of a kind already and takes no unique key"
+                            .to_owned(),
+                    );
+                }
+            }
+            from = last + std::time::Duration::from_micros(1);
+        }
+        match next_slot {
+            Some(next_slot) if next_slot < from => {
+                Err(format!("the next slot {next_slot} lies before the last"))
+            }
+            _ => Ok((slots, next_slot)),
+        }
+    }
+}
+
+impl SlotRow {
+    /// The row of the ledger, as it is decided at the watermark.
+    pub fn decided(&self, term: i64, now: Timestamp) -> SlotView {
+        SlotView {
+            slot: self.slot,
+            run: 0,
+            end: self.end,
+            count: self.count,
+            outcome: self.outcome,
+            reason: self.reason.clone(),
+            job: self.job.as_ref().map(|job| job.id),
+            term,
+            decided_at: now,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Ending attempts, and changing what waits.
+
+use punctual_core::job::{JobState, Transition};
+use punctual_core::{JobId, LeaseId, Timestamp};
+
+use crate::{Json, Result, StoreError, limits};
+
+/// A decided transition of one attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// The job.
+    pub job: JobId,
+    /// The lease of the attempt. If it is gone, nothing is applied.
+    pub lease: LeaseId,
+    /// What is to be written.
+    pub transition: Transition,
+    /// What the handler returned, for an attempt that succeeded.
+    pub result: Option<Json>,
+}
+
+/// What became of one settlement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// It was applied, and this is where the job is now.
+    Applied(JobState),
+    /// This lease's own outcome is recorded already: an answer was lost, all is well.
+    Already,
+    /// The lease is gone and the outcome is not its own: the job is another's.
+    Fenced,
+}
+
+/// The answer to a settle, item by item in the order of the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlements {
+    /// The instant that was used.
+    pub at: Timestamp,
+    /// One for each settlement.
+    pub answers: Vec<Settled>,
+}
+
+/// What became of calling a job off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelAnswer {
+    /// It waited and will not run.
+    Cancelled,
+    /// It runs; its worker has been asked to stop.
+    Asked,
+    /// It had ended before.
+    Ended(JobState),
+    /// There is no such job.
+    NotFound,
+}
+
+/// What became of making an ended job ready again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequeueAnswer {
+    /// It is ready.
+    Requeued,
+    /// It is in this state, from which there is nothing to requeue.
+    NotFailed(JobState),
+    /// Its unique key belongs to this job now.
+    KeyTaken(JobId),
+    /// There is no such job.
+    NotFound,
+}
+
+/// Where a waiting job should be. What is not given stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Another queue.
+    pub queue: Option<String>,
+    /// Another priority.
+    pub priority: Option<i16>,
+    /// Another due time.
+    pub due_at: Option<Timestamp>,
+}
+
+/// What became of placing a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoveAnswer {
+    /// It waits there, in this state.
+    Moved(JobState),
+    /// It is in this state, in which it cannot be moved.
+    NotWaiting(JobState),
+    /// There is no such job.
+    NotFound,
+}
+
+impl Placement {
+    /// Checks it against the bounds.
+    pub fn check(&self) -> Result<()> {
+        if let Some(queue) = &self.queue {
+            limits::check_name("queue", queue, false).map_err(StoreError::invalid)?;
+        }
+        match self.priority.filter(|priority| priority.abs() > limits::PRIORITY_MAX) {
+            Some(priority) => {
+                Err(StoreError::invalid(format!("priority {priority} is outside -100 to 100")))
+            }
+            None => Ok(()),
+        }
+    }
+}

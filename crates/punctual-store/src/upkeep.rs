@@ -1,0 +1,178 @@
+//! What keeps a store healthy, and what notes who did what.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use punctual_core::job::{Next, RetryPolicy};
+use punctual_core::{JobId, NodeId, Timestamp};
+
+use crate::Fence;
+
+/// Who does something, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// Who.
+    pub who: String,
+    /// Why.
+    pub why: String,
+}
+
+impl Actor {
+    /// This one, for this reason.
+    pub fn new(who: &str, why: &str) -> Actor {
+        Actor { who: who.to_owned(), why: why.to_owned() }
+    }
+}
+
+/// What was promoted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Promoted {
+    /// The instant that was used.
+    pub at: Timestamp,
+    /// How many jobs became ready, by queue.
+    pub queues: BTreeMap<String, u64>,
+    /// When the next timer is due.
+    pub next_due: Option<Timestamp>,
+}
+
+/// A wish to take back the leases of dead nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReapAsk {
+    /// The term under which it is done.
+    pub fence: Fence,
+    /// For how long that role is renewed.
+    pub lease: Duration,
+    /// A node that was silent for longer is dead. Nobody is declared dead within as long of the
+    /// beginning of steady leadership: after an outage of the database every heartbeat is old.
+    pub node_lifetime: Duration,
+    /// When jobs are tried again.
+    pub policy: RetryPolicy,
+    /// The most leases to take back at once.
+    pub most: usize,
+}
+
+/// What was taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reaped {
+    /// The instant that was used.
+    pub at: Timestamp,
+    /// False if the term is over and nothing was done.
+    pub led: bool,
+    /// Nodes that were declared dead.
+    pub dead: Vec<NodeId>,
+    /// Jobs that were taken back.
+    pub jobs: Vec<ReapedJob>,
+}
+
+/// A job whose lease was taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReapedJob {
+    /// The job.
+    pub job: JobId,
+    /// Where it goes.
+    pub next: Next,
+}
+
+/// How long history is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Jobs that succeeded or were cancelled.
+    pub finished: Duration,
+    /// Jobs that failed.
+    pub failed: Duration,
+    /// The ledger of slots.
+    pub ledger: Duration,
+    /// Counters and the audit.
+    pub records: Duration,
+    /// Dead nodes.
+    pub nodes: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Retention {
+        let days = |days: u64| Duration::from_secs(days * 86_400);
+        Retention {
+            finished: days(14),
+            failed: days(90),
+            ledger: days(365),
+            records: days(365),
+            nodes: days(1),
+        }
+    }
+}
+
+/// What was dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Ended jobs.
+    pub jobs: u64,
+    /// Rows of the ledger.
+    pub slots: u64,
+    /// Unique keys whose time was over.
+    pub keys: u64,
+    /// Counters and audit entries.
+    pub records: u64,
+    /// Dead nodes without leases.
+    pub nodes: u64,
+}
+
+/// A counter of one minute.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RollupCount {
+    /// The minute's first instant.
+    pub minute: Timestamp,
+    /// What is counted.
+    pub metric: String,
+    /// In which queue.
+    pub queue: String,
+    /// Of which kind.
+    pub kind: String,
+    /// How often it happened.
+    pub count: i64,
+    /// The sum of what was measured, if anything was.
+    pub sum: i64,
+}
+
+/// Which counters to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RollupFilter {
+    /// From this minute on.
+    pub from: Timestamp,
+    /// Before this one.
+    pub to: Timestamp,
+    /// Only this metric.
+    pub metric: Option<String>,
+}
+
+/// What somebody did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEntry {
+    /// Who and why.
+    pub actor: Actor,
+    /// What.
+    pub action: String,
+    /// To what.
+    pub subject: String,
+}
+
+/// An entry of the audit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditView {
+    /// Its number; later entries have higher ones.
+    pub id: i64,
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub entry: AuditEntry,
+}
+
+/// The schema that a store has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schema {
+    /// The kind of store.
+    pub backend: &'static str,
+    /// The number of its last migration.
+    pub version: i64,
+    /// The version of the database.
+    pub database: String,
+}
