@@ -1,0 +1,191 @@
+//! Taking jobs: in order, no more than asked for, never twice.
+
+use std::time::Duration;
+
+use punctual_core::job::JobState;
+use punctual_store::*;
+
+use crate::World;
+use crate::world::failure;
+
+/// Higher priorities first, among equals the one that was due first.
+pub async fn jobs_are_claimed_in_the_order_of_their_ranks(world: &World<'_>) {
+    let node = world.join().await;
+    let mut expected = Vec::new();
+    for priority in [0, 5, -5, 0, 100] {
+        expected.push((priority, world.enqueue(NewJob { priority, ..world.new_job() }).await));
+    }
+    expected.sort_by_key(|(priority, id)| (-priority, *id));
+    let claimed = world.claim(&world.ask(node, 10)).await;
+    let order: Vec<_> = claimed.iter().map(|job| (job.priority, job.id)).collect();
+    assert_eq!(order, expected);
+}
+
+/// What cannot start is not taken.
+pub async fn a_claim_takes_no_more_than_it_asked_for(world: &World<'_>) {
+    let node = world.join().await;
+    for _ in 0..10 {
+        world.enqueue_one().await;
+    }
+    assert_eq!(world.claim(&world.ask(node, 0)).await, []);
+    assert_eq!(world.claim(&world.ask(node, 3)).await.len(), 3);
+    let ask = ClaimAsk { most: 2, ..world.ask(node, 5) };
+    assert_eq!(world.claim(&ask).await.len(), 2);
+    assert_eq!(world.claim(&world.ask(node, 100)).await.len(), 5);
+}
+
+/// A kind without a handler stays where it is, and is in nobody's way.
+pub async fn a_claim_takes_only_the_kinds_it_can_serve(world: &World<'_>) {
+    let node = world.join().await;
+    let foreign = world.enqueue(NewJob { kind: "resize".to_owned(), ..world.new_job() }).await;
+    let mail = world.enqueue_one().await;
+    let other = world.enqueue(NewJob { kind: "report".to_owned(), ..world.new_job() }).await;
+    let ask =
+        ClaimAsk { kinds: vec!["report".to_owned(), "mail".to_owned()], ..world.ask(node, 10) };
+    let claimed: Vec<_> = world.claim(&ask).await.iter().map(|job| job.id).collect();
+    assert_eq!(claimed, [mail, other]);
+    assert_eq!(world.state(foreign).await, JobState::Ready);
+    assert_eq!(world.claim(&ClaimAsk { kinds: Vec::new(), ..world.ask(node, 10) }).await, []);
+}
+
+/// The first queue first, each up to its share.
+pub async fn queues_are_served_in_the_order_asked(world: &World<'_>) {
+    let node = world.join().await;
+    for queue in ["low", "low", "high", "high", "high"] {
+        world.enqueue(NewJob { queue: queue.to_owned(), ..world.new_job() }).await;
+    }
+    let share = |name: &str, most| QueueShare { name: name.to_owned(), most };
+    let ask = |queues: Vec<QueueShare>| ClaimAsk { queues, most: 4, ..world.ask(node, 4) };
+    let claimed =
+        world.claim(&ask(vec![share("high", 2), share("none", 4), share("low", 4)])).await;
+    let queues: Vec<&str> = claimed.iter().map(|job| job.queue.as_str()).collect();
+    assert_eq!(queues, ["high", "high", "low", "low"]);
+}
+
+/// Whoever claims second finds nothing.
+pub async fn a_job_is_claimed_once(world: &World<'_>) {
+    let (one, other) = (world.join().await, world.join().await);
+    let id = world.enqueue_one().await;
+    assert_eq!(world.claim_one(one).await.id, id);
+    assert_eq!(world.claim(&world.ask(other, 10)).await, []);
+    assert_eq!(world.claim(&world.ask(one, 10)).await, []);
+    assert_eq!(world.state(id).await, JobState::Running);
+}
+
+/// A unit of priority is worth a minute of waiting, so that nothing starves.
+pub async fn an_old_job_of_low_priority_overtakes_new_ones_of_high(world: &World<'_>) {
+    let node = world.join().await;
+    let old = world.enqueue(NewJob { priority: -2, ..world.new_job() }).await;
+    world.pass(119);
+    let new = world.enqueue(world.new_job()).await;
+    assert_eq!(world.claim_one(node).await.id, new);
+    world.pass(2);
+    let newer = world.enqueue(world.new_job()).await;
+    assert_eq!(world.claim_one(node).await.id, old);
+    assert_eq!(world.claim_one(node).await.id, newer);
+}
+
+/// It fails with a reason, visible, and those behind it run.
+pub async fn a_bad_row_does_not_block_the_queue(world: &World<'_>) {
+    let node = world.join().await;
+    let bad = world.enqueue_one().await;
+    let good = world.enqueue_one().await;
+    world.spoil(bad).await;
+    let mut claimed = Vec::new();
+    for _ in 0..2 {
+        claimed.extend(world.claim(&world.ask(node, 1)).await);
+    }
+    assert_eq!(claimed.iter().map(|job| job.id).collect::<Vec<_>>(), [good]);
+    let failed = JobFilter { state: Some(JobState::Failed), ..JobFilter::default() };
+    let failed = world.store().jobs(&failed, None, 10).await.unwrap().items;
+    assert_eq!(failed.len(), 1);
+    assert_eq!((failed[0].id, failed[0].error.as_deref()), (bad, Some(rules::UNREADABLE)));
+}
+
+/// Nothing has to be asked for after a claim.
+pub async fn a_claim_tells_all_that_a_worker_needs(world: &World<'_>) {
+    let node = world.join().await;
+    let job = NewJob {
+        tenant: "acme".to_owned(),
+        owner: "ops".to_owned(),
+        priority: 3,
+        max_attempts: 2,
+        timeout: Some(Duration::from_millis(1_500)),
+        budget: Some(Duration::from_secs(60)),
+        expires_after: Some(Duration::from_secs(600)),
+        tags: vec!["eu".to_owned()],
+        trace: Some("trace".to_owned()),
+        ..world.new_job()
+    };
+    let due_at = world.now();
+    world.enqueue(job.clone()).await;
+    world.pass(5);
+    let ask = world.ask(node, 1);
+    assert_eq!(
+        world.claim(&ask).await,
+        [ClaimedJob {
+            id: job.id,
+            lease: ask.lease,
+            tenant: job.tenant,
+            owner: job.owner,
+            queue: job.queue,
+            kind: job.kind,
+            payload: job.payload,
+            priority: 3,
+            attempt: 1,
+            spent: 0,
+            crashes: 0,
+            max_attempts: 2,
+            timeout: job.timeout,
+            budget: job.budget,
+            used: Duration::ZERO,
+            expires_at: Some(due_at + Duration::from_secs(600)),
+            due_at,
+            claimed_at: world.now(),
+            schedule: None,
+            tags: job.tags,
+            trace: job.trace,
+        }]
+    );
+}
+
+/// A budget is over all attempts, so each claim tells what the earlier ones took.
+pub async fn the_time_of_earlier_attempts_is_told_for_a_budget(world: &World<'_>) {
+    let node = world.join().await;
+    world.enqueue(NewJob { budget: Some(Duration::from_secs(60)), ..world.new_job() }).await;
+    for (attempt, used) in [(1, 0), (2, 7), (3, 14)] {
+        let job = world.claim_one(node).await;
+        assert_eq!((job.attempt, job.used), (attempt, Duration::from_secs(used)));
+        world.pass(7);
+        world.settle(&job, failure()).await;
+        world.pass(5);
+        world.store().promote(world.at(), 10).await.unwrap();
+    }
+}
+
+/// Bounds of a claim are named.
+pub async fn a_claim_that_makes_no_sense_is_refused(world: &World<'_>) {
+    let node = world.join().await;
+    let too_many = ClaimAsk { most: limits::CLAIM_MAX + 1, ..world.ask(node, 1) };
+    let error = world.store().claim(world.at(), &too_many).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    let mut twice = world.ask(node, 1);
+    twice.queues.push(twice.queues[0].clone());
+    let error = world.store().claim(world.at(), &twice).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string().as_str()),
+        (ErrorKind::Invalid, "queue `default` is asked for twice")
+    );
+}
+
+/// No job, no answer, no error.
+pub async fn an_empty_store_yields_nothing(world: &World<'_>) {
+    let node = world.join().await;
+    assert_eq!(world.claim(&world.ask(node, 10)).await, []);
+    assert_eq!(world.settle_all(&[]).await, []);
+    assert_eq!(world.enqueue_all(&[]).await, []);
+    let promoted = world.store().promote(world.at(), 10).await.unwrap();
+    assert_eq!((promoted.queues.len(), promoted.next_due), (0, None));
+    assert_eq!(world.store().queue_stats(world.at()).await.unwrap(), []);
+    assert_eq!(world.store().now(world.at()).await.unwrap(), world.now());
+}

@@ -1,0 +1,175 @@
+//! One suite for every store: the promises of the port, each as a test that any store must pass,
+//! with no skips.
+//!
+//! A store's crate makes the tests its own with one line:
+//!
+//! ```text
+//! punctual_conformance::suite!(|| async { MySubject::new() });
+//! ```
+//!
+//! Each test gets a fresh store. Beside the tests by name there is [`faulty`], which wraps a store so
+//! that requests or replies get lost.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+pub mod cancel;
+pub mod claim;
+pub mod enqueue;
+pub mod faulty;
+pub mod leaders;
+pub mod lists;
+pub mod nodes;
+pub mod predecessors;
+pub mod queues;
+pub mod schedules;
+pub mod settle;
+pub mod upkeep;
+mod world;
+
+use async_trait::async_trait;
+use punctual_core::JobId;
+use punctual_store::Store;
+use punctual_store::memory::Memory;
+
+pub use faulty::{Fault, Faulty};
+pub use world::World;
+
+/// A store under test.
+#[async_trait]
+pub trait Subject: Send + Sync {
+    /// The store.
+    fn store(&self) -> &dyn Store;
+    /// Makes a job's row unreadable, as damage or a foreign hand would.
+    async fn spoil(&self, job: JobId);
+}
+
+#[async_trait]
+impl Subject for Memory {
+    fn store(&self) -> &dyn Store {
+        self
+    }
+
+    async fn spoil(&self, job: JobId) {
+        Memory::spoil(self, job);
+    }
+}
+
+#[async_trait]
+impl<S: Subject + Store> Subject for Faulty<S> {
+    fn store(&self) -> &dyn Store {
+        self
+    }
+
+    async fn spoil(&self, job: JobId) {
+        self.inner().spoil(job).await;
+    }
+}
+
+/// Makes the suite's tests for one store. The argument is a closure that makes a fresh
+/// [`Subject`] asynchronously.
+#[macro_export]
+macro_rules! suite {
+    ($make:expr) => {
+        $crate::suite! { @modules $make;
+            enqueue: an_enqueued_job_is_ready_and_told_in_full, a_lost_reply_that_is_retried_makes_one_job,
+                a_delayed_job_waits_until_it_is_due, a_key_makes_one_job_of_many_calls,
+                a_key_with_another_payload_is_rejected,
+                a_key_conflict_inside_a_batch_leaves_the_rest_in, keys_of_different_scopes_and_tenants_never_meet,
+                a_key_is_free_when_its_job_has_ended, a_key_with_a_lifetime_outlives_its_job_and_ends_by_itself,
+                equal_payloads_are_equal_whatever_the_order_of_their_keys, a_job_out_of_bounds_is_rejected_alone,
+                too_many_jobs_at_once_are_refused_whole, an_instant_in_the_past_is_due_now;
+            claim: jobs_are_claimed_in_the_order_of_their_ranks, a_claim_takes_no_more_than_it_asked_for,
+                a_claim_takes_only_the_kinds_it_can_serve, queues_are_served_in_the_order_asked,
+                a_job_is_claimed_once, an_old_job_of_low_priority_overtakes_new_ones_of_high,
+                a_bad_row_does_not_block_the_queue, a_claim_tells_all_that_a_worker_needs,
+                the_time_of_earlier_attempts_is_told_for_a_budget, a_claim_that_makes_no_sense_is_refused,
+                an_empty_store_yields_nothing;
+            settle: success_ends_a_job, stale_worker_cannot_settle_a_reclaimed_job, reaped_lease_cannot_settle,
+                the_same_settle_twice_is_success, answers_are_per_item_even_with_two_leases_of_one_job,
+                released_and_snoozed_attempts_do_not_count, a_failure_waits_and_counts,
+                the_last_failure_is_the_dead_letter, a_released_job_keeps_its_place,
+                another_outcome_of_a_settled_lease_is_fenced, a_result_beyond_its_bound_is_refused,
+                a_long_error_is_cut, a_snoozing_job_keeps_only_its_newest_snooze, an_unknown_job_is_fenced;
+            cancel: a_waiting_job_is_cancelled_at_once, a_running_job_is_asked_to_stop_and_not_retried,
+                a_running_job_that_finishes_first_has_succeeded, an_ended_job_cannot_be_cancelled,
+                a_failed_job_can_be_requeued_with_all_attempts_before_it, requeueing_takes_the_key_again,
+                only_failed_and_cancelled_jobs_are_requeued, a_waiting_job_can_be_moved_and_rescheduled,
+                a_running_job_cannot_be_moved, operators_leave_a_trace;
+            nodes: a_node_joins_beats_and_leaves, a_node_that_was_declared_dead_learns_it_from_its_beat,
+                a_beat_tells_of_cancels_and_leases, a_node_with_leases_cannot_leave;
+            leaders: a_role_has_one_leader_until_its_lease_ends, a_lost_reply_to_a_won_role_can_be_retried,
+                a_beat_renews_the_roles_it_names, a_lapse_begins_a_new_steady_time,
+                resigning_frees_the_role_at_once, a_lost_term_cannot_resign_its_successor,
+                a_clock_set_back_does_not_keep_a_dead_leader, changes_of_leadership_are_kept;
+            schedules: a_schedule_is_created_once, a_name_is_taken_within_its_tenant,
+                a_change_needs_the_stamp_that_was_seen, each_definition_is_a_revision,
+                a_paused_schedule_is_not_due_until_it_is_resumed, a_pause_ends_by_itself,
+                a_disabled_schedule_is_not_due, two_leaders_fire_one_slot_once,
+                a_lost_term_fires_nothing, a_plan_from_an_older_stamp_is_stale,
+                a_schedule_that_cannot_be_planned_is_set_aside_and_the_rest_fires,
+                a_plan_that_breaks_a_rule_sets_its_schedule_aside, a_run_of_skips_is_one_row,
+                a_fired_slot_has_its_job, live_jobs_of_a_schedule_are_told_until_they_end,
+                a_deleted_schedule_leaves_its_ledger, schedules_are_listed_by_name, the_ledger_is_read_in_pages;
+            queues: a_paused_queue_yields_nothing, a_pause_of_a_queue_says_who_and_why_and_ends_by_itself,
+                a_limit_holds_over_all_nodes, statistics_count_each_state;
+            lists: jobs_are_listed_newest_first_in_pages, jobs_are_filtered_by_each_property,
+                failed_jobs_are_listed_with_their_error, the_history_of_a_job_is_told;
+            upkeep: promotion_makes_due_jobs_ready_and_tells_the_next, the_third_crash_fails_the_job,
+                nobody_is_declared_dead_while_leadership_is_young, reaping_needs_the_term,
+                a_reaped_job_that_was_to_be_cancelled_is, pruning_never_revives_a_slot,
+                pruning_keeps_what_is_young_or_unfinished, counters_add_up, the_audit_is_read_in_pages;
+            predecessors: f5_results_are_fenced, f7_a_duplicate_is_a_job_that_exists, f16_a_batch_runs_in_order_and_nothing_starves,
+                c4_equal_payloads_are_duplicates_and_success_frees_the_key, c7_a_claim_is_a_lease,
+                c16_concurrent_claims_never_share_a_job, q2_a_late_worker_changes_nothing,
+                q5_concurrent_callers_with_one_key_make_one_job, q7_time_works_on_every_store,
+                q8_instants_are_compared_as_numbers, q9_failed_and_delayed_jobs_are_not_in_the_way,
+                q11_a_bad_row_fails_alone_and_attempts_mean_attempts;
+        }
+    };
+    (@modules $make:expr; $( $module:ident: $( $test:ident ),+ ; )+) => { $(
+        mod $module {
+            use super::*;
+            $(
+                #[tokio::test]
+                async fn $test() {
+                    let make = $make;
+                    let subject = make().await;
+                    $crate::$module::$test(&$crate::World::new(&subject)).await;
+                }
+            )+
+        }
+    )+ };
+}
+
+#[cfg(test)]
+mod tests {
+    /// A test that is written and not in the list would never run.
+    #[test]
+    fn every_test_is_in_the_suite() {
+        let list = include_str!("lib.rs");
+        let sources = [
+            include_str!("cancel.rs"),
+            include_str!("claim.rs"),
+            include_str!("enqueue.rs"),
+            include_str!("leaders.rs"),
+            include_str!("lists.rs"),
+            include_str!("nodes.rs"),
+            include_str!("predecessors.rs"),
+            include_str!("queues.rs"),
+            include_str!("schedules.rs"),
+            include_str!("settle.rs"),
+            include_str!("upkeep.rs"),
+        ];
+        let mut found = 0;
+        for line in sources.iter().flat_map(|source| source.lines()) {
+            if let Some(name) =
+                line.strip_prefix("pub async fn ").and_then(|rest| rest.split('(').next())
+            {
+                let is_listed = list.split([' ', ',', ';', '\n']).any(|word| word == name);
+                assert!(is_listed, "{name} is not in the suite");
+                found += 1;
+            }
+        }
+        assert!(found > 80, "only {found} tests found");
+    }
+}

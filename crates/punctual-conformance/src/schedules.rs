@@ -1,0 +1,439 @@
+//! Schedules and the ledger: each slot decided once, by whoever leads.
+
+use std::time::Duration;
+
+use punctual_core::job::{JobState, Outcome, SlotOutcome};
+use punctual_core::{ScheduleId, Timestamp};
+use punctual_store::*;
+
+use crate::World;
+use crate::world::{actor, json};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn due(world: &World<'_>) -> Vec<DueSchedule> {
+    let due = world.store().due(world.at(), 0, 100).await.unwrap();
+    assert_eq!(due.at, world.now());
+    due.schedules
+}
+
+async fn due_ids(world: &World<'_>) -> Vec<ScheduleId> {
+    due(world).await.iter().map(|due| due.schedule.id).collect()
+}
+
+async fn change(world: &World<'_>, schedule: &Schedule, change: ScheduleChange) -> Schedule {
+    let answer = world
+        .store()
+        .change_schedule(world.at(), schedule.id, schedule.stamp, &change, &actor())
+        .await;
+    match answer.unwrap() {
+        EditAnswer::Done(schedule) => schedule,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn leader(world: &World<'_>) -> Fence {
+    let node = world.join().await;
+    world.lead("scheduler/0", node).await
+}
+
+/// With what it was given, and a retry of the same call finds it.
+pub async fn a_schedule_is_created_once(world: &World<'_>) {
+    let new = world.new_schedule("nightly");
+    let created = world.store().create_schedule(world.at(), &new).await.unwrap();
+    let expected = Schedule {
+        id: new.id,
+        tenant: String::new(),
+        name: "nightly".to_owned(),
+        owner: "ops".to_owned(),
+        shard: 0,
+        spec: new.spec.clone(),
+        revision: 1,
+        stamp: 1,
+        enabled: true,
+        pause: None,
+        set_aside: None,
+        next_slot: new.next_slot,
+        last_slot: None,
+        created_at: world.now(),
+        changed_at: world.now(),
+    };
+    assert_eq!(created, expected);
+    world.pass(1);
+    assert_eq!(world.store().create_schedule(world.at(), &new).await.unwrap(), expected);
+    assert_eq!(world.store().schedule_named("", "nightly").await.unwrap(), Some(expected.clone()));
+    assert_eq!(world.store().schedule(new.id).await.unwrap(), Some(expected));
+    assert_eq!(world.store().schedule_named("", "other").await.unwrap(), None);
+    let nameless = NewSchedule { name: String::new(), ..world.new_schedule("x") };
+    let error = world.store().create_schedule(world.at(), &nameless).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+/// Another tenant may use it.
+pub async fn a_name_is_taken_within_its_tenant(world: &World<'_>) {
+    world.schedule("nightly").await;
+    let error = world
+        .store()
+        .create_schedule(world.at(), &world.new_schedule("nightly"))
+        .await
+        .unwrap_err();
+    assert_eq!(error, rules::name_taken("nightly"));
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    let elsewhere = NewSchedule { tenant: "acme".to_owned(), ..world.new_schedule("nightly") };
+    world.store().create_schedule(world.at(), &elsewhere).await.unwrap();
+}
+
+/// Whoever changed it in between is not overwritten.
+pub async fn a_change_needs_the_stamp_that_was_seen(world: &World<'_>) {
+    let seen = world.schedule("nightly").await;
+    let changed = change(world, &seen, ScheduleChange::Disable).await;
+    assert_eq!((changed.stamp, changed.enabled), (2, false));
+    let (resume, who) = (ScheduleChange::Resume, actor());
+    let change = |id, stamp| world.store().change_schedule(world.at(), id, stamp, &resume, &who);
+    assert_eq!(change(seen.id, seen.stamp).await.unwrap(), EditAnswer::Stale(changed.clone()));
+    assert_eq!(change(world.schedule_id(), 1).await.unwrap(), EditAnswer::NotFound);
+    let delete = |id, stamp| world.store().delete_schedule(world.at(), id, stamp, &who);
+    assert_eq!(delete(seen.id, seen.stamp).await.unwrap(), EditAnswer::Stale(changed.clone()));
+    assert_eq!(delete(seen.id, changed.stamp).await.unwrap(), EditAnswer::Done(changed));
+    assert_eq!(delete(seen.id, 2).await.unwrap(), EditAnswer::NotFound);
+}
+
+/// With who, when and why; a pause is none.
+pub async fn each_definition_is_a_revision(world: &World<'_>) {
+    let schedule = world.schedule("nightly").await;
+    world.pass(10);
+    let next_slot = Some(world.now() + MINUTE);
+    let define = |spec: &str| ScheduleChange::Define {
+        spec: json(spec),
+        owner: "web".to_owned(),
+        next_slot,
+    };
+    let schedule = change(world, &schedule, define(r#"{"cron":"@daily"}"#)).await;
+    let schedule = change(world, &schedule, ScheduleChange::Pause { until: None }).await;
+    assert_eq!((schedule.revision, schedule.stamp, schedule.next_slot), (2, 3, next_slot));
+    assert_eq!((schedule.owner.as_str(), schedule.changed_at), ("web", world.now()));
+    let revisions = world.store().revisions(schedule.id).await.unwrap();
+    assert_eq!(revisions.len(), 2);
+    assert_eq!((revisions[0].revision, &revisions[0].spec), (2, &json(r#"{"cron":"@daily"}"#)));
+    assert_eq!((revisions[0].who.as_str(), revisions[0].why.as_str()), ("ana", "index rebuild"));
+    assert_eq!(
+        (revisions[0].at, revisions[1].at),
+        (world.now(), world.now() - Duration::from_secs(10))
+    );
+}
+
+/// It costs nothing meanwhile; its watermark stays for the planner to see what was skipped.
+pub async fn a_paused_schedule_is_not_due_until_it_is_resumed(world: &World<'_>) {
+    let schedule = world.schedule("nightly").await;
+    let paused = change(world, &schedule, ScheduleChange::Pause { until: None }).await;
+    assert_eq!(paused.pause, Some(Pause { by: actor(), since: world.now(), until: None }));
+    world.pass(3_600);
+    assert_eq!(due_ids(world).await, []);
+    let resumed = change(world, &paused, ScheduleChange::Resume).await;
+    assert_eq!((resumed.pause.clone(), resumed.next_slot), (None, schedule.next_slot));
+    assert_eq!(due_ids(world).await, [schedule.id]);
+}
+
+/// If it was given an end.
+pub async fn a_pause_ends_by_itself(world: &World<'_>) {
+    let schedule = world.schedule("nightly").await;
+    let until = Some(world.now() + Duration::from_secs(120));
+    change(world, &schedule, ScheduleChange::Pause { until }).await;
+    world.pass(119);
+    assert_eq!(due_ids(world).await, []);
+    world.pass(1);
+    assert_eq!(due_ids(world).await, [schedule.id]);
+}
+
+/// Enabling sets the watermark anew: what lies between is nobody's.
+pub async fn a_disabled_schedule_is_not_due(world: &World<'_>) {
+    let schedule = world.schedule("nightly").await;
+    let disabled = change(world, &schedule, ScheduleChange::Disable).await;
+    world.pass(3_600);
+    assert_eq!(due_ids(world).await, []);
+    let next_slot = Some(world.now() + MINUTE);
+    let enabled = change(world, &disabled, ScheduleChange::Enable { next_slot }).await;
+    assert_eq!((enabled.enabled, enabled.next_slot), (true, next_slot));
+    assert_eq!(due_ids(world).await, []);
+    world.pass(60);
+    assert_eq!(due_ids(world).await, [schedule.id]);
+}
+
+/// The slot has its job, the ledger its row, the schedule its next slot.
+pub async fn a_fired_slot_has_its_job(world: &World<'_>) {
+    let fence = leader(world).await;
+    let schedule = world.schedule("nightly").await;
+    let slot = schedule.next_slot.unwrap();
+    world.pass(61);
+    assert_eq!(due(world).await, [DueSchedule { schedule: schedule.clone(), live: Vec::new() }]);
+    let plan = world.plan(&schedule);
+    let fired = world.fire(&fence, std::slice::from_ref(&plan)).await;
+    assert_eq!(fired.answers, [FireAnswer::Applied]);
+    assert_eq!(fired.until, Some(world.now() + crate::world::LEASE));
+    let SlotDecision::Advance { slots, .. } = &plan.decision else { panic!("a plan that fires") };
+    let job = slots[0].job.as_ref().unwrap().id;
+    let view = SlotView {
+        slot,
+        run: 0,
+        end: None,
+        count: 1,
+        outcome: SlotOutcome::Fired,
+        reason: None,
+        job: Some(job),
+        term: 1,
+        decided_at: world.now(),
+    };
+    assert_eq!(world.ledger(schedule.id).await, [view]);
+    let view = world.job(job).await.view;
+    assert_eq!((view.state, view.schedule), (JobState::Ready, Some((schedule.id, Some(slot)))));
+    let after = world.reread(&schedule).await;
+    assert_eq!(
+        (after.next_slot, after.last_slot, after.stamp),
+        (Some(slot + MINUTE), Some(slot), 2)
+    );
+    let node = world.join().await;
+    assert_eq!(world.claim_one(node).await.schedule, Some((schedule.id, Some(slot))));
+}
+
+/// Whoever comes second finds another stamp.
+pub async fn two_leaders_fire_one_slot_once(world: &World<'_>) {
+    let fence = leader(world).await;
+    let schedule = world.schedule("nightly").await;
+    world.pass(60);
+    // Both read, both plan, both believe to lead; only the rows decide.
+    let (one, other) = (world.plan(&schedule), world.plan(&schedule));
+    assert_eq!(world.fire(&fence, &[one]).await.answers, [FireAnswer::Applied]);
+    assert_eq!(world.fire(&fence, &[other]).await.answers, [FireAnswer::Stale]);
+    assert_eq!(world.ledger(schedule.id).await.len(), 1);
+    assert_eq!(world.store().jobs(&JobFilter::default(), None, 10).await.unwrap().items.len(), 1);
+    // Also in one batch.
+    let schedule = world.reread(&schedule).await;
+    world.pass(60);
+    let answers = world.fire(&fence, &[world.plan(&schedule), world.plan(&schedule)]).await.answers;
+    assert_eq!(answers, [FireAnswer::Applied, FireAnswer::Stale]);
+    assert_eq!(world.ledger(schedule.id).await.len(), 2);
+}
+
+/// Nothing at all, however right its plan is.
+pub async fn a_lost_term_fires_nothing(world: &World<'_>) {
+    let fence = leader(world).await;
+    let schedule = world.schedule("nightly").await;
+    world.pass(60);
+    let successor = leader(world).await;
+    for lost in [
+        &fence,
+        &Fence { term: successor.term, ..fence.clone() },
+        &Fence { role: "x".to_owned(), ..successor.clone() },
+    ] {
+        let fired = world.fire(lost, &[world.plan(&schedule)]).await;
+        assert_eq!((fired.until, fired.answers), (None, Vec::new()));
+    }
+    assert_eq!(world.reread(&schedule).await, schedule);
+    assert_eq!(world.ledger(schedule.id).await, []);
+    assert_eq!(world.store().jobs(&JobFilter::default(), None, 10).await.unwrap().items, []);
+    assert_eq!(
+        world.fire(&successor, &[world.plan(&schedule)]).await.answers,
+        [FireAnswer::Applied]
+    );
+}
+
+/// An edit, a pause, a deletion: the plan is made again.
+pub async fn a_plan_from_an_older_stamp_is_stale(world: &World<'_>) {
+    let fence = leader(world).await;
+    let (edited, deleted, kept) =
+        (world.schedule("a").await, world.schedule("b").await, world.schedule("c").await);
+    world.pass(60);
+    let plans = [world.plan(&edited), world.plan(&deleted), world.plan(&kept)];
+    change(world, &edited, ScheduleChange::Pause { until: None }).await;
+    world.store().delete_schedule(world.at(), deleted.id, deleted.stamp, &actor()).await.unwrap();
+    let answers = world.fire(&fence, &plans).await.answers;
+    assert_eq!(answers, [FireAnswer::Stale, FireAnswer::Stale, FireAnswer::Applied]);
+    assert_eq!(world.ledger(edited.id).await, []);
+}
+
+/// Its reason is visible, and an edit brings it back.
+pub async fn a_schedule_that_cannot_be_planned_is_set_aside_and_the_rest_fires(world: &World<'_>) {
+    let fence = leader(world).await;
+    let (bad, good) = (world.schedule("bad").await, world.schedule("good").await);
+    world.pass(60);
+    let reason = "unknown time zone `Mars/Olympus`".to_owned();
+    let plan = SlotPlan { decision: SlotDecision::SetAside(reason.clone()), ..world.plan(&bad) };
+    let answers = world.fire(&fence, &[plan, world.plan(&good)]).await.answers;
+    assert_eq!(answers, [FireAnswer::SetAside(reason.clone()), FireAnswer::Applied]);
+    let bad = world.reread(&bad).await;
+    assert_eq!(bad.set_aside, Some(reason));
+    world.pass(3_600);
+    assert_eq!(due_ids(world).await, [good.id]);
+    let spec = json(r#"{"cron":"@daily"}"#);
+    let mended =
+        ScheduleChange::Define { spec, owner: "ops".to_owned(), next_slot: Some(world.now()) };
+    assert_eq!(change(world, &bad, mended).await.set_aside, None);
+    assert_eq!(due_ids(world).await.len(), 2);
+}
+
+/// Early, twice, out of order, a job where none belongs: a bug must not become a job.
+pub async fn a_plan_that_breaks_a_rule_sets_its_schedule_aside(world: &World<'_>) {
+    let fence = leader(world).await;
+    let good = world.schedule("good").await;
+    let mut plans = Vec::new();
+    type Spoil = fn(&mut Vec<SlotRow>, &mut Option<Timestamp>);
+    let spoil: [Spoil; 7] = [
+        |slots, next| {
+            slots[0].slot = slots[0].slot + Duration::from_secs(3_600);
+            *next = Some(slots[0].slot + MINUTE);
+        },
+        |slots, _| slots[0].slot = slots[0].slot - MINUTE,
+        |slots, _| {
+            let again = slots[0].clone();
+            slots.push(again);
+        },
+        |slots, _| slots[0].job = None,
+        |slots, next| *next = Some(slots[0].slot),
+        |slots, _| slots[0].outcome = SlotOutcome::Missed,
+        |slots, _| {
+            if let Some(job) = &mut slots[0].job {
+                job.queue.clear();
+            }
+        },
+    ];
+    for (index, spoil) in spoil.iter().enumerate() {
+        let schedule = world.schedule(&format!("bad {index}")).await;
+        let mut plan = world.plan(&schedule);
+        if let SlotDecision::Advance { slots, next_slot } = &mut plan.decision {
+            spoil(slots, next_slot);
+        }
+        plans.push(plan);
+    }
+    plans.push(world.plan(&good));
+    world.pass(60);
+    let answers = world.fire(&fence, &plans).await.answers;
+    for (plan, answer) in plans.iter().zip(&answers[..spoil.len()]) {
+        let FireAnswer::SetAside(reason) = answer else { panic!("{plan:?} was {answer:?}") };
+        let schedule = world.store().schedule(plan.schedule).await.unwrap().unwrap();
+        assert_eq!(schedule.set_aside.as_ref(), Some(reason));
+        assert_eq!(world.ledger(plan.schedule).await, []);
+    }
+    assert_eq!(answers.last(), Some(&FireAnswer::Applied));
+    assert_eq!(world.store().jobs(&JobFilter::default(), None, 10).await.unwrap().items.len(), 1);
+}
+
+/// However many slots an outage skipped.
+pub async fn a_run_of_skips_is_one_row(world: &World<'_>) {
+    let fence = leader(world).await;
+    let schedule = world.schedule("nightly").await;
+    let first = schedule.next_slot.unwrap();
+    world.pass(60 * 1_000);
+    let end = first + 998 * MINUTE;
+    let skips = SlotRow {
+        slot: first,
+        end: Some(end),
+        count: 999,
+        outcome: SlotOutcome::Missed,
+        reason: Some("later than 24h".to_owned()),
+        job: None,
+    };
+    let newest = SlotRow {
+        slot: end + MINUTE,
+        end: None,
+        count: 1,
+        outcome: SlotOutcome::CaughtUp,
+        reason: None,
+        job: Some(world.new_job()),
+    };
+    let decision = SlotDecision::Advance { slots: vec![skips, newest], next_slot: None };
+    let plan = SlotPlan { schedule: schedule.id, stamp: schedule.stamp, decision };
+    assert_eq!(world.fire(&fence, &[plan]).await.answers, [FireAnswer::Applied]);
+    let ledger = world.ledger(schedule.id).await;
+    let told: Vec<_> = ledger.iter().map(|view| (view.outcome, view.count, view.end)).collect();
+    assert_eq!(told, [(SlotOutcome::CaughtUp, 1, None), (SlotOutcome::Missed, 999, Some(end))]);
+    let after = world.reread(&schedule).await;
+    assert_eq!((after.next_slot, after.last_slot), (None, Some(end + MINUTE)));
+    assert_eq!(due_ids(world).await, []);
+}
+
+/// Retries included; the overlap policy asks for nothing else.
+pub async fn live_jobs_of_a_schedule_are_told_until_they_end(world: &World<'_>) {
+    let fence = leader(world).await;
+    let node = world.join().await;
+    let mut schedule = world.schedule("nightly").await;
+    for _ in 0..2 {
+        world.pass(60);
+        world.fire(&fence, &[world.plan(&schedule)]).await;
+        schedule = world.reread(&schedule).await;
+    }
+    world.pass(60);
+    let live = due(world).await[0].live.clone();
+    assert_eq!(live.len(), 2);
+    assert!(live.is_sorted());
+    let jobs = world.claim(&world.ask(node, 10)).await;
+    world.settle(&jobs[0], crate::world::failure()).await;
+    assert_eq!(due(world).await[0].live, live);
+    world.settle(&jobs[1], Outcome::Done).await;
+    assert_eq!(due(world).await[0].live, [jobs[0].id]);
+    world.store().cancel(world.at(), jobs[0].id, &actor()).await.unwrap();
+    assert_eq!(due(world).await[0].live, []);
+}
+
+/// What was decided was decided.
+pub async fn a_deleted_schedule_leaves_its_ledger(world: &World<'_>) {
+    let fence = leader(world).await;
+    let schedule = world.schedule("nightly").await;
+    world.pass(60);
+    world.fire(&fence, &[world.plan(&schedule)]).await;
+    let schedule = world.reread(&schedule).await;
+    world.store().delete_schedule(world.at(), schedule.id, schedule.stamp, &actor()).await.unwrap();
+    assert_eq!(world.store().schedule(schedule.id).await.unwrap(), None);
+    assert_eq!(world.store().revisions(schedule.id).await.unwrap(), []);
+    assert_eq!(world.ledger(schedule.id).await.len(), 1);
+    // Its name is free again.
+    world.schedule("nightly").await;
+}
+
+/// A tenant's own, in pages.
+pub async fn schedules_are_listed_by_name(world: &World<'_>) {
+    for name in ["c", "a", "d", "b"] {
+        world.schedule(name).await;
+    }
+    let foreign = NewSchedule { tenant: "acme".to_owned(), ..world.new_schedule("aa") };
+    world.store().create_schedule(world.at(), &foreign).await.unwrap();
+    let names = |schedules: Vec<Schedule>| {
+        schedules.into_iter().map(|schedule| schedule.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(world.store().schedules("", None, 3).await.unwrap()), ["a", "b", "c"]);
+    assert_eq!(names(world.store().schedules("", Some("c"), 3).await.unwrap()), ["d"]);
+    assert_eq!(names(world.store().schedules("acme", None, 3).await.unwrap()), ["aa"]);
+    assert_eq!(names(world.store().schedules("none", None, 3).await.unwrap()), [""; 0]);
+    // Due ones come by slot, of one shard, no more than asked for.
+    let other_shard = NewSchedule { shard: 1, ..world.new_schedule("e") };
+    world.store().create_schedule(world.at(), &other_shard).await.unwrap();
+    world.pass(60);
+    assert_eq!(world.store().due(world.at(), 0, 2).await.unwrap().schedules.len(), 2);
+    assert_eq!(
+        world.store().due(world.at(), 1, 10).await.unwrap().schedules[0].schedule.id,
+        other_shard.id
+    );
+}
+
+/// Newest first.
+pub async fn the_ledger_is_read_in_pages(world: &World<'_>) {
+    let fence = leader(world).await;
+    let mut schedule = world.schedule("nightly").await;
+    let mut expected = Vec::new();
+    for _ in 0..5 {
+        expected.insert(0, schedule.next_slot.unwrap());
+        world.pass(60);
+        world.fire(&fence, &[world.plan(&schedule)]).await;
+        schedule = world.reread(&schedule).await;
+    }
+    let (mut seen, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = world.store().slots(schedule.id, cursor, 2).await.unwrap();
+        assert!(page.items.len() <= 2);
+        seen.extend(page.items.iter().map(|view| view.slot));
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, expected);
+}
