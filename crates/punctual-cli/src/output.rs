@@ -1,5 +1,6 @@
 //! What goes to the screen: colours where there is a terminal, plain text elsewhere.
 
+use std::fmt;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
@@ -17,11 +18,16 @@ pub(crate) const NOTICE: Style = AnsiColor::Yellow.on_default();
 pub(crate) fn say_error(message: &str) {
     // A line that begins a hint stands out, so that the way out is found at a glance.
     let message = message.replace("\nhint:", &format!("\n{HINT}hint:{HINT:#}"));
-    anstream::eprintln!("{ERROR}error:{ERROR:#} {message}");
+    say(format_args!("{ERROR}error:{ERROR:#} {message}"));
 }
 
 pub(crate) fn say_warning(message: &str) {
-    anstream::eprintln!("{WARNING}warning:{WARNING:#} {message}");
+    say(format_args!("{WARNING}warning:{WARNING:#} {message}"));
+}
+
+fn say(line: fmt::Arguments<'_>) {
+    // Whoever closed stderr does not want to know, and there is nobody else to tell.
+    let _ = writeln!(anstream::stderr(), "{line}");
 }
 
 /// One JSON document on a line of its own.

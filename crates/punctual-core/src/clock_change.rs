@@ -40,27 +40,25 @@ impl Spec {
     ) -> impl Iterator<Item = ClockChange> {
         let mut segment = self.zone.segment(from.ceil_seconds() - 1);
         std::iter::from_fn(move || {
-            while segment.end < to.ceil_seconds() {
-                segment = self.zone.segment(segment.end);
-                if segment.offset != segment.offset_before {
-                    return self.clock_change(&segment);
-                }
+            if segment.end >= to.ceil_seconds() {
+                return None;
             }
-            None
+            segment = self.zone.segment_after(&segment);
+            Some(self.clock_change(&segment))
         })
     }
 
-    fn clock_change(&self, segment: &Segment) -> Option<ClockChange> {
+    fn clock_change(&self, segment: &Segment) -> ClockChange {
         let missing = self.whens.iter().filter_map(|when| match when {
             When::Cron(cron) => self.in_zone(cron).missing_time(segment),
             When::Every(_) | When::At(_) => None,
         });
-        Some(ClockChange {
+        ClockChange {
             at: Timestamp::from_seconds(segment.start),
             from: civil(segment.wall_start_before()),
             to: civil(segment.wall_start()),
             missing: missing.min().map(civil),
-        })
+        }
     }
 }
 

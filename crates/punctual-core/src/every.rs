@@ -3,7 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::cron::{CronError, CronErrorCode};
+use jiff::SignedDuration;
+use jiff::fmt::friendly::{Designator, Spacing, SpanPrinter};
+
+use crate::cron::{BLANKS, CronError, CronErrorCode};
 use crate::time::{Timestamp, format_duration, parse_duration};
 use crate::{cron, hash};
 
@@ -27,7 +30,8 @@ impl Every {
     /// Reads `@every DURATION`, `@every DURATION/OFFSET` or `@every DURATION/H`.
     pub(crate) fn parse(text: &str, name: Option<&str>) -> Result<Every, CronError> {
         let refuse_as = |code: CronErrorCode, part: &str, message: String| {
-            let start = text.rfind(part).unwrap_or(0);
+            // A part of the text, so its place is where it begins in memory.
+            let start = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
             CronError::new(code, text, start..start + part.len(), message)
         };
         let refuse = |part: &str, message| refuse_as(CronErrorCode::BadInterval, part, message);
@@ -36,21 +40,28 @@ impl Every {
             Ok(_) => Err(refuse(part, format!("`{}` is finer than a second", cron::echo(part)))),
             Err(message) => Err(refuse(part, message)),
         };
-        let body = text.trim().trim_start_matches("@every").trim();
+        let body = text.trim_matches(BLANKS).trim_start_matches("@every").trim_matches(BLANKS);
         let (interval_text, offset_text) = match body.split_once('/') {
-            Some((interval, offset)) => (interval.trim(), Some(offset.trim())),
+            Some((interval, offset)) => {
+                (interval.trim_matches(BLANKS), Some(offset.trim_matches(BLANKS)))
+            }
             None => (body, None),
         };
         if interval_text.is_empty() {
-            return Err(refuse("@every", "`@every` needs a length of time after it".to_owned())
-                .with_hint("`@every 15m`"));
+            return Err(refuse(
+                text.trim_matches(BLANKS),
+                "`@every` needs a length of time after it".to_owned(),
+            )
+            .with_hint("`@every 15m`"));
         }
         let interval = seconds(interval_text)?;
         if !(1..=LONGEST_SECONDS).contains(&interval) {
             let shown = cron::echo(interval_text);
             let message = format!("an interval lasts from 1s to 366d, not {shown}");
-            return Err(refuse(interval_text, message)
-                .with_hint("for dates further apart write a cron expression, such as `@yearly`"));
+            let hint = (interval > LONGEST_SECONDS).then(|| {
+                "for dates further apart write a cron expression, such as `@yearly`".to_owned()
+            });
+            return Err(refuse(interval_text, message).with_hint(hint));
         }
         let (phase, spread) = match (offset_text, name) {
             (None, _) => (0, false),
@@ -87,10 +98,10 @@ impl Every {
     /// The interval in words.
     pub(crate) fn describe(&self) -> String {
         match self.phase {
-            0 => format!("every {}", length(self.interval)),
+            0 => format!("every {}", in_words(self.interval)),
             phase => {
                 let origin = Timestamp::from_seconds(phase);
-                format!("every {}, counted from {origin}", length(self.interval))
+                format!("every {}, counted from {origin}", in_words(self.interval))
             }
         }
     }
@@ -115,6 +126,20 @@ impl fmt::Display for Every {
             (false, phase) => write!(f, "/{}", length(phase)),
         }
     }
+}
+
+fn in_words(seconds: i64) -> String {
+    let (days, rest) = (seconds / 86_400, SignedDuration::from_secs(seconds % 86_400));
+    let printer = SpanPrinter::new()
+        .designator(Designator::Verbose)
+        .spacing(Spacing::BetweenUnitsAndDesignators);
+    let days = match days {
+        0 => None,
+        1 => Some("1 day".to_owned()),
+        days => Some(format!("{days} days")),
+    };
+    let rest = (!rest.is_zero()).then(|| printer.duration_to_string(&rest));
+    days.into_iter().chain(rest).collect::<Vec<_>>().join(" ")
 }
 
 fn length(seconds: i64) -> String {

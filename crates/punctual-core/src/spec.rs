@@ -9,6 +9,11 @@ use crate::slots::Slots;
 use crate::zone::Segment;
 use crate::{Cron, Timestamp, When, Zone, hash};
 
+/// 1970-01-01T00:00:00Z, before which there are no slots in UTC.
+pub(crate) const FIRST_SECOND: i64 = 0;
+/// 2199-12-31T23:59:59Z, after which there are none.
+pub(crate) const LAST_SECOND: i64 = 7_258_118_399;
+
 /// What becomes of a local time that a clock change skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DstGap {
@@ -108,7 +113,9 @@ impl Spec {
         let at = last.min(before.ceil_seconds() - 1);
         let slots = self.whens.iter().filter_map(|when| match when {
             When::Cron(cron) => self.in_zone(cron).previous(at),
-            When::Every(every) => Some(every.previous(at)),
+            When::Every(every) => {
+                Some(every.previous(at.min(LAST_SECOND))).filter(|slot| *slot >= FIRST_SECOND)
+            }
             When::At(instant) => Some(instant.floor_seconds()).filter(|instant| *instant <= at),
         });
         slots.max().filter(|slot| *slot >= first).map(Timestamp::from_seconds)
@@ -134,8 +141,8 @@ impl Spec {
                     When::Cron(cron) => self.in_zone(cron).mark(&mut sheet),
                     When::At(instant) => sheet.mark(instant.floor_seconds()),
                     When::Every(every) => {
-                        let mut at = every.next(sheet.start());
-                        while at < sheet.end() {
+                        let mut at = every.next(sheet.start().max(FIRST_SECOND));
+                        while at < sheet.end().min(LAST_SECOND + 1) {
                             sheet.mark(at);
                             at += every.interval_seconds();
                         }
@@ -151,25 +158,30 @@ impl Spec {
     /// How long after its slot a job is dispatched, for a schedule of this name with this much
     /// jitter: fixed by name and slot, and always before the next slot.
     pub fn jitter(&self, name: &str, slot: Timestamp, most: Duration) -> Duration {
+        // Bounded before the draw: a bound on what was drawn would heap most jobs on one instant.
+        let most = match self.next(slot) {
+            Some(next) => most.min(next.since(slot).saturating_sub(Duration::from_millis(1))),
+            None => most,
+        };
         let most_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
-        let delay =
-            Duration::from_millis(hash::jitter_ms(hash::seed(name), slot.floor_seconds(), most_ms));
-        match self.next(slot) {
-            Some(next) => delay.min(next.since(slot) - Duration::from_millis(1)),
-            None => delay,
-        }
+        Duration::from_millis(hash::jitter_ms(hash::seed(name), slot.floor_seconds(), most_ms))
     }
 
-    /// Why there can be no slot after `after`, if there is none.
+    /// Why there is no slot after `after`, if there is none.
     pub fn never_fires(&self, after: Timestamp) -> Option<String> {
         if self.next(after).is_some() {
             return None;
+        }
+        if let Some(last) = self.previous(Timestamp::MAX) {
+            return Some(format!("its last slot was at {last}"));
         }
         let reason = self.whens.iter().find_map(|when| match when {
             When::Cron(cron) => cron.never_fires(),
             When::Every(_) | When::At(_) => None,
         });
-        Some(reason.unwrap_or_else(|| format!("all its times lie before {after}")))
+        Some(reason.unwrap_or_else(|| {
+            "its window and the rules for clock changes leave it no slot".to_owned()
+        }))
     }
 
     /// The first slot at or after `at`, in Unix seconds.
@@ -183,7 +195,9 @@ impl Spec {
     pub(crate) fn next_of(&self, when: &When, at: i64, near: &mut Option<Segment>) -> Option<i64> {
         match when {
             When::Cron(cron) => self.in_zone(cron).next(at, near),
-            When::Every(every) => Some(every.next(at)),
+            When::Every(every) => {
+                Some(every.next(at.max(FIRST_SECOND))).filter(|slot| *slot <= LAST_SECOND)
+            }
             When::At(instant) => Some(instant.floor_seconds()).filter(|instant| *instant >= at),
         }
     }
@@ -205,12 +219,10 @@ impl Spec {
     /// The first and the last second that may be a slot: the window, and the years 1970 to
     /// 2199 on any wall clock.
     fn bounds(&self) -> (i64, i64) {
-        const FIRST: i64 = -DAY;
-        // 2200-01-01T00:00:00Z and a day for the zones behind UTC.
-        const LAST: i64 = 7_258_118_400 + DAY - 1;
-        let first = self.window.start.map_or(FIRST, |start| start.ceil_seconds().max(FIRST));
-        let last = self.window.end.map_or(LAST, |end| end.floor_seconds().min(LAST));
-        (first, last)
+        let (first, last) = (FIRST_SECOND - DAY, LAST_SECOND + DAY);
+        let start = self.window.start.map_or(first, |start| start.ceil_seconds().max(first));
+        let end = self.window.end.map_or(last, |end| end.floor_seconds().min(last));
+        (start, end)
     }
 }
 

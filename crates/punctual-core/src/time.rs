@@ -128,12 +128,14 @@ impl FromStr for Timestamp {
 /// A day is 24 hours and a week is 7 days; months and years have no fixed length and are
 /// refused. The error says what was wrong, in words for the person who wrote the text.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let text = text.trim();
+    let text = text.trim_matches(crate::cron::BLANKS);
     let refuse = |why: &str| {
         Err(format!("`{}` {why}; write it like 90s, 15m, 1h30m or 2d", crate::cron::echo(text)))
     };
-    let Ok(span) = SpanParser::new().parse_span(text) else {
-        return refuse("is not a length of time");
+    let span = match SpanParser::new().parse_span(text) {
+        // One way of writing is enough: no clock notation, no line ends.
+        Ok(span) if !text.contains([':', '\n', '\r']) => span,
+        _ => return refuse("is not a length of time"),
     };
     if span.get_years() != 0 || span.get_months() != 0 {
         return refuse("counts months or years, which have no fixed length");

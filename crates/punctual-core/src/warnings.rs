@@ -2,7 +2,7 @@
 
 use crate::civil::DAY;
 use crate::cron::{Cron, Unit};
-use crate::{Spec, Timestamp, When, Zone};
+use crate::{Spec, Timestamp, When};
 
 impl Spec {
     /// What a person should know about this schedule before relying on it, in words. `after`
@@ -13,31 +13,32 @@ impl Spec {
             warnings.push(format!("never fires: {reason}"));
             return warnings;
         }
+        let has_changes_ahead = self.clock_changes(after, Timestamp::MAX).next().is_some();
         for when in &self.whens {
             match when {
-                When::Cron(cron) => warnings.extend(cron.warnings()),
+                When::Cron(cron) => {
+                    let never = cron.never_fires();
+                    warnings.extend(never.map(|reason| format!("`{cron}` never fires: {reason}")));
+                    warnings.extend(cron.warnings());
+                }
                 When::Every(every) => {
-                    let whole_days = every.interval_seconds() % DAY == 0;
-                    if whole_days && self.zone != Zone::UTC {
-                        warnings.push(
-                            "an interval of whole days moves by an hour on the wall clock when clocks \
-                             change; for a fixed time of day write a cron expression, such as `0 9 * * *`"
-                                .to_owned(),
-                        );
+                    if every.interval_seconds() % DAY == 0 && has_changes_ahead {
+                        warnings.push(WHOLE_DAYS.to_owned());
+                    }
+                    if every.interval_seconds() == 1 {
+                        warnings.push(EVERY_SECOND.to_owned());
                     }
                 }
                 When::At(_) => {}
             }
         }
-        if let Some(first) = self.next(after)
-            && self.slots(first, Timestamp::MAX, 60).last()
-                == Some(Timestamp::from_seconds(first.floor_seconds() + 59))
-        {
-            warnings.push("fires every second: up to 86400 jobs a day".to_owned());
-        }
         warnings
     }
 }
+
+const EVERY_SECOND: &str = "fires every second: up to 86400 jobs a day";
+const WHOLE_DAYS: &str = "an interval of whole days moves by an hour on the wall clock when clocks change; for a fixed \
+     time of day write a cron expression, such as `0 9 * * *`";
 
 impl Cron {
     fn warnings(&self) -> Vec<String> {
@@ -52,14 +53,16 @@ impl Cron {
                     .to_owned(),
             );
         }
-        for (unit, letter) in [(Unit::Second, 's'), (Unit::Minute, 'm'), (Unit::Hour, 'h')] {
+        if self.is_every_second() {
+            warnings.push(EVERY_SECOND.to_owned());
+        }
+        for (unit, letter, around) in [(Unit::Minute, 'm', "hour"), (Unit::Hour, 'h', "day")] {
             if let Some((step, rest)) = self.uneven_step(unit) {
                 let noun = unit.name();
-                let around = if unit == Unit::Hour { "day" } else { "hour" };
-                let around = if unit == Unit::Second { "minute" } else { around };
+                let last = if rest == 1 { noun.to_owned() } else { format!("{noun}s") };
                 warnings.push(format!(
                     "a step of {step} {noun}s starts anew each {around}, so that its last one is {rest} \
-                     {noun}s; for an even distance write `@every {step}{letter}`"
+                     {last}; for an even distance write `@every {step}{letter}`"
                 ));
             }
         }

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use jiff::civil::DateTime;
 use jiff::tz::AmbiguousOffset;
 
-use crate::cron::{self, CronErrorCode};
+use crate::cron::{self, BLANKS, CronErrorCode};
+use crate::spec::{FIRST_SECOND, LAST_SECOND};
 use crate::{Cron, CronError, Every, Timestamp, Zone};
 
 /// When a schedule is due. A schedule may have several of these.
@@ -32,15 +33,15 @@ impl When {
     }
 
     fn read(text: &str, name: Option<&str>) -> Result<When, CronError> {
-        if !text.trim_ascii_start().starts_with('@') {
+        if !text.trim_start_matches(BLANKS).starts_with('@') {
             return Cron::read(text, name).map(When::Cron);
         }
-        let mut words = text.trim_ascii_start().splitn(2, [' ', '\t']);
+        let mut words = text.trim_matches(BLANKS).splitn(2, BLANKS);
         match words.next() {
             Some("@every") => Every::parse(text, name).map(When::Every),
             Some("@at") => {
-                let instant = words.next().unwrap_or_default().trim();
-                let end = text.trim_end().len();
+                let instant = words.next().unwrap_or_default().trim_matches(BLANKS);
+                let end = text.trim_end_matches(BLANKS).len();
                 When::once(instant).map_err(|message| {
                     let span = end - instant.len()..end;
                     CronError::new(CronErrorCode::BadInstant, text, span, message)
@@ -55,9 +56,7 @@ impl When {
             return Err("`@at` needs an instant after it, such as 2027-03-28T01:00:00Z".to_owned());
         }
         match text.parse::<Timestamp>() {
-            Ok(instant) => {
-                whole_second(instant, text).map(When::At).map_err(|error| error.to_string())
-            }
+            Ok(instant) => a_slot(instant, text).map(When::At).map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -67,7 +66,7 @@ impl When {
     pub fn at(text: &str, zone: &Zone) -> Result<When, AtError> {
         let text = text.trim();
         if let Ok(instant) = text.parse::<Timestamp>() {
-            return whole_second(instant, text).map(When::At);
+            return a_slot(instant, text).map(When::At);
         }
         let Ok(local) = text.parse::<DateTime>() else {
             return Err(AtError::NotATime { text: cron::echo(text) });
@@ -78,7 +77,7 @@ impl When {
             AmbiguousOffset::Unambiguous { offset } => {
                 let instant =
                     at(offset).map_err(|_| AtError::NotATime { text: cron::echo(text) })?;
-                return whole_second(instant, text).map(When::At);
+                return a_slot(instant, text).map(When::At);
             }
             AmbiguousOffset::Gap { before, after } | AmbiguousOffset::Fold { before, after } => {
                 (at(after), at(before))
@@ -151,6 +150,12 @@ pub enum AtError {
         /// The later one.
         later: Timestamp,
     },
+    /// Before 1970 or after 2199.
+    #[error("`{text}` is outside the years 1970 to 2199, in which slots lie")]
+    OutOfYears {
+        /// What was written.
+        text: String,
+    },
     /// Slots are whole seconds.
     #[error("`{text}` has a fraction of a second; slots are whole seconds")]
     Fraction {
@@ -159,10 +164,16 @@ pub enum AtError {
     },
 }
 
-fn whole_second(instant: Timestamp, text: &str) -> Result<Timestamp, AtError> {
-    if instant.floor_seconds() == instant.ceil_seconds() {
-        Ok(instant)
-    } else {
-        Err(AtError::Fraction { text: cron::echo(text) })
+/// An instant that can be a slot: a whole second of the years that have slots.
+fn a_slot(instant: Timestamp, text: &str) -> Result<Timestamp, AtError> {
+    let text = cron::echo(text);
+    if !(FIRST_SECOND..=LAST_SECOND).contains(&instant.floor_seconds()) {
+        return Err(AtError::OutOfYears { text });
     }
+    // Asked of the text as well, since an instant keeps nothing finer than a microsecond.
+    let is_whole = instant.floor_seconds() == instant.ceil_seconds()
+        && text.split(['.', ',']).nth(1).is_none_or(|fraction| {
+            fraction.bytes().take_while(u8::is_ascii_digit).all(|digit| digit == b'0')
+        });
+    if is_whole { Ok(instant) } else { Err(AtError::Fraction { text }) }
 }

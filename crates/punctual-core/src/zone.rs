@@ -66,11 +66,6 @@ impl Zone {
         self.rules.iana_name().unwrap_or("UTC")
     }
 
-    /// Has the zone only ever had one offset?
-    pub fn is_fixed(&self) -> bool {
-        self.fixed_offset.is_some()
-    }
-
     /// The zone as `jiff` knows it, for showing instants in it.
     pub fn to_jiff(&self) -> &TimeZone {
         &self.rules
@@ -180,8 +175,13 @@ fn instant(seconds: i64) -> jiff::Timestamp {
 /// The zone that was probably meant: by its whole name, or by its city alone.
 fn nearest_zone(written: &str) -> Option<String> {
     let city = |name: &str| name.rsplit('/').next().unwrap_or(name).to_owned();
-    let names: Vec<String> =
-        TimeZoneDatabase::bundled().available().map(|name| name.as_str().to_owned()).collect();
+    // Another number is another offset, not a slip.
+    let digits = |name: &str| name.chars().filter(char::is_ascii_digit).collect::<String>();
+    let names: Vec<String> = TimeZoneDatabase::bundled()
+        .available()
+        .map(|name| name.as_str().to_owned())
+        .filter(|name| digits(name) == digits(written))
+        .collect();
     suggest::nearest(written, names.iter().map(String::as_str)).map(str::to_owned).or_else(|| {
         let written = city(written).replace(' ', "_");
         let cities: Vec<String> = names.iter().map(|name| city(name)).collect();
@@ -228,7 +228,7 @@ mod tests {
         unknown time zone `posix/Europe/Paris`, did you mean `Europe/Paris`?
         unknown time zone `localtime`; use an IANA name such as `UTC` or `Europe/Paris`
         unknown time zone `Europe`; use an IANA name such as `UTC` or `Europe/Paris`
-        unknown time zone `é/☃`; use an IANA name such as `UTC` or `Europe/Paris`
+        unknown time zone `é/�`; use an IANA name such as `UTC` or `Europe/Paris`
         ");
     }
 
@@ -239,7 +239,7 @@ mod tests {
         for name in TimeZoneDatabase::bundled().available() {
             let Ok(zone) = Zone::get(name.as_str()) else { continue };
             let mut segment = zone.segment(0);
-            while segment.end < 3_000_000_000 {
+            while segment.end < 7_300_000_000 {
                 let next = zone.segment(segment.end);
                 assert!(
                     segment.contains(segment.end - 1) && !segment.contains(segment.end),

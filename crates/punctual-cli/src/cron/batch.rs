@@ -12,6 +12,9 @@ use crate::{Failure, output};
 /// The longest question that is read; an expression fits many times over.
 const LINE_BYTES_MAX: u64 = 64 * 1_024;
 
+/// The most that an answer says about a mistake.
+const ERROR_CHARS_MAX: usize = 500;
+
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
@@ -25,24 +28,28 @@ pub(super) fn run() -> Result<(), Failure> {
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
-        let mut limited = questions.by_ref().take(LINE_BYTES_MAX);
+        let mut limited = questions.by_ref().take(LINE_BYTES_MAX + 1);
         let length = limited
             .read_until(b'\n', &mut line)
             .map_err(|error| Failure::failed(format!("cannot read the questions: {error}")))?;
         if length == 0 {
             break;
         }
-        let is_whole = line.ends_with(b"\n") || (length as u64) < LINE_BYTES_MAX;
+        let is_whole = line.ends_with(b"\n") || (length as u64) <= LINE_BYTES_MAX;
         let answer = if is_whole {
-            answer(&line).unwrap_or_else(|error| Answer::Error(format!("line {number}: {error}")))
+            answer(&line).unwrap_or_else(|error| {
+                // What was asked is repeated in part by the error, and should not be without end.
+                let error: String = error.chars().take(ERROR_CHARS_MAX).collect();
+                Answer::Error(format!("line {number}: {error}"))
+            })
         } else {
             skip_line(&mut questions)
                 .map_err(|error| Failure::failed(format!("cannot read the questions: {error}")))?;
             Answer::Error(format!("line {number}: longer than {LINE_BYTES_MAX} bytes"))
         };
         output::print_json(&mut answers, &answer)?;
-        // Whoever waits for an answer before asking again gets it; a file is answered in bulk.
-        if questions.buffer().is_empty() {
+        // Whoever waits for an answer gets it; what has been asked meanwhile is answered in bulk.
+        if !questions.buffer().contains(&b'\n') {
             answers.flush()?;
         }
     }
@@ -51,6 +58,9 @@ pub(super) fn run() -> Result<(), Failure> {
 }
 
 fn answer(line: &[u8]) -> Result<Answer, String> {
+    if line.trim_ascii().is_empty() {
+        return Err("a question is missing".to_owned());
+    }
     let mut question: Map<String, Value> =
         serde_json::from_slice(line).map_err(|error| format!("no JSON object: {error}"))?;
     let Some(Value::String(expression)) = question.remove("expr") else {

@@ -49,7 +49,7 @@ pub(super) fn run(expression: &str, options: &Options, json: bool) -> Result<(),
         normalised: when.to_string(),
         means: when.describe(),
         tz: asked.spec.zone().name(),
-        clock_changes: clock_changes_in_words(&asked.spec, when),
+        clock_changes: clock_changes_in_words(&asked.spec, when, asked.from),
         next: due(&asked),
         warnings: asked.spec.warnings(asked.from),
     };
@@ -73,7 +73,8 @@ pub(super) fn run(expression: &str, options: &Options, json: bool) -> Result<(),
         vec![due.shown.clone(), utc, note]
     });
     let table = output::columns(rows);
-    for (index, line) in table.lines().chain(table.is_empty().then_some("never")).enumerate() {
+    let never = asked.spec.never_fires(asked.from).map(|_| "never");
+    for (index, line) in table.lines().chain(never).enumerate() {
         let label = if index == 0 { "next" } else { "" };
         let line = line.replacen("! ", &format!("{NOTICE}! "), 1);
         writeln!(stdout, "{FAINT}{label:<15}{FAINT:#}{line}{NOTICE:#}")?;
@@ -84,10 +85,10 @@ pub(super) fn run(expression: &str, options: &Options, json: bool) -> Result<(),
     Ok(())
 }
 
-fn clock_changes_in_words(spec: &Spec, when: &When) -> String {
+fn clock_changes_in_words(spec: &Spec, when: &When, from: Timestamp) -> String {
     let When::Cron(cron) = when else { return "take no part in elapsed time".to_owned() };
-    if spec.zone().is_fixed() {
-        return "there are none in this zone".to_owned();
+    if spec.clock_changes(from, Timestamp::MAX).next().is_none() {
+        return "there are none ahead in this zone".to_owned();
     }
     let (gap, fold) = spec.dst_rules(cron);
     let skipped = match gap {
@@ -122,10 +123,14 @@ fn due(asked: &Asked) -> Vec<Due> {
     for change in &changes {
         let without_slot =
             change.at > asked.from && change.at < *last && !slots.contains(&change.at);
-        if let Some(missing) = change.missing.filter(|_| without_slot) {
-            let (local, shown) =
-                (missing.to_string(), missing.strftime("%a %Y-%m-%d %H:%M").to_string());
-            let note = format!("no slot: this time does not exist, {}", in_words(change));
+        let a_date_is_gone =
+            change.to.date() > change.from.date() && change.to >= next_day(change.from);
+        let first_missing = change.missing.or(a_date_is_gone.then_some(change.from));
+        if let Some(missing) = first_missing.filter(|_| without_slot) {
+            let (local, shown) = (missing.to_string(), missing.strftime("%a %Y-%m-%d").to_string());
+            let shown = if a_date_is_gone { shown } else { format!("{shown} {}", time(missing)) };
+            let what = if a_date_is_gone { "date" } else { "time" };
+            let note = format!("no slot: this {what} does not exist, {}", in_words(change));
             due.push(Due { slot: None, local, note: Some(note), shown, at: change.at });
         }
     }
@@ -147,7 +152,15 @@ fn note(asked: &Asked, change: &ClockChange, slot: Timestamp) -> Option<String> 
 
 fn in_words(change: &ClockChange) -> String {
     let direction = if change.is_forward() { "forward" } else { "back" };
-    format!("clocks go {direction} from {} to {}", time(change.from), time(change.to))
+    let (mut from, mut to) = (time(change.from), time(change.to));
+    if from == to {
+        (from, to) = (change.from.date().to_string(), change.to.date().to_string());
+    }
+    format!("clocks go {direction} from {from} to {to}")
+}
+
+fn next_day(local: DateTime) -> DateTime {
+    local.checked_add(jiff::SignedDuration::from_hours(24)).unwrap_or(DateTime::MAX)
 }
 
 fn time(local: DateTime) -> String {

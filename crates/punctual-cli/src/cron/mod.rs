@@ -36,7 +36,7 @@ impl Command {
 pub(crate) struct Next {
     /// Five fields (minute hour day-of-month month day-of-week), six with seconds first, seven
     /// with a year last; or @daily and the like, @every 15m, @at INSTANT
-    #[arg(value_name = "EXPR", required_unless_present = "batch", allow_hyphen_values = true)]
+    #[arg(value_name = "EXPR", required_unless_present = "batch")]
     expression: Option<String>,
 
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub(crate) struct Next {
 pub(crate) struct Explain {
     /// Five fields (minute hour day-of-month month day-of-week), six with seconds first, seven
     /// with a year last; or @daily and the like, @every 15m, @at INSTANT
-    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
+    #[arg(value_name = "EXPR")]
     expression: String,
 
     #[command(flatten)]

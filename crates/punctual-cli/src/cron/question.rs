@@ -169,10 +169,9 @@ fn instant(text: &str, zone: &Zone) -> Result<Timestamp, Unasked> {
         Ok(Ok(zoned)) => Ok(Timestamp::from_jiff(zoned.timestamp())),
         _ => Err(match text.parse::<Timestamp>() {
             Err(error) => {
-                format!("--from: {error}, or as a local date or time such as 2027-03-28T03:00")
-                    .into()
+                format!("from: {error}, or as a local date or time such as 2027-03-28T03:00").into()
             }
-            Ok(_) => "--from: out of range".to_owned().into(),
+            Ok(_) => "from: out of range".to_owned().into(),
         }),
     }
 }

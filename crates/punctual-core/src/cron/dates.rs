@@ -12,7 +12,7 @@ pub(super) const EVERY_WEEKDAY: u32 = 0x7F;
 pub(super) const EVERY_MONTH: u64 = 0x1FFE;
 
 /// All years, bit n for the n-th after the first.
-const EVERY_YEAR: [u64; 4] = [!0, !0, !0, !0 >> (256 - (LAST_YEAR - FIRST_YEAR + 1))];
+pub(super) const EVERY_YEAR: [u64; 4] = [!0, !0, !0, !0 >> (256 - (LAST_YEAR - FIRST_YEAR + 1))];
 
 /// 1970-01-01 and 2199-12-31, between which all slots lie.
 const FIRST_DAY: i64 = 0;

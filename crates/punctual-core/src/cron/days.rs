@@ -86,6 +86,9 @@ impl Field<'_> {
             ));
         }
         if let Some(hash) = bytes.iter().position(|byte| *byte == b'#') {
+            if hash == 0 {
+                return Err(self.missing(item, "`#` needs a day before it: `MON#1`"));
+            }
             let day = self.value(item.start..item.start + hash, false)? % 7;
             let nth = item.start + hash + 1..item.end;
             match &bytes[hash + 1..] {

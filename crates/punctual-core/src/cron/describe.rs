@@ -76,6 +76,7 @@ impl Cron {
             match minute_step {
                 Some(1) if second.starts_with("at") => format!("{second} of every minute"),
                 Some(1) => second,
+                _ if hours.len() == 24 => format!("{second} in {} of every hour", listed_minutes()),
                 _ => format!("{second} in {}", listed_minutes()),
             }
         };

@@ -97,10 +97,13 @@ impl CronError {
         span: Range<usize>,
         message: impl Into<String>,
     ) -> CronError {
+        // Some mistakes are shown with what stands beside them, which may be nothing.
+        let end = text.floor_char_boundary(span.end.min(text.len()));
+        let start = text.floor_char_boundary(span.start.min(end));
         CronError(Box::new(Mistake {
             code,
             field: None,
-            span,
+            span: start..end,
             also: None,
             message: message.into(),
             hint: None,
@@ -195,12 +198,13 @@ pub(crate) fn echo(text: &str) -> String {
     echoed
 }
 
-/// One character of the text for one column on the screen, so that carets stay aligned.
+/// One character of the text for one column on the screen, so that carets stay aligned, and
+/// nothing that a terminal or a reader could take for a command.
 fn printable(character: char) -> char {
     match character {
         '\t' => ' ',
-        other if other.is_control() => '\u{FFFD}',
-        other => other,
+        seen if seen == ' ' || seen.is_ascii_graphic() || seen.is_alphanumeric() => seen,
+        _ => '\u{FFFD}',
     }
 }
 

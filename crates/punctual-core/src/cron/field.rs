@@ -212,8 +212,13 @@ impl<'a> Field<'a> {
         if low <= high {
             return Ok((low, high));
         }
-        let hint = hints::descending(self.unit, (&self.text[left], low), (&self.text[right], high));
-        Err(self.error(Code::DescendingRange, span, "the range runs backwards").with_hint(hint))
+        let error = self.error(Code::DescendingRange, span.clone(), "the range runs backwards");
+        // `H(a-b)` takes one range only.
+        if self.text.as_bytes().get(span.end) == Some(&b')') {
+            return Err(error);
+        }
+        let (left, right) = (&self.text[left], &self.text[right]);
+        Err(error.with_hint(hints::descending(self.unit, (left, low), (right, high))))
     }
 
     fn step(&self, span: Range<usize>, most: u32) -> Result<u32, CronError> {
@@ -239,12 +244,13 @@ impl<'a> Field<'a> {
         base: Range<usize>,
         step: Range<usize>,
     ) -> CronError {
-        // A value that is itself wrong is the better thing to report.
-        if let Err(error) = self.value(base.clone(), false) {
-            return error;
-        }
-        let hint = hints::step_without_range(self.unit, &self.text[base], &self.text[step]);
-        self.error(Code::StepNeedsRange, item, STEP_NEEDS_RANGE).with_hint(hint)
+        // A value or a step that is itself wrong is the better thing to report.
+        let (value, step) = match (self.value(base, false), self.number(step)) {
+            (Err(error), _) | (_, Err(error)) => return error,
+            (Ok(value), Ok(step)) => (value, step),
+        };
+        self.error(Code::StepNeedsRange, item, STEP_NEEDS_RANGE)
+            .with_hint(hints::step_without_range(self.unit, value, step))
     }
 
     /// A number or a name of the field. `ends_range`: `SUN` at the right of a range is 7.

@@ -30,18 +30,21 @@ pub(super) fn nickname(written: &str) -> String {
     }
     match suggest::nearest(written, known()) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
-        None => "there are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly and @every DURATION".to_owned(),
+        None => "there are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, @every DURATION and @at INSTANT".to_owned(),
     }
 }
 
-pub(super) fn step_without_range(unit: Unit, value: &str, step: &str) -> String {
-    let (value, step) = (echo(value), echo(step));
-    let high = unit.high();
-    if value.parse() == Ok(unit.low()) {
-        format!("`*/{step}` or `{value}-{high}/{step}`")
-    } else {
-        format!("`{value}-{high}/{step}`")
+pub(super) fn step_without_range(unit: Unit, value: u32, step: u32) -> Option<String> {
+    if step == 0 || step > unit.size() {
+        return large_step(unit, step);
     }
+    let (low, high) = (unit.low(), unit.high());
+    // 7 is Sunday, where the week begins.
+    let from = if value > high { low } else { value };
+    let range = format!("`{from}-{high}/{step}`");
+    // `*/n` in a day field may be ambiguous; the range never is.
+    let is_day = matches!(unit, Unit::DayOfMonth | Unit::DayOfWeek);
+    Some(if from == low && !is_day { format!("`*/{step}` or {range}") } else { range })
 }
 
 pub(super) fn descending(
@@ -74,7 +77,9 @@ pub(super) fn large_step(unit: Unit, step: u32) -> Option<String> {
         Unit::DayOfMonth => ("days", 'd', 366),
         _ => return None,
     };
-    (step <= longest).then(|| format!("to run every {step} {noun} write `@every {step}{letter}`"))
+    (1..=longest)
+        .contains(&step)
+        .then(|| format!("to run every {step} {noun} write `@every {step}{letter}`"))
 }
 
 /// What to say of letters where the field has no such name.
@@ -159,6 +164,7 @@ pub(super) fn not_a_number(unit: Unit, text: &str) -> Option<String> {
             "`L`, `W` and `#` stand in lists, but not in ranges or with steps".to_owned()
         }
         'L' | 'W' => "`L` and `W` belong in the day-of-month field".to_owned(),
+        'l' | 'w' => "`L` and `W` are written in capitals".to_owned(),
         ';' | '&' | '|' | '`' | '"' | '\'' => {
             "values are joined by commas, fields by blanks; quotes are the shell's".to_owned()
         }

@@ -33,6 +33,9 @@ use times::Times;
 /// The longest expression that is read. Seven fields that each list every value fit.
 pub const MAX_EXPRESSION_BYTES: usize = 2_048;
 
+/// What separates fields; a line end is none.
+pub(crate) const BLANKS: [char; 2] = [' ', '\t'];
+
 /// Names for common expressions.
 const NICKNAMES: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
@@ -80,7 +83,7 @@ impl Cron {
     }
 
     pub(crate) fn read(text: &str, name: Option<&str>) -> Result<Cron, CronError> {
-        match quick::parse(text) {
+        match quick::parse(text).filter(|_| text.len() <= MAX_EXPRESSION_BYTES) {
             Some(cron) => Ok(cron),
             None => parse::parse(text, name),
         }
@@ -115,7 +118,6 @@ impl Cron {
     /// last step, where that is less than a step.
     pub(crate) fn uneven_step(&self, unit: Unit) -> Option<(u32, u32)> {
         let (bits, is_step) = match unit {
-            Unit::Second => (self.times.seconds, self.times.seconds.count_ones() > 2),
             Unit::Minute => (self.times.minutes, self.times.wild_minute),
             Unit::Hour => (self.times.hours, self.times.wild_hour),
             _ => return None,
@@ -124,6 +126,13 @@ impl Cron {
             .find(|step| is_step && bits == field::stepped(unit.low(), unit.high(), *step))
             .map(|step| (step, unit.size() % step))
             .filter(|(_, rest)| *rest != 0)
+    }
+
+    /// Does it name every second of a day?
+    pub(crate) fn is_every_second(&self) -> bool {
+        let count = |bits: u64| bits.count_ones();
+        let times = &self.times;
+        (count(times.seconds), count(times.minutes), count(times.hours)) == (60, 60, 24)
     }
 
     /// The first day of the month, if all that are named are too late for some months.

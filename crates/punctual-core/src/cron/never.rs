@@ -1,6 +1,6 @@
 //! Expressions that are well formed and yet name no date at all.
 
-use super::dates::{Dates, EVERY_MONTH};
+use super::dates::{Dates, EVERY_MONTH, EVERY_YEAR};
 use super::print::values;
 use super::unit::MONTH_WORDS;
 
@@ -9,6 +9,10 @@ pub(super) fn reason(dates: &Dates) -> Option<String> {
     if dates.next(i64::MIN / 2).is_some() {
         return None;
     }
+    let in_any_year = Dates { years: EVERY_YEAR, ..dates.clone() };
+    if in_any_year.next(i64::MIN / 2).is_some() {
+        return Some("the years it names do not have such a date".to_owned());
+    }
     let only_plain_days = dates.from_last == 0 && dates.nearest_workday == 0 && !dates.last_workday;
     let months: Vec<&str> =
         values(dates.months).iter().map(|month| MONTH_WORDS[*month as usize - 1]).collect();
@@ -16,5 +20,5 @@ pub(super) fn reason(dates: &Dates) -> Option<String> {
         let first = dates.days.trailing_zeros();
         return Some(format!("there is no day {first} in {}", months.join(" or ")));
     }
-    Some("no date has these days, months and years together".to_owned())
+    Some("no date has these days and months together".to_owned())
 }

@@ -6,7 +6,7 @@ use super::dates::EVERY_WEEKDAY;
 use super::error::{CronError, CronErrorCode as Code};
 use super::field::{Field, Values};
 use super::unit::{FIRST_YEAR, Unit};
-use super::{Cron, MAX_EXPRESSION_BYTES, NICKNAMES, echo, hints};
+use super::{BLANKS, Cron, MAX_EXPRESSION_BYTES, NICKNAMES, echo, hints};
 use crate::hash;
 
 /// As many fields as an expression has at most, and one more to notice what is too much.
@@ -32,11 +32,13 @@ pub(super) fn parse(text: &str, name: Option<&str>) -> Result<Cron, CronError> {
         7 => assemble(text, name, &Unit::ALL, fields),
         _ => Err(field_count(text, fields)),
     };
-    cron.map_err(|error| zone_inside(text, fields).unwrap_or(error))
+    cron.map_err(|error| {
+        zone_inside(text, fields).or_else(|| comment(text, fields)).unwrap_or(error)
+    })
 }
 
 fn nickname(text: &str) -> Result<Cron, CronError> {
-    let trimmed = text.trim_matches([' ', '\t']);
+    let trimmed = text.trim_matches(BLANKS);
     if let Some((_, expression)) = NICKNAMES.iter().find(|(nickname, _)| *nickname == trimmed) {
         return parse(expression, None);
     }
@@ -124,17 +126,20 @@ fn field_count(text: &str, fields: &[Range<usize>]) -> CronError {
         [] => CronError::new(Code::Empty, text, 0..0, "the expression is empty")
             .with_hint("five fields, minute to day-of-week: `0 9 * * MON-FRI`"),
         [.., extra] if fields.len() == FIELDS_SEEN => {
-            let extra = extra.start..text.trim_end_matches([' ', '\t']).len();
+            let extra = extra.start..text.trim_end_matches(BLANKS).len();
             CronError::new(Code::FieldCount, text, extra, "more than 7 fields").with_hint(layout)
         }
         [first, ..] => {
             let count = fields.len();
-            let all = first.start..text.trim_end_matches([' ', '\t']).len();
-            let completed = format!("{}{}", echo(&text[all.clone()]), " *".repeat(5 - count));
+            let all = first.start..text.trim_end_matches(BLANKS).len();
+            let completed = format!("{}{}", &text[all.clone()], " *".repeat(5 - count));
             let noun = if count == 1 { "field" } else { "fields" };
             let message = format!("{count} {noun}, but 5, 6 or 7 are needed");
-            CronError::new(Code::FieldCount, text, all, message)
-                .with_hint(format!("{layout}; try `{completed}`"))
+            let hint = match Cron::read(&completed, None) {
+                Ok(_) => format!("{layout}; try `{}`", echo(&completed)),
+                Err(_) => layout.to_owned(),
+            };
+            CronError::new(Code::FieldCount, text, all, message).with_hint(hint)
         }
     }
 }
@@ -147,7 +152,7 @@ fn zone_inside(text: &str, fields: &[Range<usize>]) -> Option<CronError> {
         field.split_once('/').is_some_and(|(area, city)| is_word(area) && is_word(city))
     };
     let prefixed = fields.first().filter(|span| is_prefix(&text[(*span).clone()]));
-    let trailing = fields.get(5..)?.last().filter(|span| is_zone(&text[(*span).clone()]));
+    let trailing = fields.iter().skip(5).next_back().filter(|span| is_zone(&text[(*span).clone()]));
     let span = prefixed.or(trailing)?.clone();
     let field = &text[span.clone()];
     let zone = echo(field.split_once('=').map_or(field, |(_, zone)| zone));
@@ -158,6 +163,13 @@ fn zone_inside(text: &str, fields: &[Range<usize>]) -> Option<CronError> {
     )))
 }
 
+/// `# …` after the expression, as in a crontab.
+fn comment(text: &str, fields: &[Range<usize>]) -> Option<CronError> {
+    let start = fields.iter().find(|span| text.as_bytes()[span.start] == b'#')?.start;
+    let span = start..text.trim_end_matches(BLANKS).len();
+    Some(CronError::new(Code::Unexpected, text, span, "a comment is not part of the expression"))
+}
+
 /// Other systems put a year last where six fields here begin with seconds.
 fn six_fields_with_a_year(error: CronError) -> CronError {
     let (text, span) = (error.text(), error.span());
@@ -165,7 +177,11 @@ fn six_fields_with_a_year(error: CronError) -> CronError {
     if error.field() != Some(Unit::DayOfWeek) || !is_year {
         return error;
     }
-    let hint = format!("for a year write seven fields: `0 {}`", echo(text.trim()));
+    let seven = format!("0 {}", text.trim_matches(BLANKS));
+    let hint = match Cron::read(&seven, None) {
+        Ok(_) => format!("for a year write seven fields: `{}`", echo(&seven)),
+        Err(_) => "for a year write seven fields, seconds first and the year last".to_owned(),
+    };
     let message = "six fields begin with seconds and have no year";
     CronError::new(Code::FieldCount, text, span, message).with_hint(hint)
 }

@@ -88,6 +88,19 @@ fn errors_show_the_place_and_the_way_out() {
         "@at",
         "@at tomorrow",
         "@at 2027-01-01T00:00:00.5Z",
+        "@at 2027-01-01T00:00:00.0000001Z",
+        "@at 2500-01-01T00:00:00Z",
+        "@every 01:30:00",
+        "@every 0s/10s",
+        "@every 5m\n",
+        "0 0 9 * * MON,",
+        "0 9 * * *  # nightly",
+        "TZ=UTC @daily",
+        "0 0 * * #2",
+        "0 0 15w * *",
+        "0/90 * * * *",
+        "0 0 * * 7/2",
+        "0 \u{202e}9 * * *",
     ];
     let reports = bad.map(|text| When::parse(text).unwrap_err().report().to_string());
     insta::assert_snapshot!(reports.join("\n\n"));
@@ -115,6 +128,8 @@ fn an_error_never_repeats_more_than_a_screen_of_the_text() {
     insta::assert_snapshot!(far.parse::<Cron>().unwrap_err().report());
     let longer = "*".repeat(MAX_EXPRESSION_BYTES + 1);
     assert_eq!(longer.parse::<Cron>().unwrap_err().code(), CronErrorCode::TooLong);
+    let long_list = format!("{}0 * * * *", "0,".repeat(MAX_EXPRESSION_BYTES));
+    assert_eq!(long_list.parse::<Cron>().unwrap_err().code(), CronErrorCode::TooLong);
 }
 
 #[test]
@@ -259,14 +274,76 @@ fn scribbles() -> impl Iterator<Item = String> {
     })
 }
 
+/// Expressions of five to seven fields of which one or two are scribbled.
+fn scribbled_fields(pieces: &[&str]) -> impl Iterator<Item = String> {
+    (0..200_000_u64).map(move |seed| {
+        let draw = |index| crate::hash::draw(seed, index) as usize;
+        let mut fields: Vec<String> = vec!["*".to_owned(); 5 + draw(0) % 3];
+        for changed in 0..1 + draw(1) as u64 % 2 {
+            let place = draw(10 + changed) % fields.len();
+            let length = 1 + draw(20 + changed) as u64 % 5;
+            let piece = |index| pieces[draw(30 + 8 * changed + index) % pieces.len()];
+            fields[place] = (0..length).map(piece).collect();
+        }
+        fields.join(" ")
+    })
+}
+
 #[test]
 fn no_text_makes_the_reader_panic() {
-    for text in scribbles() {
+    let pieces = [
+        "*", "/", "-", ",", "#", "L", "W", "H", "(", ")", "+", "?", "7", "59", "2027", "MON",
+        "Jan", "é",
+    ];
+    for text in scribbles().chain(scribbled_fields(&pieces)) {
         match When::parse_named(&text, "x") {
             Ok(when) => drop(when.describe()),
-            Err(error) => drop(error.report().to_string()),
+            Err(error) => {
+                assert!(error.text().get(error.span()).is_some(), "{text}: {:?}", error.span());
+                drop(error.report().to_string());
+            }
         }
     }
+}
+
+#[test]
+fn an_expression_that_is_offered_is_one() {
+    let pieces =
+        ["*", "/", "-", ",", "7", "0", "5", "59", "90", "2027", "MON", "FRI", "Jan", "dec", "+"];
+    let short =
+        ["61", "0 9 * MON-FRI", "TZ=UTC @daily", "0 30 12 1 * 2027", "0 12 1 1 * 3000", "* *"];
+    let mut offered = 0;
+    for text in scribbled_fields(&pieces).chain(short.map(str::to_owned)) {
+        let Err(error) = When::parse(&text) else { continue };
+        let whole = |hint: &str| {
+            let (_, offer) = hint.split_once("try `").or_else(|| hint.split_once("fields: `"))?;
+            Some(offer.trim_end_matches('`').to_owned())
+        };
+        if let Some(offer) = error.hint().and_then(whole) {
+            assert!(When::parse(&offer).is_ok(), "{text}: {offer}");
+            offered += 1;
+        }
+        // What is offered for one item stands in its place.
+        let for_item =
+            matches!(error.code(), CronErrorCode::StepNeedsRange | CronErrorCode::DescendingRange);
+        if let Some(offer) =
+            error.hint().filter(|_| for_item).and_then(|hint| hint.split('`').nth(1))
+        {
+            if offer.starts_with("@every") {
+                assert!(When::parse(offer).is_ok(), "{text}: {offer}");
+                continue;
+            }
+            let mended =
+                format!("{}{offer}{}", &text[..error.span().start], &text[error.span().end..]);
+            let is_same = |other: &CronError| {
+                other.code() == error.code() && other.span().start == error.span().start
+            };
+            let still_wrong = When::parse(&mended).err().filter(is_same);
+            assert_eq!(still_wrong, None, "{text} became {mended}");
+            offered += 1;
+        }
+    }
+    assert!(offered > 200, "too few offers to mean anything: {offered}");
 }
 
 #[test]
@@ -274,17 +351,7 @@ fn the_quick_reader_and_the_general_one_agree() {
     let pieces =
         ["*", "/", "-", ",", "7", "0", "5", "59", "12", "MON", "sun", "Jan", "dec", "L", "?", "+"];
     let mut read = 0;
-    for seed in 0..200_000_u64 {
-        let draw = |index| crate::hash::draw(seed, index) as usize;
-        let mut fields: Vec<String> = vec!["*".to_owned(); 5 + draw(0) % 2];
-        for changed in 0..1 + draw(1) as u64 % 2 {
-            let place = draw(10 + changed) % fields.len();
-            let length = 1 + draw(20 + changed) as u64 % 5;
-            fields[place] = (0..length)
-                .map(|index| pieces[draw(30 + 8 * changed + index) % pieces.len()])
-                .collect();
-        }
-        let text = fields.join(" ");
+    for text in scribbled_fields(&pieces) {
         if let Some(cron) = quick::parse(&text) {
             assert_eq!(parse::parse(&text, None), Ok(cron), "{text}");
             read += 1;

@@ -183,10 +183,60 @@ fn what_is_perhaps_not_meant_draws_a_warning() {
         "@every 90m",
         "@at 2020-01-01T00:00:00Z",
         "@every 1s",
+        "* 30 2 * * *",
+        "*/59 * * * *",
     ];
     let lines = expressions.map(|text| {
         let warnings = spec(text, "Europe/Paris").warnings(at("2027-01-01T00:00:00Z"));
         format!("{text}\n  {}", warnings.join("\n  "))
     });
     insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn a_schedule_without_slots_says_why() {
+    let from = at("2026-01-01T00:00:00Z");
+    let noon = |spec: Spec| {
+        spec.within(Window {
+            start: Some(at("2027-01-01T13:00:00Z")),
+            end: Some(at("2027-01-01T14:00:00Z")),
+        })
+    };
+    let specs = [
+        spec("@at 2020-01-01T00:00:00Z", "UTC"),
+        spec("0 0 12 1 1 * 2020", "UTC"),
+        spec("0 0 30 2 *", "UTC"),
+        spec("0 0 0 29 2 * 2027", "UTC"),
+        spec("0 30 2 28 3 * 2027", "Europe/Paris").dst_gap(DstGap::Skip),
+        spec("0 0 12 30 12 * 2011", "Pacific/Apia"),
+        noon(spec("0 12 * * *", "UTC")),
+        spec("0 12 * * *", "UTC"),
+    ];
+    let reasons = specs.map(|spec| spec.never_fires(from).unwrap_or_else(|| "fires".to_owned()));
+    insta::assert_snapshot!(reasons.join("\n"));
+    let with_a_dead_rule = spec("@daily", "UTC").also(When::parse("0 0 30 2 *").unwrap());
+    assert!(with_a_dead_rule.warnings(from)[0].starts_with("`0 0 30 FEB *` never fires"));
+}
+
+#[test]
+fn intervals_too_keep_to_the_years_that_have_slots() {
+    let hourly = spec("@every 1h", "UTC");
+    assert_eq!(hourly.next(at("1900-01-01T00:00:00Z")), Some(Timestamp::EPOCH));
+    assert_eq!(hourly.previous(Timestamp::MAX), Some(at("2199-12-31T23:00:00Z")));
+    assert_eq!(hourly.next(at("2199-12-31T23:00:00Z")), None);
+    assert_eq!(hourly.count(Timestamp::MIN, Timestamp::MAX), 7_258_118_400 / 3_600);
+    assert_eq!(hourly.slots(at("2199-12-31T22:30:00Z"), Timestamp::MAX, 10).count(), 1);
+}
+
+#[test]
+fn the_next_slot_never_comes_earlier_for_a_later_question() {
+    let spec =
+        spec("*/7 1-3 * * *", "Australia/Lord_Howe").also(When::parse("30 2 * * *").unwrap());
+    let start = at("2026-04-04T00:00:00Z");
+    let mut last = spec.next(start).unwrap();
+    for step in 1..2_000_u64 {
+        let next = spec.next(start + Duration::from_secs(step * 97)).unwrap();
+        assert!(next >= last);
+        last = next;
+    }
 }
