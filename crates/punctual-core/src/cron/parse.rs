@@ -165,7 +165,7 @@ fn zone_inside(text: &str, fields: &[Range<usize>]) -> Option<CronError> {
 
 /// `# …` after the expression, as in a crontab.
 fn comment(text: &str, fields: &[Range<usize>]) -> Option<CronError> {
-    let start = fields.iter().find(|span| text.as_bytes()[span.start] == b'#')?.start;
+    let start = fields.iter().skip(5).find(|span| text.as_bytes()[span.start] == b'#')?.start;
     let span = start..text.trim_end_matches(BLANKS).len();
     Some(CronError::new(Code::Unexpected, text, span, "a comment is not part of the expression"))
 }
