@@ -29,54 +29,54 @@ pub struct Every {
 impl Every {
     /// Reads `@every DURATION`, `@every DURATION/OFFSET` or `@every DURATION/H`.
     pub(crate) fn parse(text: &str, name: Option<&str>) -> Result<Every, CronError> {
-        let refuse_as = |code: CronErrorCode, part: &str, message: String| {
-            // A part of the text, so its place is where it begins in memory.
-            let start = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
-            CronError::new(code, text, start..start + part.len(), message)
-        };
-        let refuse = |part: &str, message| refuse_as(CronErrorCode::BadInterval, part, message);
-        let seconds = |part: &str| match parse_duration(part) {
-            Ok(length) if length.subsec_nanos() == 0 => Ok(length.as_secs()),
-            Ok(_) => Err(refuse(part, format!("`{}` is finer than a second", cron::echo(part)))),
-            Err(message) => Err(refuse(part, message)),
-        };
-        let body = text.trim_matches(BLANKS).trim_start_matches("@every").trim_matches(BLANKS);
+        let after = text.find("@every").map_or(0, |at| at + "@every".len());
+        let body = text[after..].trim_matches(BLANKS);
         let (interval_text, offset_text) = match body.split_once('/') {
             Some((interval, offset)) => {
                 (interval.trim_matches(BLANKS), Some(offset.trim_matches(BLANKS)))
             }
             None => (body, None),
         };
+        // The interval is the first thing after `@every`, the offset is the last.
+        let interval_at = text[after..].find(interval_text).map_or(after, |at| after + at);
+        let offset_at = offset_text.and_then(|offset| text.rfind(offset)).unwrap_or(after);
+        let refuse = |start: usize, part: &str, message: String| {
+            CronError::new(CronErrorCode::BadInterval, text, start..start + part.len(), message)
+        };
+        let seconds = |start: usize, part: &str| match parse_duration(part) {
+            Ok(length) if length.subsec_nanos() == 0 => Ok(length.as_secs()),
+            Ok(_) => {
+                Err(refuse(start, part, format!("`{}` is finer than a second", cron::echo(part))))
+            }
+            Err(message) => Err(refuse(start, part, message)),
+        };
         if interval_text.is_empty() {
-            return Err(refuse(
-                text.trim_matches(BLANKS),
-                "`@every` needs a length of time after it".to_owned(),
-            )
-            .with_hint("`@every 15m`"));
+            let message = "`@every` needs a length of time after it".to_owned();
+            return Err(refuse(0, text, message).with_hint("`@every 15m`"));
         }
-        let interval = seconds(interval_text)?;
+        let interval = seconds(interval_at, interval_text)?;
         if !(1..=LONGEST_SECONDS).contains(&interval) {
             let shown = cron::echo(interval_text);
             let message = format!("an interval lasts from 1s to 366d, not {shown}");
             let hint = (interval > LONGEST_SECONDS).then(|| {
                 "for dates further apart write a cron expression, such as `@yearly`".to_owned()
             });
-            return Err(refuse(interval_text, message).with_hint(hint));
+            return Err(refuse(interval_at, interval_text, message).with_hint(hint));
         }
         let (phase, spread) = match (offset_text, name) {
             (None, _) => (0, false),
             (Some("H"), Some(name)) => (hash::mix(hash::seed(name)) % interval, true),
             (Some("H"), None) => {
-                let message = "`H` spreads by the schedule's name, and none was given".to_owned();
-                return Err(
-                    refuse_as(CronErrorCode::NameNeeded, "H", message).with_hint(cron::NAME_NEEDED)
-                );
+                let message = "`H` spreads by the schedule's name, and none was given";
+                let span = offset_at..offset_at + 1;
+                return Err(CronError::new(CronErrorCode::NameNeeded, text, span, message)
+                    .with_hint(cron::NAME_NEEDED));
             }
-            (Some(offset_text), _) => (seconds(offset_text)?, false),
+            (Some(offset_text), _) => (seconds(offset_at, offset_text)?, false),
         };
         if phase >= interval {
             let message = format!("an offset is shorter than its interval of {interval} seconds");
-            return Err(refuse(offset_text.unwrap_or(body), message));
+            return Err(refuse(offset_at, offset_text.unwrap_or(body), message));
         }
         // Both are at most a year's seconds.
         Ok(Every { interval: interval as i64, phase: phase as i64, spread })
