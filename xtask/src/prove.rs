@@ -11,32 +11,56 @@ use crate::run::{self, Guarded, cargo};
 struct Proof {
     name: &'static str,
     about: &'static str,
-    cargo: &'static [&'static str],
-    /// How many cases it tries unless `--minutes` says for how long; None if neither applies.
-    cases: Option<u32>,
+    /// What cargo is to do, separated by blanks.
+    cargo: &'static str,
+    /// The environment variable that sets its size, and the full size.
+    size: Option<(&'static str, u32)>,
+    /// Can it also run for a given time instead?
+    timed: bool,
 }
 
 const PROOFS: &[Proof] = &[
     Proof {
         name: "cron",
         about: "a million random schedules, each against an independent oracle",
-        cargo: &[
-            "test",
-            "--release",
-            "-p",
-            "punctual-core",
-            "--test",
-            "proof_cron",
-            "--",
-            "--nocapture",
-        ],
-        cases: Some(1_000_000),
+        cargo: "test --release -p punctual-core --test proof_cron -- --nocapture",
+        size: Some(("PUNCTUAL_PROOF_CASES", 1_000_000)),
+        timed: true,
     },
     Proof {
         name: "cron-bench",
         about: "how fast expressions are parsed and their slots found",
-        cargo: &["bench", "-p", "punctual-core", "--bench", "cron", "--", "--json"],
-        cases: None,
+        cargo: "bench -p punctual-core --bench cron -- --json",
+        size: None,
+        timed: false,
+    },
+    Proof {
+        name: "store",
+        about: "5,000 random sequences of commands, SQLite against the reference model",
+        cargo: "test --release -p punctual-sqlite --test conformance -- --nocapture random_commands",
+        size: Some(("PUNCTUAL_PROOF_CASES", 5_000)),
+        timed: false,
+    },
+    Proof {
+        name: "sqlite-plans",
+        about: "the query plans that matter, with a million jobs",
+        cargo: "test --release -p punctual-sqlite --lib -- --nocapture hot_statements",
+        size: Some(("PUNCTUAL_PROOF_ROWS", 1_000_000)),
+        timed: false,
+    },
+    Proof {
+        name: "sqlite-kill",
+        about: "500 kills of a process that writes to SQLite",
+        cargo: "run --release -p punctual-bench -- sqlite-kill --kills 500",
+        size: None,
+        timed: false,
+    },
+    Proof {
+        name: "store-bench",
+        about: "the SQLite store beside the bare statements",
+        cargo: "run --release -p punctual-bench -- store --backend sqlite --json",
+        size: None,
+        timed: false,
     },
 ];
 
@@ -99,18 +123,15 @@ impl Proof {
     }
 
     fn command(&self, minutes: Option<u32>) -> Command {
-        let mut program = cargo(self.cargo.iter().copied());
-        // Only one of the two may say how long it runs, also if the other is set around us.
-        let (cases, minutes) = match (self.cases, minutes) {
-            (Some(_), Some(minutes)) => (None, Some(minutes)),
-            (cases, _) => (cases, None),
-        };
-        for (name, value) in [("PUNCTUAL_PROOF_CASES", cases), ("PUNCTUAL_PROOF_MINUTES", minutes)]
-        {
-            match value {
-                Some(value) => program.env(name, value.to_string()),
-                None => program.env_remove(name),
-            };
+        let mut program = cargo(self.cargo.split(' '));
+        // Only one of these may say how long it runs, also if the others are set around us.
+        for name in ["PUNCTUAL_PROOF_CASES", "PUNCTUAL_PROOF_ROWS", "PUNCTUAL_PROOF_MINUTES"] {
+            program.env_remove(name);
+        }
+        match (self.size, minutes.filter(|_| self.timed)) {
+            (_, Some(minutes)) => drop(program.env("PUNCTUAL_PROOF_MINUTES", minutes.to_string())),
+            (Some((name, size)), None) => drop(program.env(name, size.to_string())),
+            (None, None) => {}
         }
         program
     }
@@ -193,7 +214,7 @@ mod tests {
     #[test]
     fn the_names_of_proofs_are_offered_for_an_unknown_one() {
         let Err(Failure::Usage(what)) = Ask::parse(&["corn"]) else { panic!("`corn` passed") };
-        assert_eq!(what, "unknown proof `corn`; there are: cron, cron-bench");
+        assert!(what.starts_with("unknown proof `corn`; there are: cron, cron-bench, "), "{what}");
     }
 
     #[test]
@@ -203,7 +224,7 @@ mod tests {
             let envs = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
             envs.map(|(name, value)| format!("{}={}", name.display(), value.display())).collect()
         };
-        let [cron, bench] = PROOFS else { panic!("cron and its bench") };
+        let [cron, bench, ..] = PROOFS else { panic!("cron and its bench") };
         assert_eq!(set(cron, None), ["PUNCTUAL_PROOF_CASES=1000000"]);
         assert_eq!(set(cron, Some(5)), ["PUNCTUAL_PROOF_MINUTES=5"]);
         assert_eq!(set(bench, Some(5)), [] as [String; 0]);

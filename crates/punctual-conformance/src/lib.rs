@@ -7,13 +7,15 @@
 //! punctual_conformance::suite!(|| async { MySubject::new() });
 //! ```
 //!
-//! Each test gets a fresh store. Beside the tests by name there is [`faulty`], which wraps a store so
-//! that requests or replies get lost.
+//! Each test gets a fresh store. Beside the tests by name there is [`commands`], which drives two
+//! stores with the same random commands and compares every answer, and [`faulty`], which wraps a
+//! store so that requests or replies get lost.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 pub mod cancel;
 pub mod claim;
+pub mod commands;
 pub mod enqueue;
 pub mod faulty;
 pub mod leaders;

@@ -44,12 +44,16 @@ impl State {
         Ok(())
     }
 
+    /// Writes a job, unless there is one with its id.
     pub(super) fn insert_job(
         &mut self,
         now: Timestamp,
         job: NewJob,
         schedule: Option<(ScheduleId, Option<Timestamp>)>,
     ) {
+        if self.bodies.contains_key(&job.id) {
+            return;
+        }
         let due_at = job.delay.due_at(now);
         let life = Life { due_at, attempt: 0, spent: 0, crashes: 0 };
         let place = if due_at > now { Place::Timer(life) } else { Place::Ready(life) };

@@ -1,0 +1,84 @@
+//! `punctual-bench`: our speed as a share of what the database itself can do, in the same run,
+//! and proofs that need processes to die.
+
+mod ids;
+mod kill;
+mod measure;
+mod raw;
+mod store;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Our speed as a share of what the database itself can do.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The store beside the bare statements, in turns
+    Store {
+        /// Which database
+        #[arg(long, value_enum)]
+        backend: Backend,
+        /// Print one line of JSON
+        #[arg(long)]
+        json: bool,
+        /// Where the files go [default: the system's temporary directory]
+        #[arg(long)]
+        directory: Option<PathBuf>,
+        /// How many jobs wait in the drain scenarios; the large backlog has five times as many
+        #[arg(long, default_value_t = 200_000)]
+        backlog: usize,
+        /// How long each turn lasts, in milliseconds
+        #[arg(long, default_value_t = 500)]
+        slice_ms: u64,
+    },
+    /// Kill a process that writes to SQLite, again and again, and count what is lost
+    SqliteKill {
+        /// How many times
+        #[arg(long, default_value_t = 20)]
+        kills: u64,
+    },
+    /// The process that is killed
+    #[command(hide = true)]
+    KillWriter {
+        /// The file to write to
+        file: PathBuf,
+        /// What its ids follow from
+        seed: u64,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Backend {
+    Sqlite,
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Store { backend: Backend::Sqlite, json, directory, backlog, slice_ms } => {
+            let scale = store::Scale { backlog, slice: Duration::from_millis(slice_ms) };
+            store::run(directory, &scale, json)
+        }
+        Command::SqliteKill { kills } => kill::prove(kills),
+        Command::KillWriter { file, seed } => kill::write_until_killed(&file, seed),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whatever went wrong; a bench has nothing to do but say it.
+type Failure = Box<dyn std::error::Error + Send + Sync>;

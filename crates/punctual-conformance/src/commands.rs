@@ -1,0 +1,538 @@
+//! Two stores, the same random commands, every answer compared.
+//!
+//! The tests by name show what is promised; this finds what nobody thought of. A run follows from
+//! its seed, and a failure names seed and step.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use punctual_core::job::{JobState, Outcome, SlotOutcome, decide};
+use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp, hash};
+use punctual_store::*;
+
+use crate::world::{json, policy};
+
+/// Drives both stores, which must be empty, with `steps` commands that follow from `seed`.
+/// Panics at the first answer that differs.
+pub async fn compare(seed: u64, steps: u64, reference: &dyn Store, other: &dyn Store) {
+    let mut run = Run::new(seed, reference, other);
+    for step in 0..steps {
+        run.step = step;
+        run.command().await;
+    }
+    run.look_at_everything().await;
+}
+
+struct Run<'a> {
+    seed: u64,
+    step: u64,
+    drawn: u64,
+    now: Timestamp,
+    reference: &'a dyn Store,
+    other: &'a dyn Store,
+    jobs: Vec<JobId>,
+    claimed: Vec<ClaimedJob>,
+    nodes: Vec<NodeId>,
+    fences: Vec<Fence>,
+    schedules: Vec<ScheduleId>,
+    old_plans: Vec<SlotPlan>,
+}
+
+/// Asks both stores the same and answers with what they agree on.
+macro_rules! both {
+    ($run:ident, $method:ident($($argument:expr),*)) => {{
+        let left = $run.reference.$method($($argument),*).await;
+        let right = $run.other.$method($($argument),*).await;
+        $run.agree(stringify!($method), left, right)
+    }};
+}
+
+impl<'a> Run<'a> {
+    fn new(seed: u64, reference: &'a dyn Store, other: &'a dyn Store) -> Run<'a> {
+        Run {
+            seed,
+            step: 0,
+            drawn: 0,
+            now: Timestamp::from_seconds(1_798_761_600),
+            reference,
+            other,
+            jobs: Vec::new(),
+            claimed: Vec::new(),
+            nodes: Vec::new(),
+            fences: Vec::new(),
+            schedules: Vec::new(),
+            old_plans: Vec::new(),
+        }
+    }
+
+    fn agree<T: PartialEq + Debug>(
+        &self,
+        method: &str,
+        left: Result<T>,
+        right: Result<T>,
+    ) -> Option<T> {
+        assert_eq!(left, right, "{method}, seed {}, step {}", self.seed, self.step);
+        left.ok()
+    }
+
+    fn draw(&mut self) -> u64 {
+        self.drawn += 1;
+        hash::draw(self.seed, self.drawn)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.draw() % end
+    }
+
+    fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    fn pick<T: Clone>(&mut self, items: &[T]) -> Option<T> {
+        let index = self.draw() as usize;
+        (!items.is_empty()).then(|| items[index % items.len()].clone())
+    }
+
+    fn seconds(&mut self, most: u64) -> Duration {
+        Duration::from_millis(self.below(most * 1_000 + 1))
+    }
+
+    fn random(&mut self) -> [u8; 10] {
+        let mut bytes = [0; 10];
+        bytes[2..].copy_from_slice(&self.draw().to_be_bytes());
+        bytes
+    }
+
+    fn at(&self) -> At {
+        At::Fixed(self.now)
+    }
+
+    async fn command(&mut self) {
+        match self.below(40) {
+            0..=3 => self.pass(),
+            4..=9 => self.enqueue().await,
+            10..=14 => self.claim().await,
+            15..=20 => self.settle().await,
+            21 => self.cancel().await,
+            22 => self.requeue().await,
+            23 => self.place().await,
+            24 => self.join_or_leave().await,
+            25..=26 => self.beat().await,
+            27 => self.lead().await,
+            28 => drop(both!(self, promote(self.at(), 1 + self.step as usize % 5))),
+            29 => self.reap().await,
+            30 => self.prune().await,
+            31 => self.create_schedule().await,
+            32 => self.change_schedule().await,
+            33..=35 => self.fire().await,
+            36 => self.change_queue().await,
+            37 => self.note().await,
+            _ => self.look().await,
+        }
+    }
+
+    fn pass(&mut self) {
+        let back = self.one_in(50);
+        let length = match self.below(6) {
+            0 => Duration::from_micros(self.below(10)),
+            1 => self.seconds(3_600),
+            _ => self.seconds(10),
+        };
+        self.now = if back { self.now - length } else { self.now + length };
+    }
+
+    fn new_job(&mut self) -> NewJob {
+        let queue = ["default", "bulk"][self.below(2) as usize];
+        let kind = ["mail", "report", "resize"][self.below(3) as usize];
+        let payload = [r#"{"a":1}"#, r#"{"b":[2]}"#][self.below(2) as usize];
+        let id = JobId::mint(self.now, self.random());
+        let id = if self.one_in(15) { self.pick(&self.jobs.clone()).unwrap_or(id) } else { id };
+        let mut job = NewJob::new(id, queue, kind, json(payload));
+        job.priority = self.below(9) as i16 - 4;
+        job.max_attempts = 1 + self.below(4) as u32;
+        if self.one_in(3) {
+            let scope = [KeyScope::Tenant, KeyScope::Kind, KeyScope::Queue][self.below(3) as usize];
+            let lifetime =
+                if self.one_in(3) { KeyLifetime::For(self.seconds(60)) } else { KeyLifetime::Job };
+            job.unique = Some(UniqueKey { key: format!("k{}", self.below(3)), scope, lifetime });
+        }
+        if self.one_in(4) {
+            job.delay = if self.one_in(2) {
+                Delay::For(self.seconds(20))
+            } else {
+                Delay::Until(self.now + self.seconds(20))
+            };
+        }
+        if self.one_in(5) {
+            job.tenant = "acme".to_owned();
+            job.tags = vec!["eu".to_owned(), format!("t{}", self.below(3))];
+            job.trace = Some("trace".to_owned());
+        }
+        if self.one_in(5) {
+            job.budget = Some(self.seconds(60));
+            job.timeout = Some(self.seconds(60));
+            job.expires_after = Some(self.seconds(60));
+        }
+        if self.one_in(25) {
+            job.priority = 1_000;
+        }
+        job
+    }
+
+    async fn enqueue(&mut self) {
+        let jobs: Vec<NewJob> = (0..1 + self.below(4)).map(|_| self.new_job()).collect();
+        if both!(self, enqueue(self.at(), &jobs)).is_some() {
+            self.jobs.extend(jobs.iter().map(|job| job.id));
+        }
+    }
+
+    async fn claim(&mut self) {
+        let Some(node) = self.pick(&self.nodes.clone()) else { return self.join_or_leave().await };
+        let mut queues = vec!["default", "bulk", "none"];
+        if self.one_in(2) {
+            queues.reverse();
+        }
+        let most = self.below(6) as usize;
+        let ask = ClaimAsk {
+            node,
+            lease: LeaseId::mint(self.now, self.random()),
+            queues: queues
+                .into_iter()
+                .map(|name| QueueShare { name: name.to_owned(), most: 1 + self.below(4) as usize })
+                .collect(),
+            kinds: if self.one_in(3) {
+                vec!["report".to_owned()]
+            } else {
+                vec!["resize".to_owned(), "mail".to_owned()]
+            },
+            most,
+        };
+        if let Some(claimed) = both!(self, claim(self.at(), &ask)) {
+            self.claimed.extend(claimed.jobs);
+        }
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        let error = || "boom".to_owned();
+        match self.below(9) {
+            0 | 1 => Outcome::Done,
+            2 => Outcome::Fail(error()),
+            3 => Outcome::RetryAfter(self.seconds(10), error()),
+            4 => Outcome::FailForGood(error()),
+            5 => Outcome::Panicked(error()),
+            6 => Outcome::Released,
+            7 => Outcome::Snooze(self.seconds(10)),
+            _ => Outcome::Cancel(error()),
+        }
+    }
+
+    async fn settle(&mut self) {
+        let claimed = self.claimed.clone();
+        let mut batch = Vec::new();
+        for _ in 0..1 + self.below(4) {
+            // Mostly recent leases, now and then one that ended long ago.
+            let from = if self.one_in(4) { 0 } else { claimed.len().saturating_sub(6) };
+            let Some(job) = self.pick(&claimed[from..]) else { return };
+            let transition = decide(&job.standing(), self.outcome(), &policy(), self.now);
+            let result = self.one_in(3).then(|| json("[1]"));
+            batch.push(Settlement { job: job.id, lease: job.lease, transition, result });
+            if self.one_in(5) {
+                batch.push(batch[0].clone());
+            }
+        }
+        both!(self, settle(self.at(), &batch));
+    }
+
+    fn actor(&mut self) -> Actor {
+        Actor::new(["ana", "bob"][self.below(2) as usize], "because")
+    }
+
+    fn some_job(&mut self) -> JobId {
+        let unknown = JobId::mint(self.now, self.random());
+        let jobs = self.jobs.clone();
+        let from = if self.one_in(3) { 0 } else { jobs.len().saturating_sub(10) };
+        self.pick(&jobs[from..]).unwrap_or(unknown)
+    }
+
+    async fn cancel(&mut self) {
+        let (job, actor) = (self.some_job(), self.actor());
+        both!(self, cancel(self.at(), job, &actor));
+    }
+
+    async fn requeue(&mut self) {
+        let (jobs, actor) = (vec![self.some_job(), self.some_job(), self.some_job()], self.actor());
+        both!(self, requeue(self.at(), &jobs, &actor));
+    }
+
+    async fn place(&mut self) {
+        let (job, actor) = (self.some_job(), self.actor());
+        let to = Placement {
+            queue: self.one_in(2).then(|| "bulk".to_owned()),
+            priority: self.one_in(2).then(|| self.below(300) as i16 - 150),
+            due_at: self.one_in(2).then(|| self.now + self.seconds(20) - Duration::from_secs(10)),
+        };
+        both!(self, place(self.at(), job, &to, &actor));
+    }
+
+    async fn join_or_leave(&mut self) {
+        if self.nodes.len() > 2 && self.one_in(2) {
+            if let Some(node) = self.pick(&self.nodes.clone()) {
+                both!(self, leave(self.at(), node));
+            }
+            return;
+        }
+        let again = self.one_in(6).then(|| self.pick(&self.nodes.clone())).flatten();
+        let info = NodeInfo {
+            id: again.unwrap_or_else(|| NodeId::mint(self.now, self.random())),
+            name: format!("n{}", self.below(3)),
+            version: "1".to_owned(),
+            queues: vec!["default".to_owned()],
+            kinds: vec!["mail".to_owned(), "report".to_owned()],
+            labels: vec![("zone".to_owned(), "a".to_owned())],
+        };
+        both!(self, join(self.at(), &info));
+        self.nodes.push(info.id);
+    }
+
+    async fn beat(&mut self) {
+        let nodes = self.nodes.clone();
+        // All of them, so that some stay alive for long.
+        for node in nodes {
+            if !self.one_in(4) {
+                let roles = if self.one_in(3) { Vec::new() } else { self.fences.clone() };
+                let ask = BeatAsk { node, roles, lease: Duration::from_secs(5) };
+                both!(self, beat(self.at(), &ask));
+            }
+        }
+    }
+
+    async fn lead(&mut self) {
+        let Some(node) = self.pick(&self.nodes.clone()) else { return };
+        if self.one_in(4) {
+            if let Some(fence) = self.pick(&self.fences.clone()) {
+                both!(self, resign(self.at(), &fence));
+            }
+            return;
+        }
+        let role = ["scheduler/0", "maintenance"][self.below(2) as usize];
+        let nonce = Nonce::mint(self.now, self.random());
+        let won = both!(self, acquire(self.at(), role, node, nonce, Duration::from_secs(5)));
+        if let Some(Acquired::Won { term, .. }) = won {
+            self.fences.push(Fence { role: role.to_owned(), term, nonce });
+            let known = self.fences.len();
+            self.fences.drain(..known.saturating_sub(4));
+        }
+    }
+
+    async fn reap(&mut self) {
+        let Some(fence) = self.pick(&self.fences.clone()) else { return };
+        let most = 1 + self.below(4) as usize;
+        let ask = ReapAsk {
+            fence,
+            lease: Duration::from_secs(5),
+            node_lifetime: self.seconds(15),
+            policy: policy(),
+            most,
+        };
+        both!(self, reap(self.at(), &ask));
+    }
+
+    async fn prune(&mut self) {
+        let retention = Retention {
+            finished: self.seconds(600),
+            failed: self.seconds(1_200),
+            ledger: self.seconds(600),
+            records: self.seconds(600),
+            nodes: self.seconds(60),
+        };
+        let most = 1 + self.below(5) as usize;
+        both!(self, prune(self.at(), &retention, most));
+    }
+
+    async fn create_schedule(&mut self) {
+        let id = self.one_in(4).then(|| self.pick(&self.schedules.clone())).flatten();
+        let new = NewSchedule {
+            id: id.unwrap_or_else(|| ScheduleId::mint(self.now, self.random())),
+            tenant: ["", "acme"][self.below(2) as usize].to_owned(),
+            name: format!("s{}", self.below(6)),
+            owner: "ops".to_owned(),
+            shard: 0,
+            spec: json(r#"{"cron":"* * * * *"}"#),
+            next_slot: (!self.one_in(6)).then(|| self.now + self.seconds(20)),
+            actor: self.actor(),
+        };
+        if both!(self, create_schedule(self.at(), &new)).is_some() {
+            self.schedules.push(new.id);
+        }
+    }
+
+    async fn change_schedule(&mut self) {
+        let unknown = ScheduleId::mint(self.now, self.random());
+        let id = self.pick(&self.schedules.clone()).unwrap_or(unknown);
+        let seen = both!(self, schedule(id)).flatten();
+        let stamp = seen.map_or(1, |schedule| schedule.stamp) - i64::from(self.one_in(6));
+        let actor = self.actor();
+        if self.one_in(6) {
+            both!(self, delete_schedule(self.at(), id, stamp, &actor));
+            return;
+        }
+        let next_slot = Some(self.now + self.seconds(20));
+        let change = match self.below(5) {
+            0 => ScheduleChange::Define {
+                spec: json(r#"{"cron":"@daily"}"#),
+                owner: "web".to_owned(),
+                next_slot,
+            },
+            1 => {
+                ScheduleChange::Pause { until: self.one_in(2).then(|| self.now + self.seconds(60)) }
+            }
+            2 => ScheduleChange::Resume,
+            3 => ScheduleChange::Enable { next_slot },
+            _ => ScheduleChange::Disable,
+        };
+        both!(self, change_schedule(self.at(), id, stamp, &change, &actor));
+        both!(self, revisions(id));
+    }
+
+    async fn fire(&mut self) {
+        let most = 1 + self.below(5) as usize;
+        let Some(due) = both!(self, due(self.at(), 0, most)) else { return };
+        let mut plans: Vec<SlotPlan> =
+            due.schedules.iter().map(|due| self.plan(&due.schedule)).collect();
+        if self.one_in(4) {
+            plans.extend(self.pick(&self.old_plans.clone()));
+        }
+        let Some(fence) = self.pick(&self.fences.clone()) else { return };
+        both!(self, fire(self.at(), &fence, Duration::from_secs(5), &plans));
+        for plan in plans {
+            if let SlotDecision::Advance { slots, .. } = &plan.decision {
+                self.jobs.extend(slots.iter().filter_map(|row| Some(row.job.as_ref()?.id)));
+            }
+            both!(self, slots(plan.schedule, None, 3));
+            self.old_plans.push(plan);
+        }
+    }
+
+    fn plan(&mut self, schedule: &Schedule) -> SlotPlan {
+        let slot = schedule.next_slot.unwrap_or(self.now);
+        let mut row = SlotRow {
+            slot,
+            end: None,
+            count: 1,
+            outcome: SlotOutcome::Fired,
+            reason: None,
+            job: None,
+        };
+        let mut slots = Vec::new();
+        let mut next_slot = Some(slot + Duration::from_secs(60));
+        match self.below(8) {
+            0 => {
+                let reason = "unknown time zone".to_owned();
+                return SlotPlan {
+                    schedule: schedule.id,
+                    stamp: schedule.stamp,
+                    decision: SlotDecision::SetAside(reason),
+                };
+            }
+            1 => {
+                row.outcome = SlotOutcome::SkippedPaused;
+                row.reason = Some("paused".to_owned());
+                row.end = Some(slot + Duration::from_secs(30));
+                row.count = 3;
+            }
+            2 => next_slot = None,
+            3 => next_slot = Some(slot),
+            _ => {}
+        }
+        if row.outcome.has_job() {
+            let job = self.new_job();
+            let is_fresh = !self.jobs.contains(&job.id);
+            let unique = job.unique.filter(|_| self.one_in(6));
+            let id = if is_fresh { job.id } else { JobId::mint(self.now, self.random()) };
+            row.job = Some(NewJob { id, unique, ..job });
+        }
+        slots.push(row);
+        SlotPlan {
+            schedule: schedule.id,
+            stamp: schedule.stamp,
+            decision: SlotDecision::Advance { slots, next_slot },
+        }
+    }
+
+    async fn change_queue(&mut self) {
+        let name = ["default", "bulk"][self.below(2) as usize];
+        let change = match self.below(5) {
+            0 => QueueChange::Pause { until: self.one_in(3).then(|| self.now + self.seconds(30)) },
+            1 => QueueChange::Limit(QueueLimits {
+                max_running: self.one_in(2).then(|| self.below(4) as u32),
+            }),
+            _ => QueueChange::Resume,
+        };
+        let actor = self.actor();
+        both!(self, change_queue(self.at(), name, &change, &actor));
+    }
+
+    async fn note(&mut self) {
+        let entry =
+            AuditEntry { actor: self.actor(), action: "test".to_owned(), subject: "x".to_owned() };
+        both!(self, audit(self.at(), &entry));
+        let count = RollupCount {
+            minute: Timestamp::from_seconds(self.now.floor_seconds() / 60 * 60),
+            metric: ["succeeded", "failed"][self.below(2) as usize].to_owned(),
+            queue: "default".to_owned(),
+            kind: "mail".to_owned(),
+            count: 1 + self.below(3) as i64,
+            sum: self.below(1_000) as i64,
+        };
+        let counts = [count.clone(), count];
+        both!(self, roll_up(&counts));
+    }
+
+    async fn look(&mut self) {
+        let job = self.some_job();
+        both!(self, job(job));
+        let state = self.below(JobState::ALL.len() as u64 + 3) as usize;
+        let filter = JobFilter {
+            state: JobState::ALL.get(state).copied(),
+            queue: self.one_in(3).then(|| "bulk".to_owned()),
+            kind: self.one_in(4).then(|| "mail".to_owned()),
+            tenant: self.one_in(4).then(|| "acme".to_owned()),
+            schedule: if self.one_in(4) { self.pick(&self.schedules.clone()) } else { None },
+            tag: self.one_in(5).then(|| "eu".to_owned()),
+        };
+        let most = 1 + self.below(4) as usize;
+        let page = both!(self, jobs(&filter, None, most));
+        if let Some(cursor) = page.and_then(|page| page.next) {
+            both!(self, jobs(&filter, Some(cursor), most));
+        }
+    }
+
+    /// Everything that can be read, so that nothing differs unseen.
+    async fn look_at_everything(&mut self) {
+        for job in self.jobs.clone() {
+            both!(self, job(job));
+        }
+        both!(self, jobs(&JobFilter::default(), None, limits::PAGE_MAX));
+        both!(self, nodes());
+        both!(self, leaders());
+        both!(self, queues());
+        both!(self, queue_stats(self.at()));
+        both!(self, audits(None, limits::PAGE_MAX));
+        both!(
+            self,
+            rollups(&RollupFilter { from: Timestamp::MIN, to: Timestamp::MAX, metric: None })
+        );
+        for role in ["scheduler/0", "maintenance"] {
+            both!(self, leader_changes(role, 100));
+        }
+        for tenant in ["", "acme"] {
+            both!(self, schedules(tenant, None, 100));
+            both!(self, schedule_named(tenant, "s1"));
+        }
+        for id in self.schedules.clone() {
+            both!(self, schedule(id));
+            both!(self, revisions(id));
+            both!(self, slots(id, None, limits::PAGE_MAX));
+        }
+    }
+}

@@ -1,0 +1,3 @@
+-- Who leads a role. Index: the primary key.
+SELECT role, term, nonce, node, since, lease_until, steady_since
+FROM punctual_leader WHERE role = ?1;

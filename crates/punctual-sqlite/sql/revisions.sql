@@ -1,0 +1,2 @@
+-- The definitions of a schedule, newest first. Index: the primary key.
+SELECT revision, spec, who, why, at FROM punctual_schedule_revision WHERE schedule = ?1 ORDER BY revision DESC;

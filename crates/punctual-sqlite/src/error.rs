@@ -1,0 +1,143 @@
+//! What SQLite says, in words for people and in kinds for programs.
+
+use std::path::Path;
+
+use punctual_store::{ErrorKind, StoreError};
+use rusqlite::ErrorCode;
+use rusqlite::ffi;
+
+/// What can go wrong while a request runs: SQLite's trouble, or an answer of the store.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Sqlite(rusqlite::Error),
+    Store(StoreError),
+}
+
+pub(crate) type Outcome<T> = Result<T, Fault>;
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Fault {
+        Fault::Sqlite(error)
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Fault {
+        Fault::Store(error)
+    }
+}
+
+impl Fault {
+    /// What the caller is told.
+    pub(crate) fn tell(&self, path: &Path) -> StoreError {
+        match self {
+            Fault::Sqlite(error) => explain(error, path),
+            Fault::Store(error) => error.clone(),
+        }
+    }
+
+    /// After such an error nobody knows what is on the disk: nothing may be acknowledged any
+    /// more, and a failed fsync must not be tried again, because the kernel has forgotten it.
+    pub(crate) fn is_fatal(&self) -> bool {
+        let Fault::Sqlite(error) = self else { return false };
+        match error.sqlite_error() {
+            Some(error) if is_shm_full(error) => false,
+            Some(error) => matches!(
+                error.code,
+                ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase
+            ),
+            None => false,
+        }
+    }
+}
+
+/// A full disk also shows in that the index of the write-ahead log cannot grow.
+fn is_shm_full(error: &ffi::Error) -> bool {
+    error.extended_code == ffi::SQLITE_IOERR_SHMSIZE
+}
+
+/// Is the file busy, so that trying again helps?
+pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// The way back to a sound file.
+pub(crate) fn restore_steps(path: &Path) -> String {
+    let path = path.display();
+    format!(
+        "to restore it: stop every process that uses it; keep copies of `{path}`, `{path}-wal` and `{path}-shm`; \
+         put the newest backup in its place and delete `{path}-wal` and `{path}-shm`, or, without a backup, \
+         rebuild it with `sqlite3 {path} .recover | sqlite3 NEW`; then start again"
+    )
+}
+
+/// An error of SQLite as the store's own: what happened, where, and the way out.
+pub(crate) fn explain(error: &rusqlite::Error, path: &Path) -> StoreError {
+    let shown = path.display();
+    let Some(sqlite) = error.sqlite_error() else {
+        return StoreError::new(
+            ErrorKind::Corrupt,
+            format!(
+                "a row of `{shown}` cannot be read: {error}; look at it with `punctual doctor`"
+            ),
+        );
+    };
+    let (kind, message) = match sqlite.code {
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => (
+            ErrorKind::Retry,
+            format!(
+                "`{shown}` is busy: another process has held its write lock for {} s; try again, and look for a transaction that was left open",
+                crate::open::BUSY_MS / 1_000
+            ),
+        ),
+        _ if is_shm_full(sqlite) => disk_full(path),
+        ErrorCode::DiskFull => disk_full(path),
+        ErrorCode::ReadOnly => (
+            ErrorKind::Denied,
+            format!("`{shown}` is read-only; let this user write the file and its directory"),
+        ),
+        ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied => (
+            ErrorKind::Denied,
+            format!(
+                "this user may not use `{shown}`; let it read and write the file and its directory"
+            ),
+        ),
+        ErrorCode::CannotOpen => (
+            ErrorKind::Unreachable,
+            format!(
+                "`{shown}` cannot be opened; check that it is a file, that this user may read and write it and its directory, and that the process may open more files"
+            ),
+        ),
+        ErrorCode::NotADatabase => (
+            ErrorKind::Corrupt,
+            format!(
+                "`{shown}` is not an SQLite database, and nothing was written to it; give another path"
+            ),
+        ),
+        ErrorCode::DatabaseCorrupt => {
+            (ErrorKind::Corrupt, format!("`{shown}` is damaged ({error}); {}", restore_steps(path)))
+        }
+        ErrorCode::SystemIoFailure => (
+            ErrorKind::Unreachable,
+            format!(
+                "reading or writing `{shown}` failed ({error}), so that nothing more is acknowledged; look for disk errors in the system's log, then start again"
+            ),
+        ),
+        ErrorCode::OutOfMemory => (
+            ErrorKind::Unreachable,
+            format!(
+                "there is no memory left to use `{shown}`, and nothing of this request was written; give the process more"
+            ),
+        ),
+        _ => (ErrorKind::Corrupt, format!("SQLite refuses a statement on `{shown}`: {error}")),
+    };
+    StoreError::new(kind, message)
+}
+
+fn disk_full(path: &Path) -> (ErrorKind, String) {
+    let message = format!(
+        "the disk of `{}` is full, and nothing of this request was written; make room and try again",
+        path.display()
+    );
+    (ErrorKind::Limit, message)
+}

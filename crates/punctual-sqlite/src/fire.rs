@@ -1,0 +1,104 @@
+//! What is due, and turning slots into jobs.
+
+use std::time::Duration;
+
+use punctual_core::{ScheduleId, Timestamp};
+use punctual_store::{Due, DueSchedule, Fence, FireAnswer, Fired, SlotPlan, SlotView, limits};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::error::Outcome;
+use crate::{jobs, leaders, rows, sql};
+
+pub(crate) fn due(db: &Connection, now: Timestamp, shard: i16, most: usize) -> Outcome<Due> {
+    let most = rows::rows(most.min(limits::FIRE_MAX));
+    let mut due = db.prepare_cached(sql::SCHEDULE_DUE)?;
+    let mut live = db.prepare_cached(sql::LIVE)?;
+    let mut schedules = Vec::new();
+    for schedule in due.query_map(params![shard, now.as_micros(), most], rows::schedule)? {
+        let schedule = schedule?;
+        let jobs = live.query_map([schedule.id.as_bytes()], |row| rows::job_id(row, 0))?;
+        let live = jobs.collect::<rusqlite::Result<_>>()?;
+        schedules.push(DueSchedule { schedule, live });
+    }
+    Ok(Due { at: now, schedules })
+}
+
+pub(crate) fn fire(
+    db: &Connection,
+    now: Timestamp,
+    fence: &Fence,
+    lease: Duration,
+    plans: &[SlotPlan],
+) -> Outcome<Fired> {
+    let Some((until, _)) = leaders::renew(db, now, fence, lease)? else {
+        return Ok(Fired { at: now, until: None, answers: Vec::new() });
+    };
+    let answers =
+        plans.iter().map(|plan| fire_one(db, now, fence.term, plan)).collect::<Outcome<_>>()?;
+    Ok(Fired { at: now, until: Some(until), answers })
+}
+
+/// What a plan is compared with.
+struct Mark {
+    rowid: i64,
+    stamp: i64,
+    enabled: bool,
+    next_slot: Option<Timestamp>,
+    last_slot: Option<Timestamp>,
+}
+
+fn read_mark(row: &Row) -> rows::Read<Mark> {
+    Ok(Mark {
+        rowid: row.get(0)?,
+        stamp: row.get(1)?,
+        enabled: row.get(2)?,
+        next_slot: rows::instant_opt(row, 3)?,
+        last_slot: rows::instant_opt(row, 4)?,
+    })
+}
+
+fn fire_one(db: &Connection, now: Timestamp, term: i64, plan: &SlotPlan) -> Outcome<FireAnswer> {
+    let mark = db
+        .prepare_cached(sql::SCHEDULE_MARK)?
+        .query_row([plan.schedule.as_bytes()], read_mark)
+        .optional()?;
+    let Some(mark) = mark.filter(|mark| mark.stamp == plan.stamp && mark.enabled) else {
+        return Ok(FireAnswer::Stale);
+    };
+    let (slots, next_slot) = match plan.check(mark.next_slot, now) {
+        Ok(advance) => advance,
+        Err(reason) => {
+            db.prepare_cached(sql::SCHEDULE_SET_ASIDE)?.execute(params![mark.rowid, reason])?;
+            return Ok(FireAnswer::SetAside(reason));
+        }
+    };
+    let last_slot = slots.last().map(|row| row.end.unwrap_or(row.slot)).or(mark.last_slot);
+    db.prepare_cached(sql::SCHEDULE_ADVANCE)?.execute(params![
+        mark.rowid,
+        next_slot.map(Timestamp::as_micros),
+        last_slot.map(Timestamp::as_micros),
+    ])?;
+    for row in slots {
+        insert_slot(db, plan.schedule, &row.decided(term, now))?;
+        if let Some(job) = &row.job {
+            jobs::insert_fired(db, now, job, plan.schedule, row.slot)?;
+        }
+    }
+    Ok(FireAnswer::Applied)
+}
+
+fn insert_slot(db: &Connection, schedule: ScheduleId, view: &SlotView) -> Outcome<()> {
+    db.prepare_cached(sql::SLOT_INSERT)?.execute(params![
+        schedule.as_bytes(),
+        view.slot.as_micros(),
+        view.run,
+        view.end.map(Timestamp::as_micros),
+        i64::try_from(view.count).unwrap_or(i64::MAX),
+        view.outcome.code(),
+        view.reason,
+        view.job.as_ref().map(|job| job.as_bytes()),
+        view.term,
+        view.decided_at.as_micros(),
+    ])?;
+    Ok(())
+}

@@ -1,0 +1,270 @@
+//! Writing jobs, calling them off, and changing what waits.
+
+use punctual_core::job::JobState;
+use punctual_core::{JobId, ScheduleId, Timestamp};
+use punctual_store::{
+    Actor, CancelAnswer, EnqueueAnswer, Enqueued, Json, KeyLifetime, KeyScope, MoveAnswer, NewJob,
+    Placement, Rejection, RequeueAnswer, UniqueKey, rules,
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::error::Outcome;
+use crate::places::{self, End, Seat, take_waiting};
+use crate::rows::{self, Read};
+use crate::{sql, upkeep};
+
+pub(crate) fn enqueue(db: &Connection, now: Timestamp, jobs: &[NewJob]) -> Outcome<Enqueued> {
+    let answers = jobs.iter().map(|job| enqueue_one(db, now, job)).collect::<Outcome<_>>()?;
+    Ok(Enqueued { at: now, answers })
+}
+
+fn enqueue_one(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<EnqueueAnswer> {
+    if let Err(message) = job.check() {
+        return Ok(EnqueueAnswer::Rejected(Rejection::Invalid(message)));
+    }
+    if job.unique.is_some() {
+        // A job that is there already is no rival for its own key.
+        if db.prepare_cached(sql::JOB_EXISTS)?.exists([job.id.as_bytes()])? {
+            return Ok(EnqueueAnswer::Created);
+        }
+        match take_key(db, now, job)? {
+            None => {}
+            Some((holder, hash)) if hash == job.payload_hash() => {
+                return Ok(EnqueueAnswer::Duplicate(holder));
+            }
+            Some((holder, _)) => {
+                return Ok(EnqueueAnswer::Rejected(Rejection::KeyTaken(holder)));
+            }
+        }
+    }
+    if insert_body(db, now, job, None)? {
+        seat(now, job, false).wait(db, job.id, now)?;
+    }
+    Ok(EnqueueAnswer::Created)
+}
+
+/// Takes a job's unique key, if it has one; or says who holds it, and the hash of its payload.
+fn take_key(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<Option<(JobId, i64)>> {
+    let Some(key) = job.stored_key() else { return Ok(None) };
+    let taken = db.prepare_cached(sql::KEY_TAKE)?.execute(params![
+        job.tenant,
+        key,
+        job.id.as_bytes(),
+        job.payload_hash(),
+        job.key_expires_at(now).map(Timestamp::as_micros),
+        now.as_micros(),
+    ])?;
+    if taken == 1 {
+        return Ok(None);
+    }
+    let holder = |row: &Row| Ok((rows::job_id(row, 0)?, row.get(1)?));
+    Ok(Some(db.prepare_cached(sql::KEY_HOLDER)?.query_row((&job.tenant, key), holder)?))
+}
+
+/// Where a new job begins.
+fn seat(now: Timestamp, job: &NewJob, is_live: bool) -> Seat {
+    Seat {
+        queue: job.queue.clone(),
+        kind: job.kind.clone(),
+        due_at: job.delay.due_at(now),
+        priority: job.priority,
+        attempt: 0,
+        spent: 0,
+        crashes: 0,
+        flags: places::flags(job.unique.is_some(), is_live, job.max_attempts),
+    }
+}
+
+/// Writes a body; false if there was one with this id.
+fn insert_body(
+    db: &Connection,
+    now: Timestamp,
+    job: &NewJob,
+    origin: Option<(ScheduleId, Timestamp)>,
+) -> Outcome<bool> {
+    let due_at = job.delay.due_at(now);
+    let unique = job.unique.as_ref();
+    let lifetime = unique.and_then(|unique| match unique.lifetime {
+        KeyLifetime::Job => None,
+        KeyLifetime::For(wait) => Some(rows::micros(wait)),
+    });
+    let written = db.prepare_cached(sql::JOB_INSERT)?.execute(params![
+        job.id.as_bytes(),
+        job.tenant,
+        job.owner,
+        job.queue,
+        job.kind,
+        job.priority,
+        job.max_attempts,
+        job.timeout.map(rows::micros),
+        job.budget.map(rows::micros),
+        job.expires_after.map(|wait| (due_at + wait).as_micros()),
+        now.as_micros(),
+        origin.as_ref().map(|(schedule, _)| schedule.as_bytes()),
+        origin.map(|(_, slot)| slot.as_micros()),
+        unique.map(|unique| &unique.key),
+        unique.map(|unique| scope_code(unique.scope)),
+        lifetime,
+        (!job.tags.is_empty()).then(|| rows::list_text(&job.tags)),
+        job.trace,
+        job.payload.as_str(),
+    ])?;
+    Ok(written == 1)
+}
+
+/// Writes the job of a slot, unless there is one with its id.
+pub(crate) fn insert_fired(
+    db: &Connection,
+    now: Timestamp,
+    job: &NewJob,
+    schedule: ScheduleId,
+    slot: Timestamp,
+) -> Outcome<()> {
+    if insert_body(db, now, job, Some((schedule, slot)))? {
+        db.prepare_cached(sql::LIVE_INSERT)?.execute([schedule.as_bytes(), job.id.as_bytes()])?;
+        seat(now, job, true).wait(db, job.id, now)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn cancel(
+    db: &Connection,
+    now: Timestamp,
+    job: JobId,
+    actor: &Actor,
+) -> Outcome<CancelAnswer> {
+    let reason = rules::cancel_reason(actor);
+    let answer = if let Some(seat) = take_waiting(db, job)? {
+        let end = End {
+            state: JobState::Cancelled,
+            at: now,
+            attempt: None,
+            error: Some(&reason),
+            result: None,
+        };
+        seat.end(db, job, &end)?;
+        CancelAnswer::Cancelled
+    } else {
+        let asked: Option<bool> = db
+            .prepare_cached(sql::LEASE_CANCEL_ASKED)?
+            .query_row([job.as_bytes()], |row| row.get(0))
+            .optional()?;
+        match asked {
+            Some(true) => return Ok(CancelAnswer::Asked),
+            Some(false) => {
+                db.prepare_cached(sql::LEASE_CANCEL)?.execute(params![job.as_bytes(), reason])?;
+                CancelAnswer::Asked
+            }
+            None => {
+                return Ok(match places::ended(db, job)? {
+                    Some(ended) => CancelAnswer::Ended(ended.state),
+                    None => CancelAnswer::NotFound,
+                });
+            }
+        }
+    };
+    upkeep::note(db, now, actor, "cancel job", &job.to_string())?;
+    Ok(answer)
+}
+
+pub(crate) fn requeue(
+    db: &Connection,
+    now: Timestamp,
+    job: JobId,
+    actor: &Actor,
+) -> Outcome<RequeueAnswer> {
+    let attempt = match places::ended(db, job)? {
+        Some(ended) if matches!(ended.state, JobState::Failed | JobState::Cancelled) => {
+            ended.attempt
+        }
+        Some(ended) => return Ok(RequeueAnswer::NotFailed(ended.state)),
+        None => {
+            let state = places::unfinished_state(db, job)?;
+            return Ok(state.map_or(RequeueAnswer::NotFound, RequeueAnswer::NotFailed));
+        }
+    };
+    let body = db
+        .prepare_cached(sql::JOB_KEY_OF)?
+        .query_row([job.as_bytes()], |row| read_keyed(row, job))
+        .optional()?;
+    let Some((body, schedule)) = body else { return Ok(RequeueAnswer::NotFound) };
+    if let Some((holder, _)) = take_key(db, now, &body)? {
+        return Ok(RequeueAnswer::KeyTaken(holder));
+    }
+    if let Some(schedule) = schedule {
+        db.prepare_cached(sql::LIVE_INSERT)?.execute([schedule.as_bytes(), job.as_bytes()])?;
+    }
+    db.prepare_cached(sql::DONE_DELETE)?.execute([job.as_bytes()])?;
+    let mut seat = seat(now, &body, schedule.is_some());
+    seat.attempt = attempt;
+    seat.in_line(db, job)?;
+    upkeep::note(db, now, actor, "requeue job", &job.to_string())?;
+    Ok(RequeueAnswer::Requeued)
+}
+
+/// As much of a body as a job needs to stand in line again.
+fn read_keyed(row: &Row, id: JobId) -> Read<(NewJob, Option<ScheduleId>)> {
+    let unique = match row.get::<_, Option<String>>(6)? {
+        None => None,
+        Some(key) => {
+            let lifetime = match rows::length_opt(row, 8)? {
+                None => KeyLifetime::Job,
+                Some(wait) => KeyLifetime::For(wait),
+            };
+            Some(UniqueKey { key, scope: read_scope(row, 7)?, lifetime })
+        }
+    };
+    // Only a key asks for the payload, so that what cannot be read can still be requeued.
+    let payload = if unique.is_some() { rows::json(row, 9)? } else { Json::null() };
+    let (queue, kind): (String, String) = (row.get(1)?, row.get(2)?);
+    let job = NewJob {
+        tenant: row.get(0)?,
+        priority: row.get(3)?,
+        max_attempts: row.get(4)?,
+        unique,
+        ..NewJob::new(id, &queue, &kind, payload)
+    };
+    Ok((job, row.get::<_, Option<[u8; 16]>>(5)?.map(ScheduleId::from_bytes)))
+}
+
+fn scope_code(scope: KeyScope) -> i64 {
+    match scope {
+        KeyScope::Tenant => 1,
+        KeyScope::Kind => 2,
+        KeyScope::Queue => 3,
+    }
+}
+
+fn read_scope(row: &Row, at: usize) -> Read<KeyScope> {
+    match row.get(at)? {
+        1 => Ok(KeyScope::Tenant),
+        2 => Ok(KeyScope::Kind),
+        3 => Ok(KeyScope::Queue),
+        code => Err(rusqlite::Error::IntegralValueOutOfRange(at, code)),
+    }
+}
+
+pub(crate) fn place(
+    db: &Connection,
+    now: Timestamp,
+    job: JobId,
+    to: &Placement,
+    actor: &Actor,
+) -> Outcome<MoveAnswer> {
+    let Some(mut seat) = take_waiting(db, job)? else {
+        let state = match places::ended(db, job)? {
+            Some(ended) => Some(ended.state),
+            None => places::unfinished_state(db, job)?,
+        };
+        return Ok(state.map_or(MoveAnswer::NotFound, MoveAnswer::NotWaiting));
+    };
+    (seat.queue, seat.priority) = db
+        .prepare_cached(sql::JOB_PLACE)?
+        .query_row(params![job.as_bytes(), to.queue, to.priority], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
+    seat.due_at = to.due_at.unwrap_or(seat.due_at);
+    let state = seat.wait(db, job, now)?;
+    upkeep::note(db, now, actor, "place job", &job.to_string())?;
+    Ok(MoveAnswer::Moved(state))
+}

@@ -1,0 +1,76 @@
+//! Roles, each led by one node for a term.
+
+use std::time::Duration;
+
+use punctual_core::{NodeId, Nonce, Timestamp};
+use punctual_store::{Acquired, Fence, Leader, rules};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::error::Outcome;
+use crate::{rows, sql};
+
+pub(crate) fn acquire(
+    db: &Connection,
+    now: Timestamp,
+    role: &str,
+    node: NodeId,
+    nonce: Nonce,
+    lease: Duration,
+) -> Outcome<Acquired> {
+    let held: Option<Leader> =
+        db.prepare_cached(sql::LEADER)?.query_row([role], rows::leader).optional()?;
+    let term = match held {
+        None => 1,
+        // The answer to an earlier try was lost.
+        Some(held) if held.fence.nonce == nonce => {
+            return Ok(Acquired::Won { at: now, term: held.fence.term, until: held.until });
+        }
+        Some(held) if held.until > now => {
+            // A clock that was set back must not leave a dead leader in office.
+            let until = rules::clamp_lease(held.until, now, lease);
+            if until != held.until {
+                db.prepare_cached(sql::LEADER_UNTIL)?.execute(params![role, until.as_micros()])?;
+            }
+            return Ok(Acquired::Held { at: now, by: held.node, until });
+        }
+        Some(held) => held.fence.term + 1,
+    };
+    let until = now + lease;
+    db.prepare_cached(sql::LEADER_PUT)?.execute(params![
+        role,
+        term,
+        nonce.as_bytes(),
+        node.as_bytes(),
+        now.as_micros(),
+        until.as_micros(),
+    ])?;
+    let change = params![role, term, node.as_bytes(), now.as_micros()];
+    db.prepare_cached(sql::LEADER_CHANGE_INSERT)?.execute(change)?;
+    Ok(Acquired::Won { at: now, term, until })
+}
+
+/// Renews a term, if it is not over; every write that needs leadership begins with this. The
+/// answer is the end of the lease, and since when it has been held without a lapse.
+pub(crate) fn renew(
+    db: &Connection,
+    now: Timestamp,
+    fence: &Fence,
+    lease: Duration,
+) -> Outcome<Option<(Timestamp, Timestamp)>> {
+    let renewed = params![
+        fence.role,
+        fence.term,
+        fence.nonce.as_bytes(),
+        (now + lease).as_micros(),
+        now.as_micros()
+    ];
+    Ok(db
+        .prepare_cached(sql::LEADER_RENEW)?
+        .query_row(renewed, |row| Ok((rows::instant(row, 0)?, rows::instant(row, 1)?)))
+        .optional()?)
+}
+
+pub(crate) fn resign(db: &Connection, now: Timestamp, fence: &Fence) -> Outcome<bool> {
+    let ended = params![fence.role, fence.term, fence.nonce.as_bytes(), now.as_micros()];
+    Ok(db.prepare_cached(sql::LEADER_RESIGN)?.execute(ended)? == 1)
+}

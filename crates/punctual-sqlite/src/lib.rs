@@ -1,0 +1,36 @@
+//! The store of punctual in one SQLite file.
+//!
+//! One thread owns the only connection that writes; it commits together whatever requests have
+//! gathered while the last commit was under way, and answers when they are durable. A few
+//! read-only connections serve the lists. A file has one engine at a time; other processes may
+//! write jobs and schedules beside it as clients.
+
+mod backup;
+mod claim;
+mod clock;
+mod error;
+mod file_system;
+mod fire;
+mod jobs;
+mod leaders;
+mod lists;
+mod migrate;
+mod nodes;
+mod open;
+mod places;
+mod queues;
+mod readers;
+mod rows;
+mod schedules;
+mod settle;
+mod sql;
+mod store;
+mod upkeep;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use migrate::migrations_sql;
+pub use open::{Options, Role};
+pub use store::SqliteStore;

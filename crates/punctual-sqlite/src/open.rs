@@ -1,0 +1,332 @@
+//! Opening the file: all checks first, so that a file that is not ours is never written.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use punctual_store::{ErrorKind, Result, StoreError};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
+use rustix::fs::Access;
+
+use crate::error::{explain, is_busy, restore_steps};
+use crate::{file_system, migrate, sql};
+
+/// How long a statement waits for another process's transaction, in milliseconds.
+pub(crate) const BUSY_MS: u64 = 5_000;
+/// How long opening waits: somebody else may be migrating a large file.
+const OPEN_WAIT: Duration = Duration::from_secs(60);
+/// Older versions can corrupt a write-ahead log when two connections checkpoint at once.
+const SQLITE_VERSION_MIN: i32 = 3_051_003;
+/// How often switching the journal is tried beside others who do the same; each try waits.
+const JOURNAL_TRIES: usize = 100;
+/// Prepared statements that a connection keeps: all of ours, and claims of many shapes.
+const STATEMENTS_KEPT: usize = 256;
+
+/// Says that an engine has the file open, or that the last one did not close it.
+const ENGINE_OPEN: &str = "engine_open";
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What this process does with it.
+    pub role: Role,
+    /// May the schema be created and brought up to date? If not, an old one is an error.
+    pub auto_migrate: bool,
+    /// Use a network or user-space file system although its locks cannot be relied on.
+    pub any_file_system: bool,
+}
+
+/// What a process does with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Runs jobs and fires schedules; a file has one engine at a time.
+    Engine,
+    /// Writes jobs, edits schedules and looks; any number beside the engine.
+    Client,
+}
+
+impl Options {
+    /// For the process that runs jobs and fires schedules.
+    pub fn engine() -> Options {
+        Options { role: Role::Engine, auto_migrate: true, any_file_system: false }
+    }
+
+    /// For a process that only writes jobs, edits and looks.
+    pub fn client() -> Options {
+        Options { role: Role::Client, ..Options::engine() }
+    }
+}
+
+/// An open file, owned by the writer.
+pub(crate) struct Owned {
+    pub(crate) db: Connection,
+    pub(crate) path: PathBuf,
+    /// Held by the engine for as long as it lives; the system frees it when the process dies.
+    lock: Option<File>,
+}
+
+impl Owned {
+    /// Closes the file; `cleanly` if all that was acknowledged is surely written.
+    pub(crate) fn close(self, cleanly: bool) {
+        if cleanly && self.lock.is_some() {
+            // If it cannot be written, the next start checks the file once more than it must.
+            let _ = self.db.execute(sql::META_PUT, (ENGINE_OPEN, 0));
+        }
+        drop(self.db);
+        drop(self.lock);
+    }
+}
+
+/// Opens a file for writing: checks it, locks it if it is the engine's, migrates it.
+pub(crate) fn writer(path: &Path, options: Options) -> Result<Owned> {
+    check_version(rusqlite::version_number())?;
+    let path = place(path)?;
+    if !options.any_file_system {
+        file_system::check(&path)?;
+    }
+    check_access(&path)?;
+    let lock = match options.role {
+        Role::Engine => Some(lock(&path)?),
+        Role::Client => None,
+    };
+    inspect(&path, options)?;
+    let db = connect(&path, options).map_err(|error| explain(&error, &path))?;
+    if lock.is_some() {
+        db.execute(sql::META_PUT, (ENGINE_OPEN, 1)).map_err(|error| explain(&error, &path))?;
+    }
+    Ok(Owned { db, path, lock })
+}
+
+/// Opens a file for reading.
+pub(crate) fn reader(path: &Path) -> rusqlite::Result<Connection> {
+    let db = Connection::open_with_flags(path, read_only())?;
+    db.busy_timeout(Duration::from_millis(BUSY_MS))?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    // A reader that writes is a bug; SQLite shall say so, too.
+    db.pragma_update(None, "query_only", true)?;
+    // 8 MB: lists read each page once, and the system caches the rest.
+    db.pragma_update(None, "cache_size", -8_192)?;
+    careful(&db)?;
+    Ok(db)
+}
+
+fn connect(path: &Path, options: Options) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(OPEN_WAIT)?;
+    careful(&db)?;
+    // One write is one append; readers never wait for the writer, nor it for them.
+    write_ahead(&db)?;
+    // Every commit is synced: what is acknowledged survives a power cut. Group commit makes it
+    // affordable.
+    db.pragma_update(None, "synchronous", "FULL")?;
+    // 64 MB: the heads of all queues, the timers and the leases stay in memory.
+    db.pragma_update(None, "cache_size", -65_536)?;
+    // 16 MB of log before it is copied into the file: fewer copies of pages that change often.
+    db.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+    // Our tables have no foreign keys; somebody else's must not fail our statements.
+    db.pragma_update(None, "foreign_keys", false)?;
+    if options.auto_migrate {
+        migrate::apply(&db)?;
+    }
+    db.busy_timeout(Duration::from_millis(BUSY_MS))?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    Ok(db)
+}
+
+/// What all connections have in common.
+fn careful(db: &Connection) -> rusqlite::Result<()> {
+    // Sorting happens in memory: what we sort is bounded.
+    db.pragma_update(None, "temp_store", "MEMORY")?;
+    // Through a mapping a stray pointer damages the file and an I/O error kills the process.
+    db.pragma_update(None, "mmap_size", 0)?;
+    // A damaged page is noticed when it is read, not when it has done harm.
+    db.pragma_update(None, "cell_size_check", true)
+}
+
+fn read_only() -> OpenFlags {
+    OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX
+}
+
+/// Switches to the write-ahead log. Beside others who do the same SQLite answers busy at once;
+/// then a transaction waits until they are done.
+fn write_ahead(db: &Connection) -> rusqlite::Result<()> {
+    let mut tries = 0;
+    loop {
+        let switched =
+            db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
+        match switched {
+            Ok(_) => return Ok(()),
+            Err(error) if is_busy(&error) && tries < JOURNAL_TRIES => {
+                tries += 1;
+                match db.execute_batch("BEGIN IMMEDIATE; ROLLBACK") {
+                    Err(error) if !is_busy(&error) => return Err(error),
+                    _ => {}
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn check_version(version: i32) -> Result<()> {
+    if version >= SQLITE_VERSION_MIN {
+        return Ok(());
+    }
+    let message = format!(
+        "this program is linked with SQLite {}, which can corrupt a write-ahead log; build it with 3.51.3 or newer",
+        rusqlite::version()
+    );
+    Err(StoreError::new(ErrorKind::Denied, message))
+}
+
+/// The one name of the file: its lock must be the same whichever way leads to it.
+fn place(path: &Path) -> Result<PathBuf> {
+    let Some(name) = path.file_name() else {
+        let message = format!("`{}` names no file; give the path of one", path.display());
+        return Err(StoreError::invalid(message));
+    };
+    if let Ok(known) = path.canonicalize() {
+        if known.is_dir() {
+            let message = format!("`{}` is a directory; give the path of a file", path.display());
+            return Err(StoreError::invalid(message));
+        }
+        return Ok(known);
+    }
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    match directory.canonicalize() {
+        Ok(directory) if directory.is_dir() => Ok(directory.join(name)),
+        _ => {
+            let message = format!(
+                "the directory `{}` does not exist; create it, or give another path",
+                directory.display()
+            );
+            Err(StoreError::new(ErrorKind::NotFound, message))
+        }
+    }
+}
+
+/// SQLite would open a read-only file and fail at the first write; better now.
+fn check_access(path: &Path) -> Result<()> {
+    let directory = path.parent().unwrap_or(path);
+    let denied = |message: String| Err(StoreError::new(ErrorKind::Denied, message));
+    if rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        return denied(format!(
+            "the directory `{}` is read-only; SQLite keeps its log beside the file, so let this user write there",
+            directory.display()
+        ));
+    }
+    match path.exists() && rustix::fs::access(path, Access::WRITE_OK | Access::READ_OK).is_err() {
+        true => denied(format!("`{}` is read-only; let this user write it", path.display())),
+        false => Ok(()),
+    }
+}
+
+/// Takes the engine's lock, or names who has it. The file stays behind: to delete it would let
+/// two engines lock two files of the same name.
+fn lock(path: &Path) -> Result<File> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let lock_path = PathBuf::from(name);
+    let unlockable = |error: &dyn std::fmt::Display| {
+        let message = format!("`{}` cannot be locked: {error}", lock_path.display());
+        StoreError::new(ErrorKind::Unreachable, message)
+    };
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&lock_path)
+        .map_err(|error| unlockable(&error))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(std::fs::TryLockError::WouldBlock) => return Err(second_engine(path, &mut file)),
+        Err(std::fs::TryLockError::Error(error)) => return Err(unlockable(&error)),
+    }
+    // Only for the message that a second engine gets.
+    let _ = file.set_len(0);
+    let _ = write!(file, "{}", std::process::id());
+    Ok(file)
+}
+
+fn second_engine(path: &Path, lock: &mut File) -> StoreError {
+    let mut holder = String::new();
+    let _ = lock.rewind();
+    let _ = lock.read_to_string(&mut holder);
+    let message = format!(
+        "`{}` has an engine already, process {}; stop that one, or open the file as a client",
+        path.display(),
+        if holder.is_empty() { "unknown" } else { &holder }
+    );
+    StoreError::new(ErrorKind::Conflict, message)
+}
+
+/// Looks at a file that exists, without writing to it: is it a database, is its schema one we
+/// know, and, if its last engine did not close it, is it whole?
+fn inspect(path: &Path, options: Options) -> Result<()> {
+    let is_new = std::fs::metadata(path).map_or(true, |about| about.len() == 0);
+    if is_new {
+        return migrate::check(path, 0, 0, options.auto_migrate);
+    }
+    match look(path, options.role) {
+        Ok((version, breaking, finding)) => {
+            if let Some(finding) = finding {
+                let shown = path.display();
+                let message = format!(
+                    "`{shown}` was not closed cleanly and is damaged ({finding}), and nothing was written to it; {}",
+                    restore_steps(path)
+                );
+                return Err(StoreError::new(ErrorKind::Corrupt, message));
+            }
+            migrate::check(path, version, breaking, options.auto_migrate)
+        }
+        Err(error) => match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+                Err(explain(&error, path))
+            }
+            // A log that needs recovery cannot be read read-only everywhere; the writer will say.
+            _ => Ok(()),
+        },
+    }
+}
+
+fn look(path: &Path, role: Role) -> rusqlite::Result<(i64, i64, Option<String>)> {
+    let db = Connection::open_with_flags(path, read_only())?;
+    db.busy_timeout(OPEN_WAIT)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    let (version, breaking) = migrate::version(&db)?;
+    let was_open = version > 0 && meta(&db, ENGINE_OPEN)? != 0;
+    let finding = if role == Role::Engine && was_open { quick_check(&db)? } else { None };
+    Ok((version, breaking, finding))
+}
+
+/// The first thing that is wrong with the file.
+fn quick_check(db: &Connection) -> rusqlite::Result<Option<String>> {
+    let finding: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    Ok((finding != "ok").then(|| finding.replace('\n', " ")))
+}
+
+/// A number about the file; 0 if there is none.
+pub(crate) fn meta(db: &Connection, name: &str) -> rusqlite::Result<i64> {
+    Ok(db.query_row(sql::META_GET, [name], |row| row.get(0)).optional()?.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_sqlite_that_can_corrupt_a_log_is_refused() {
+        assert_eq!(check_version(3_051_003), Ok(()));
+        let error = check_version(3_051_002).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied);
+    }
+}

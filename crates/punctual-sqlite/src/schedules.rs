@@ -1,0 +1,121 @@
+//! Schedules: creating, changing, removing.
+
+use punctual_core::{ScheduleId, Timestamp};
+use punctual_store::{Actor, EditAnswer, NewSchedule, Schedule, ScheduleChange, rules};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::error::Outcome;
+use crate::{rows, sql, upkeep};
+
+pub(crate) fn create(db: &Connection, now: Timestamp, new: &NewSchedule) -> Outcome<Schedule> {
+    if let Some(schedule) = find(db, new.id)? {
+        return Ok(schedule);
+    }
+    if let Some(taken) = named(db, &new.tenant, &new.name)? {
+        return Err(rules::name_taken(&taken.name).into());
+    }
+    let schedule = new.at_creation(now);
+    let pause = schedule.pause.as_ref();
+    db.prepare_cached(sql::SCHEDULE_INSERT)?.execute(params![
+        schedule.id.as_bytes(),
+        schedule.tenant,
+        schedule.name,
+        schedule.owner,
+        schedule.shard,
+        schedule.revision,
+        schedule.stamp,
+        schedule.enabled,
+        pause.map(|pause| &pause.by.who),
+        pause.map(|pause| &pause.by.why),
+        pause.map(|pause| pause.since.as_micros()),
+        pause.and_then(|pause| pause.until).map(Timestamp::as_micros),
+        schedule.set_aside,
+        schedule.next_slot.map(Timestamp::as_micros),
+        schedule.last_slot.map(Timestamp::as_micros),
+        schedule.created_at.as_micros(),
+        schedule.changed_at.as_micros(),
+        schedule.spec.as_str(),
+    ])?;
+    revise(db, now, &schedule, &new.actor)?;
+    upkeep::note(db, now, &new.actor, "create schedule", &new.name)?;
+    Ok(schedule)
+}
+
+/// Keeps a definition.
+fn revise(db: &Connection, now: Timestamp, schedule: &Schedule, actor: &Actor) -> Outcome<()> {
+    db.prepare_cached(sql::REVISION_INSERT)?.execute(params![
+        schedule.id.as_bytes(),
+        schedule.revision,
+        schedule.spec.as_str(),
+        actor.who,
+        actor.why,
+        now.as_micros(),
+    ])?;
+    Ok(())
+}
+
+pub(crate) fn change(
+    db: &Connection,
+    now: Timestamp,
+    id: ScheduleId,
+    stamp: i64,
+    change: &ScheduleChange,
+    actor: &Actor,
+) -> Outcome<EditAnswer> {
+    let Some(mut schedule) = find(db, id)? else { return Ok(EditAnswer::NotFound) };
+    if schedule.stamp != stamp {
+        return Ok(EditAnswer::Stale(schedule));
+    }
+    schedule.change(change, actor, now);
+    let pause = schedule.pause.as_ref();
+    db.prepare_cached(sql::SCHEDULE_UPDATE)?.execute(params![
+        schedule.id.as_bytes(),
+        schedule.owner,
+        schedule.revision,
+        schedule.stamp,
+        schedule.enabled,
+        pause.map(|pause| &pause.by.who),
+        pause.map(|pause| &pause.by.why),
+        pause.map(|pause| pause.since.as_micros()),
+        pause.and_then(|pause| pause.until).map(Timestamp::as_micros),
+        schedule.set_aside,
+        schedule.next_slot.map(Timestamp::as_micros),
+        schedule.changed_at.as_micros(),
+        schedule.spec.as_str(),
+    ])?;
+    if matches!(change, ScheduleChange::Define { .. }) {
+        revise(db, now, &schedule, actor)?;
+    }
+    upkeep::note(db, now, actor, change.action(), &schedule.name)?;
+    Ok(EditAnswer::Done(schedule))
+}
+
+pub(crate) fn delete(
+    db: &Connection,
+    now: Timestamp,
+    id: ScheduleId,
+    stamp: i64,
+    actor: &Actor,
+) -> Outcome<EditAnswer> {
+    let Some(schedule) = find(db, id)? else { return Ok(EditAnswer::NotFound) };
+    if schedule.stamp != stamp {
+        return Ok(EditAnswer::Stale(schedule));
+    }
+    for statement in [sql::SCHEDULE_DELETE, sql::REVISION_DELETE] {
+        db.prepare_cached(statement)?.execute([id.as_bytes()])?;
+    }
+    upkeep::note(db, now, actor, "delete schedule", &schedule.name)?;
+    Ok(EditAnswer::Done(schedule))
+}
+
+/// One schedule.
+pub(crate) fn find(db: &Connection, id: ScheduleId) -> Outcome<Option<Schedule>> {
+    let mut statement = db.prepare_cached(sql::SCHEDULE)?;
+    Ok(statement.query_row([id.as_bytes()], rows::schedule).optional()?)
+}
+
+/// One schedule by its name.
+pub(crate) fn named(db: &Connection, tenant: &str, name: &str) -> Outcome<Option<Schedule>> {
+    let mut statement = db.prepare_cached(sql::SCHEDULE_NAMED)?;
+    Ok(statement.query_row([tenant, name], rows::schedule).optional()?)
+}

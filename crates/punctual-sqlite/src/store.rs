@@ -1,0 +1,369 @@
+//! The store: every method of the port is sent to the writer or to a reader.
+
+use std::path::Path;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use punctual_core::{JobId, NodeId, Nonce, ScheduleId, Timestamp};
+use punctual_store::*;
+
+use crate::clock::instant;
+use crate::lists::all;
+use crate::open::{self, Options, Role};
+use crate::readers::Readers;
+use crate::writer::{Stopped, Writer};
+use crate::{
+    backup, claim, fire, jobs, leaders, lists, migrate, nodes, queues, rows, schedules, settle,
+    sql, upkeep,
+};
+
+/// A store in one SQLite file.
+///
+/// ```
+/// use punctual_sqlite::{Options, SqliteStore};
+///
+/// let directory = tempfile::tempdir()?;
+/// let store = SqliteStore::open(directory.path().join("jobs.db"), Options::engine())?;
+/// # drop(store);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct SqliteStore {
+    // The readers go first, so that the writer is the last to close the file.
+    pub(crate) readers: Readers,
+    pub(crate) writer: Writer,
+    path: std::path::PathBuf,
+    role: Role,
+}
+
+impl SqliteStore {
+    /// Opens a file, and creates or migrates it if it may. It blocks until that is done; the
+    /// error says what to do. Dropping the store waits for what is under way and closes the file.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<SqliteStore> {
+        let owned = open::writer(path.as_ref(), options)?;
+        let path = owned.path.clone();
+        let stopped = Stopped::default();
+        let writer = Writer::start(owned, stopped.clone())?;
+        let readers = Readers::start(path.clone(), stopped)?;
+        Ok(SqliteStore { readers, writer, path, role: options.role })
+    }
+
+    /// The file, by its one name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A number that differs from the last one if somebody else, in this process or another, has
+    /// committed since: cheap enough to ask many times a second.
+    pub async fn data_version(&self) -> Result<i64> {
+        let ask = |db: &rusqlite::Connection| {
+            db.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+        };
+        self.readers.check()?;
+        self.writer.look(ask).await
+    }
+
+    /// Copies the file, as it is at one moment, to a file that must not exist yet. Writers and
+    /// readers go on meanwhile.
+    pub async fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
+        self.readers.check()?;
+        backup::run(self.path.clone(), to.as_ref().to_owned()).await
+    }
+
+    /// Makes a job's row unreadable, as damage or a foreign hand would; for tests.
+    #[doc(hidden)]
+    pub async fn spoil(&self, job: JobId) -> Result<()> {
+        let spoil = move |db: &rusqlite::Connection| {
+            db.execute(sql::SPOIL, [job.as_bytes()])?;
+            Ok(())
+        };
+        self.writer.write(1, spoil).await
+    }
+
+    /// Refuses what only the engine may do.
+    fn need_engine(&self, what: &str) -> Result<()> {
+        if self.role == Role::Engine {
+            return Ok(());
+        }
+        let message =
+            format!("a client of `{}` may not {what}; only its engine does", self.path.display());
+        Err(StoreError::new(ErrorKind::Denied, message))
+    }
+}
+
+impl std::fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.path).field("role", &self.role).finish()
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn now(&self, at: At) -> Result<Timestamp> {
+        self.readers.check()?;
+        Ok(instant(at))
+    }
+
+    async fn schema(&self) -> Result<Schema> {
+        let (version, _) = self.readers.read(|db| Ok(migrate::version(db)?)).await?;
+        Ok(Schema { backend: "sqlite", version, database: rusqlite::version().to_owned() })
+    }
+
+    async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
+        rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
+        let new = jobs.to_vec();
+        self.writer.write(new.len(), move |db| jobs::enqueue(db, instant(at), &new)).await
+    }
+
+    async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed> {
+        ask.check()?;
+        self.need_engine("claim jobs")?;
+        let ask = ask.clone();
+        self.writer.write(ask.most, move |db| claim::claim(db, instant(at), &ask)).await
+    }
+
+    async fn settle(&self, at: At, batch: &[Settlement]) -> Result<Settlements> {
+        rules::check_settlements(batch)?;
+        let batch = batch.to_vec();
+        self.writer.write(batch.len(), move |db| settle::settle(db, instant(at), &batch)).await
+    }
+
+    async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
+        let actor = actor.clone();
+        self.writer.write(1, move |db| jobs::cancel(db, instant(at), job, &actor)).await
+    }
+
+    async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>> {
+        let (ended, actor) = (jobs.to_vec(), actor.clone());
+        let requeue = move |db: &rusqlite::Connection| {
+            let now = instant(at);
+            ended.iter().map(|job| jobs::requeue(db, now, *job, &actor)).collect()
+        };
+        self.writer.write(jobs.len(), requeue).await
+    }
+
+    async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer> {
+        to.check()?;
+        let (to, actor) = (to.clone(), actor.clone());
+        self.writer.write(1, move |db| jobs::place(db, instant(at), job, &to, &actor)).await
+    }
+
+    async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
+        node.check()?;
+        let info = node.clone();
+        self.writer.write(1, move |db| nodes::join(db, instant(at), &info)).await
+    }
+
+    async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten> {
+        let ask = ask.clone();
+        self.writer.write(1, move |db| nodes::beat(db, instant(at), &ask)).await
+    }
+
+    async fn leave(&self, _at: At, node: NodeId) -> Result<()> {
+        self.writer.write(1, move |db| nodes::leave(db, node)).await
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>> {
+        self.readers.read(|db| all(db, sql::NODES, [], rows::node)).await
+    }
+
+    async fn acquire(
+        &self,
+        at: At,
+        role: &str,
+        node: NodeId,
+        nonce: Nonce,
+        lease: Duration,
+    ) -> Result<Acquired> {
+        limits::check_name("role", role, false).map_err(StoreError::invalid)?;
+        let role = role.to_owned();
+        let acquire = move |db: &rusqlite::Connection| {
+            leaders::acquire(db, instant(at), &role, node, nonce, lease)
+        };
+        self.writer.write(1, acquire).await
+    }
+
+    async fn resign(&self, at: At, fence: &Fence) -> Result<bool> {
+        let fence = fence.clone();
+        self.writer.write(1, move |db| leaders::resign(db, instant(at), &fence)).await
+    }
+
+    async fn leaders(&self) -> Result<Vec<Leader>> {
+        self.readers.read(|db| all(db, sql::LEADERS, [], rows::leader)).await
+    }
+
+    async fn leader_changes(&self, role: &str, most: usize) -> Result<Vec<LeaderChange>> {
+        let (role, most) = (role.to_owned(), rows::rows(most));
+        let read = move |db: &rusqlite::Connection| {
+            all(db, sql::LEADER_CHANGES, (role, most), rows::leader_change)
+        };
+        self.readers.read(read).await
+    }
+
+    async fn promote(&self, at: At, most: usize) -> Result<Promoted> {
+        self.need_engine("promote timers")?;
+        self.writer.write(most, move |db| upkeep::promote(db, instant(at), most)).await
+    }
+
+    async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
+        self.need_engine("reap leases")?;
+        let ask = ask.clone();
+        self.writer.write(ask.most, move |db| upkeep::reap(db, instant(at), &ask)).await
+    }
+
+    async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
+        self.need_engine("prune history")?;
+        let retention = *retention;
+        self.writer.write(most, move |db| upkeep::prune(db, instant(at), &retention, most)).await
+    }
+
+    async fn roll_up(&self, counts: &[RollupCount]) -> Result<()> {
+        let counts = counts.to_vec();
+        self.writer.write(counts.len(), move |db| upkeep::roll_up(db, &counts)).await
+    }
+
+    async fn rollups(&self, filter: &RollupFilter) -> Result<Vec<RollupCount>> {
+        let filter = filter.clone();
+        self.readers.read(move |db| lists::rollups(db, &filter)).await
+    }
+
+    async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()> {
+        let AuditEntry { actor, action, subject } = entry.clone();
+        let note = move |db: &rusqlite::Connection| {
+            upkeep::note(db, instant(at), &actor, &action, &subject)
+        };
+        self.writer.write(1, note).await
+    }
+
+    async fn audits(
+        &self,
+        after: Option<AuditCursor>,
+        most: usize,
+    ) -> Result<Page<AuditView, AuditCursor>> {
+        self.readers.read(move |db| lists::audits(db, after, most)).await
+    }
+
+    async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {
+        new.check()?;
+        let new = new.clone();
+        self.writer.write(1, move |db| schedules::create(db, instant(at), &new)).await
+    }
+
+    async fn change_schedule(
+        &self,
+        at: At,
+        id: ScheduleId,
+        stamp: i64,
+        change: &ScheduleChange,
+        actor: &Actor,
+    ) -> Result<EditAnswer> {
+        let (change, actor) = (change.clone(), actor.clone());
+        let edit = move |db: &rusqlite::Connection| {
+            schedules::change(db, instant(at), id, stamp, &change, &actor)
+        };
+        self.writer.write(1, edit).await
+    }
+
+    async fn delete_schedule(
+        &self,
+        at: At,
+        id: ScheduleId,
+        stamp: i64,
+        actor: &Actor,
+    ) -> Result<EditAnswer> {
+        let actor = actor.clone();
+        self.writer.write(1, move |db| schedules::delete(db, instant(at), id, stamp, &actor)).await
+    }
+
+    async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>> {
+        self.readers.read(move |db| schedules::find(db, id)).await
+    }
+
+    async fn schedule_named(&self, tenant: &str, name: &str) -> Result<Option<Schedule>> {
+        let (tenant, name) = (tenant.to_owned(), name.to_owned());
+        self.readers.read(move |db| schedules::named(db, &tenant, &name)).await
+    }
+
+    async fn schedules(
+        &self,
+        tenant: &str,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<Schedule>> {
+        let (tenant, after) = (tenant.to_owned(), after.map(str::to_owned));
+        let read =
+            move |db: &rusqlite::Connection| lists::schedules(db, &tenant, after.as_deref(), most);
+        self.readers.read(read).await
+    }
+
+    async fn revisions(&self, id: ScheduleId) -> Result<Vec<RevisionView>> {
+        let read = move |db: &rusqlite::Connection| {
+            all(db, sql::REVISIONS, [id.as_bytes()], rows::revision)
+        };
+        self.readers.read(read).await
+    }
+
+    async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due> {
+        self.readers.read(move |db| fire::due(db, instant(at), shard, most)).await
+    }
+
+    async fn fire(
+        &self,
+        at: At,
+        fence: &Fence,
+        lease: Duration,
+        plans: &[SlotPlan],
+    ) -> Result<Fired> {
+        rules::check_count(plans.len(), limits::FIRE_MAX, "schedules")?;
+        self.need_engine("fire slots")?;
+        let (fence, plans) = (fence.clone(), plans.to_vec());
+        let fire =
+            move |db: &rusqlite::Connection| fire::fire(db, instant(at), &fence, lease, &plans);
+        self.writer.write(limits::FIRE_MAX, fire).await
+    }
+
+    async fn slots(
+        &self,
+        id: ScheduleId,
+        after: Option<SlotCursor>,
+        most: usize,
+    ) -> Result<Page<SlotView, SlotCursor>> {
+        self.readers.read(move |db| lists::slots(db, id, after, most)).await
+    }
+
+    async fn change_queue(
+        &self,
+        at: At,
+        name: &str,
+        change: &QueueChange,
+        actor: &Actor,
+    ) -> Result<Queue> {
+        limits::check_name("queue", name, false).map_err(StoreError::invalid)?;
+        let (name, change, actor) = (name.to_owned(), change.clone(), actor.clone());
+        let edit = move |db: &rusqlite::Connection| {
+            queues::change(db, instant(at), &name, &change, &actor)
+        };
+        self.writer.write(1, edit).await
+    }
+
+    async fn queues(&self) -> Result<Vec<Queue>> {
+        self.readers.read(|db| all(db, sql::QUEUES, [], rows::queue)).await
+    }
+
+    async fn queue_stats(&self, _at: At) -> Result<Vec<QueueStats>> {
+        self.readers.read(|db| all(db, sql::QUEUE_STATS, [], rows::queue_stats)).await
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<JobDetail>> {
+        self.readers.read(move |db| lists::job(db, id)).await
+    }
+
+    async fn jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        most: usize,
+    ) -> Result<Page<JobView, Cursor>> {
+        let filter = filter.clone();
+        self.readers.read(move |db| lists::jobs(db, &filter, after, most)).await
+    }
+}

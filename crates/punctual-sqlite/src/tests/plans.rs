@@ -1,0 +1,150 @@
+//! How SQLite carries out the statements: by which index.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
+use punctual_core::{LeaseId, NodeId, ScheduleId};
+use punctual_store::{ClaimAsk, Cursor, Delay, JobFilter, QueueShare, Settlement};
+use rusqlite::Connection;
+
+use super::{NOW, fresh, job};
+use crate::lists::jobs_statement;
+use crate::{claim, jobs, settle, sql};
+
+/// Jobs in a normal run; `PUNCTUAL_PROOF_ROWS` asks for more.
+const ROWS: u32 = 50_000;
+
+/// Fills a file with jobs in all places of life, and says how many.
+fn fill(db: &Connection) -> u32 {
+    let count = std::env::var("PUNCTUAL_PROOF_ROWS").map_or(ROWS, |text| text.parse().unwrap());
+    db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    for number in 0..count {
+        let mut job = job(number);
+        job.queue = ["default", "mail", "zip"][number as usize % 3].to_owned();
+        job.kind = ["send", "report"][number as usize % 2].to_owned();
+        if number % 4 == 0 {
+            job.delay = Delay::For(Duration::from_secs(u64::from(number)));
+        }
+        jobs::enqueue(db, NOW, &[job]).unwrap();
+    }
+    for round in 0..count / 1_000 {
+        let ask = ClaimAsk {
+            node: NodeId::mint(NOW, [1; 10]),
+            lease: LeaseId::mint(NOW, [round as u8; 10]),
+            queues: vec![QueueShare { name: "default".to_owned(), most: 200 }],
+            kinds: vec!["send".to_owned(), "report".to_owned()],
+            most: 200,
+        };
+        let claimed = claim::claim(db, NOW, &ask).unwrap();
+        for (index, job) in claimed.jobs.iter().take(150).enumerate() {
+            let (outcome, next) = match index % 5 {
+                0 => (AttemptOutcome::Failed, Next::Failed),
+                _ => (AttemptOutcome::Succeeded, Next::Succeeded),
+            };
+            let transition = Transition { outcome, next, error: None };
+            let item = Settlement { job: job.id, lease: job.lease, transition, result: None };
+            settle::settle(db, NOW, &[item]).unwrap();
+        }
+    }
+    db.execute_batch("COMMIT").unwrap();
+    count
+}
+
+fn plan(db: &Connection, statement: &str) -> String {
+    let mut explained = db.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
+    let count = explained.parameter_count();
+    let unbound = rusqlite::params_from_iter(vec![rusqlite::types::Null; count]);
+    let steps = explained.query_map(unbound, |row| row.get::<_, String>(3)).unwrap();
+    steps.map(|step| step.unwrap() + "\n").collect()
+}
+
+fn list(filter: JobFilter) -> String {
+    jobs_statement(&filter, Some(Cursor(job(7).id))).unwrap().0
+}
+
+fn in_state(state: JobState) -> String {
+    list(JobFilter { state: Some(state), ..JobFilter::default() })
+}
+
+#[test]
+fn hot_statements_go_by_their_index() {
+    let (directory, store) = fresh();
+    let db = Connection::open(directory.path().join("jobs.db")).unwrap();
+    let rows = fill(&db);
+    let schedule = Some(ScheduleId::mint(NOW, [3; 10]));
+    let name = |name: &str| Some(name.to_owned());
+    let hot: Vec<(&str, String, &str)> = vec![
+        (
+            "claim one kind",
+            claim::statement(1),
+            "punctual_job_ready USING PRIMARY KEY (queue=? AND kind=?)",
+        ),
+        ("claim three kinds", claim::statement(3), "MERGE (UNION ALL)"),
+        (
+            "take from the line",
+            sql::READY_DELETE.to_owned(),
+            "PRIMARY KEY (queue=? AND kind=? AND (rank,job)<(?,?))",
+        ),
+        ("settle", sql::LEASE_TAKE.to_owned(), "punctual_job_lease USING PRIMARY KEY (job=?)"),
+        ("settle again", sql::ATTEMPT_RECORDED.to_owned(), "PRIMARY KEY (job=?)"),
+        ("free a key", sql::KEY_RELEASE.to_owned(), "punctual_job_key_job"),
+        ("strike off live", sql::LIVE_DELETE.to_owned(), "punctual_job_live_job"),
+        (
+            "due",
+            sql::SCHEDULE_DUE.to_owned(),
+            "punctual_schedule_due (shard=? AND next_slot>? AND next_slot<?)",
+        ),
+        ("promote", sql::TIMER_DUE.to_owned(), "punctual_job_timer USING PRIMARY KEY (due_at<?)"),
+        ("promote: delete", sql::TIMER_DELETE.to_owned(), "PRIMARY KEY ((due_at,job)<(?,?))"),
+        ("prune", sql::DONE_OLD.to_owned(), "punctual_job_done_finished (finished_at<?)"),
+        ("prune: dead letters", sql::DONE_OLD.to_owned(), "punctual_job_done_died (finished_at<?)"),
+        ("prune: slots", sql::SLOT_PRUNE.to_owned(), "punctual_slot_decided (decided_at<?)"),
+        ("prune: keys", sql::KEY_PRUNE.to_owned(), "punctual_job_key_expiry (expires_at<?)"),
+        (
+            "running in a queue",
+            sql::LEASE_RUNNING.to_owned(),
+            "punctual_job_lease_node (node=? AND queue=?)",
+        ),
+        ("running on a node", sql::LEASE_COUNT.to_owned(), "punctual_job_lease_node (node=?)"),
+        ("cancel: in line", sql::READY_TAKE.to_owned(), "punctual_job_ready_job (job=?)"),
+        ("cancel: timer", sql::TIMER_TAKE.to_owned(), "punctual_job_timer_job (job=?)"),
+        ("newest", list(JobFilter::default()), "sqlite_autoindex_punctual_job_1 (id<?)"),
+        (
+            "by queue",
+            list(JobFilter { queue: name("mail"), ..JobFilter::default() }),
+            "punctual_job_by_queue (queue=? AND id<?)",
+        ),
+        (
+            "by schedule",
+            list(JobFilter { schedule, ..JobFilter::default() }),
+            "punctual_job_by_schedule (schedule=? AND id<?)",
+        ),
+        (
+            "by tenant",
+            list(JobFilter { tenant: name("acme"), ..JobFilter::default() }),
+            "punctual_job_by_tenant (tenant=? AND id<?)",
+        ),
+        ("failed", in_state(JobState::Failed), "punctual_job_done_failed (job<?)"),
+        ("ready", in_state(JobState::Ready), "punctual_job_ready_job (job<?)"),
+        ("running", in_state(JobState::Running), "s USING PRIMARY KEY (job<?)"),
+        ("retrying", in_state(JobState::Retrying), "punctual_job_timer_job (job<?)"),
+        ("succeeded", in_state(JobState::Succeeded), "s USING PRIMARY KEY (job<?)"),
+        ("one job", sql::JOB.to_owned(), "sqlite_autoindex_punctual_job_1 (id=?)"),
+    ];
+    let mut plans = String::new();
+    let statements = hot.len();
+    for (title, statement, index) in hot {
+        let plan = plan(&db, &statement);
+        assert!(plan.contains(index), "{title} does not go by {index}:\n{plan}");
+        assert!(!plan.contains("SCAN punctual"), "{title} reads a whole table:\n{plan}");
+        let is_claim = title.starts_with("claim");
+        assert!(is_claim || !plan.contains("TEMP B-TREE"), "{title} sorts:\n{plan}");
+        write!(plans, "{title}\n{plan}\n").unwrap();
+    }
+    insta::assert_snapshot!("plans", plans);
+    drop(store);
+    println!(
+        "\n{{\"proof\":\"sqlite-plans\",\"rows\":{rows},\"statements\":{statements},\"by_their_index\":true}}"
+    );
+}

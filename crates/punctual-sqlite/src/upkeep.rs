@@ -1,0 +1,186 @@
+//! Promote, reap, prune, counters and the audit.
+
+use std::time::Duration;
+
+use punctual_core::job::{Outcome as Ended, Standing, decide};
+use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
+use punctual_store::{
+    Actor, Promoted, Pruned, ReapAsk, Reaped, ReapedJob, Retention, RollupCount, Settlement, rules,
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::error::Outcome;
+use crate::places::Seat;
+use crate::rows::{self, Read};
+use crate::{claim, leaders, settle, sql};
+
+pub(crate) fn promote(db: &Connection, now: Timestamp, most: usize) -> Outcome<Promoted> {
+    let mut promoted = Promoted { at: now, queues: Default::default(), next_due: None };
+    let mut statement = db.prepare_cached(sql::TIMER_DUE)?;
+    let due: Vec<(JobId, Seat)> = statement
+        .query_map(params![now.as_micros(), rows::rows(most)], |row| {
+            Ok((rows::job_id(row, 0)?, Seat::read(row, 1)?))
+        })?
+        .collect::<Read<_>>()?;
+    if let Some((job, seat)) = due.last() {
+        let last = params![seat.due_at.as_micros(), job.as_bytes()];
+        db.prepare_cached(sql::TIMER_DELETE)?.execute(last)?;
+    }
+    for (job, seat) in due {
+        seat.in_line(db, job)?;
+        *promoted.queues.entry(seat.queue).or_default() += 1;
+    }
+    let mut next = db.prepare_cached(sql::TIMER_NEXT)?;
+    promoted.next_due = next.query_row([], |row| rows::instant(row, 0)).optional()?;
+    Ok(promoted)
+}
+
+pub(crate) fn reap(db: &Connection, now: Timestamp, ask: &ReapAsk) -> Outcome<Reaped> {
+    let mut reaped = Reaped { at: now, led: false, dead: Vec::new(), jobs: Vec::new() };
+    let Some((_, steady_since)) = leaders::renew(db, now, &ask.fence, ask.lease)? else {
+        return Ok(reaped);
+    };
+    reaped.led = true;
+    if now.since(steady_since) >= ask.node_lifetime {
+        reaped.dead = bury(db, now, now - ask.node_lifetime)?;
+    }
+    let mut statement = db.prepare_cached(sql::LEASE_ORPHANS)?;
+    let orphans: Vec<Orphan> =
+        statement.query_map([rows::rows(ask.most)], read_orphan)?.collect::<Read<_>>()?;
+    for orphan in orphans {
+        reaped.jobs.push(take_back(db, now, ask, &orphan)?);
+    }
+    Ok(reaped)
+}
+
+/// Declares the nodes dead that were not seen since `silent_since`.
+fn bury(db: &Connection, now: Timestamp, silent_since: Timestamp) -> Outcome<Vec<NodeId>> {
+    let mut statement = db.prepare_cached(sql::NODE_SILENT)?;
+    let silent: Vec<NodeId> = statement
+        .query_map([silent_since.as_micros()], |row| rows::node_id(row, 0))?
+        .collect::<Read<_>>()?;
+    for node in &silent {
+        db.prepare_cached(sql::NODE_DIE)?.execute(params![node.as_bytes(), now.as_micros()])?;
+    }
+    Ok(silent)
+}
+
+/// A lease whose node is dead.
+struct Orphan {
+    job: JobId,
+    lease: LeaseId,
+    attempt: u32,
+    spent: u32,
+    crashes: u32,
+    claimed_at: Timestamp,
+    cancel: Option<String>,
+}
+
+fn read_orphan(row: &Row) -> Read<Orphan> {
+    Ok(Orphan {
+        job: rows::job_id(row, 0)?,
+        lease: LeaseId::from_bytes(row.get(1)?),
+        attempt: row.get(2)?,
+        spent: row.get(3)?,
+        crashes: row.get(4)?,
+        claimed_at: rows::instant(row, 5)?,
+        cancel: row.get(6)?,
+    })
+}
+
+fn take_back(
+    db: &Connection,
+    now: Timestamp,
+    ask: &ReapAsk,
+    orphan: &Orphan,
+) -> Outcome<ReapedJob> {
+    let job = orphan.job;
+    let (max_attempts, budget, expires_at) = match standing_of(db, job) {
+        Ok(found) => found,
+        // What cannot be read must not keep the others from being taken back; the next claim
+        // sets it aside.
+        Err(error) if error.sqlite_error().is_none() => (u32::MAX, None, None),
+        Err(error) => return Err(error.into()),
+    };
+    let standing = Standing {
+        job,
+        attempt: orphan.attempt,
+        spent: orphan.spent,
+        crashes: orphan.crashes,
+        max_attempts,
+        used: if budget.is_some() { claim::used(db, job)? } else { Duration::ZERO },
+        claimed_at: orphan.claimed_at,
+        budget,
+        expires_at,
+    };
+    let transition = decide(&standing, Ended::Abandoned, &ask.policy, now);
+    let next = rules::with_cancel(&transition, orphan.cancel.as_deref()).next;
+    let item = Settlement { job, lease: orphan.lease, transition, result: None };
+    settle::settle_one(db, now, &item)?;
+    Ok(ReapedJob { job, next })
+}
+
+/// What a job's body says about further attempts.
+fn standing_of(db: &Connection, job: JobId) -> Read<(u32, Option<Duration>, Option<Timestamp>)> {
+    db.prepare_cached(sql::JOB_STANDING)?.query_row([job.as_bytes()], |row| {
+        Ok((row.get(0)?, rows::length_opt(row, 1)?, rows::instant_opt(row, 2)?))
+    })
+}
+
+pub(crate) fn prune(
+    db: &Connection,
+    now: Timestamp,
+    retention: &Retention,
+    most: usize,
+) -> Outcome<Pruned> {
+    let before = |kept: Duration| (now - kept).as_micros();
+    let most = rows::rows(most);
+    let mut statement = db.prepare_cached(sql::DONE_OLD)?;
+    let bounds = params![before(retention.finished), before(retention.failed), most];
+    let old: Vec<JobId> =
+        statement.query_map(bounds, |row| rows::job_id(row, 1))?.collect::<Read<_>>()?;
+    for job in &old {
+        for statement in [sql::DONE_DELETE, sql::ATTEMPT_DELETE, sql::JOB_DELETE] {
+            db.prepare_cached(statement)?.execute([job.as_bytes()])?;
+        }
+    }
+    let delete = |statement: &str, bounds: &[i64]| -> Outcome<u64> {
+        Ok(db.prepare_cached(statement)?.execute(rusqlite::params_from_iter(bounds))? as u64)
+    };
+    Ok(Pruned {
+        jobs: old.len() as u64,
+        slots: delete(sql::SLOT_PRUNE, &[before(retention.ledger), most])?,
+        keys: delete(sql::KEY_PRUNE, &[now.as_micros(), most])?,
+        records: delete(sql::ROLLUP_PRUNE, &[before(retention.records)])?
+            + delete(sql::AUDIT_PRUNE, &[before(retention.records)])?,
+        nodes: delete(sql::NODE_PRUNE, &[before(retention.nodes)])?,
+    })
+}
+
+pub(crate) fn roll_up(db: &Connection, counts: &[RollupCount]) -> Outcome<()> {
+    let mut add = db.prepare_cached(sql::ROLLUP_ADD)?;
+    for count in counts {
+        add.execute(params![
+            count.minute.as_micros(),
+            count.metric,
+            count.queue,
+            count.kind,
+            count.count,
+            count.sum,
+        ])?;
+    }
+    Ok(())
+}
+
+/// Notes what somebody did.
+pub(crate) fn note(
+    db: &Connection,
+    now: Timestamp,
+    actor: &Actor,
+    action: &str,
+    subject: &str,
+) -> Outcome<()> {
+    let entry = params![now.as_micros(), actor.who, actor.why, action, subject];
+    db.prepare_cached(sql::AUDIT_INSERT)?.execute(entry)?;
+    Ok(())
+}

@@ -1,0 +1,237 @@
+//! Several threads, connections and processes on one file.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use punctual_core::job::{AttemptOutcome, Next, RetryPolicy, Transition};
+use punctual_core::{JobId, LeaseId, NodeId, Nonce, Timestamp};
+use punctual_sqlite::{Options, SqliteStore};
+use punctual_store::{
+    At, ClaimAsk, Fence, JobFilter, Json, NewJob, QueueShare, ReapAsk, Retention, Settled,
+    Settlement, Store,
+};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+const AT: At = At::Fixed(Timestamp::from_seconds(1_800_000_000));
+
+fn fresh() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().canonicalize().expect("it is there").join("jobs.db");
+    (directory, path)
+}
+
+fn random(number: u32) -> [u8; 10] {
+    let mut random = [0; 10];
+    random[6..].copy_from_slice(&number.to_be_bytes());
+    random
+}
+
+fn job(number: u32) -> NewJob {
+    let id = JobId::mint(Timestamp::from_seconds(1_800_000_000), random(number));
+    NewJob::new(id, "default", "send", Json::null())
+}
+
+fn ask(number: u32, most: usize) -> ClaimAsk {
+    ClaimAsk {
+        node: NodeId::mint(Timestamp::EPOCH, random(1)),
+        lease: LeaseId::mint(Timestamp::EPOCH, random(number)),
+        queues: vec![QueueShare { name: "default".to_owned(), most }],
+        kinds: vec!["send".to_owned()],
+        most,
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime")
+}
+
+#[test]
+fn twenty_connections_may_create_a_file_at_once() {
+    for _ in 0..3 {
+        let (_directory, path) = fresh();
+        let gate = Barrier::new(20);
+        std::thread::scope(|scope| {
+            let open = |number: u32| {
+                gate.wait();
+                let options = if number == 0 { Options::engine() } else { Options::client() };
+                let store = SqliteStore::open(&path, options).unwrap();
+                runtime().block_on(store.enqueue(AT, &[job(number)])).unwrap();
+            };
+            let threads: Vec<_> = (0..20).map(|number| scope.spawn(move || open(number))).collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+        let store = SqliteStore::open(&path, Options::engine()).unwrap();
+        let schema = runtime().block_on(store.schema()).unwrap();
+        assert_eq!((schema.backend, schema.version), ("sqlite", 1));
+        let jobs = runtime().block_on(store.jobs(&JobFilter::default(), None, 500)).unwrap();
+        assert_eq!(jobs.items.len(), 20);
+    }
+}
+
+#[test]
+fn eight_threads_claim_every_job_once() {
+    const JOBS: u32 = 20_000;
+    let (_directory, path) = fresh();
+    let store = Arc::new(SqliteStore::open(&path, Options::engine()).unwrap());
+    runtime().block_on(async {
+        for part in 0..JOBS / 1_000 {
+            let jobs: Vec<NewJob> = (part * 1_000..(part + 1) * 1_000).map(job).collect();
+            store.enqueue(AT, &jobs).await.unwrap();
+        }
+    });
+    let claimed: Vec<JobId> = std::thread::scope(|scope| {
+        let work = |thread: u32, store: Arc<SqliteStore>| {
+            runtime().block_on(async {
+                let mut mine = Vec::new();
+                loop {
+                    let number = thread * 100_000 + mine.len() as u32;
+                    let claimed = store.claim(AT, &ask(number, 100)).await.unwrap();
+                    if claimed.jobs.is_empty() {
+                        return mine;
+                    }
+                    let batch: Vec<Settlement> = claimed
+                        .jobs
+                        .iter()
+                        .map(|job| Settlement {
+                            job: job.id,
+                            lease: job.lease,
+                            transition: Transition {
+                                outcome: AttemptOutcome::Succeeded,
+                                next: Next::Succeeded,
+                                error: None,
+                            },
+                            result: None,
+                        })
+                        .collect();
+                    let settled = store.settle(AT, &batch).await.unwrap();
+                    assert!(
+                        settled.answers.iter().all(|answer| matches!(answer, Settled::Applied(_)))
+                    );
+                    mine.extend(claimed.jobs.iter().map(|job| job.id));
+                }
+            })
+        };
+        let threads: Vec<_> = (0..8)
+            .map(|thread| {
+                let store = Arc::clone(&store);
+                scope.spawn(move || work(thread, store))
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(claimed.len(), JOBS as usize);
+    assert_eq!(claimed.iter().collect::<HashSet<_>>().len(), JOBS as usize);
+}
+
+#[tokio::test]
+async fn the_engine_notices_what_others_commit_and_only_that() {
+    let (_directory, path) = fresh();
+    let engine = SqliteStore::open(&path, Options::engine()).unwrap();
+    let client = SqliteStore::open(&path, Options::client()).unwrap();
+    let before = engine.data_version().await.unwrap();
+    engine.enqueue(AT, &[job(1)]).await.unwrap();
+    engine.jobs(&JobFilter::default(), None, 10).await.unwrap();
+    assert_eq!(engine.data_version().await.unwrap(), before, "its own commits are no news");
+
+    client.enqueue(AT, &[job(2)]).await.unwrap();
+    let after_client = engine.data_version().await.unwrap();
+    assert_ne!(after_client, before);
+    let claimed = engine.claim(AT, &ask(1, 10)).await.unwrap();
+    assert_eq!(claimed.jobs.len(), 2);
+
+    let own = Connection::open(&path).unwrap();
+    assert_eq!(engine.data_version().await.unwrap(), after_client, "to look is no news");
+    own.execute("INSERT INTO punctual_rollup VALUES (0, 'm', 'q', 'k', 1, 1)", []).unwrap();
+    assert_ne!(engine.data_version().await.unwrap(), after_client);
+}
+
+#[tokio::test]
+async fn a_client_writes_jobs_and_leaves_the_rest_to_the_engine() {
+    let (_directory, path) = fresh();
+    let engine = SqliteStore::open(&path, Options::engine()).unwrap();
+    let client = SqliteStore::open(&path, Options::client()).unwrap();
+    let writers = (0..50).map(|number| {
+        let store = if number % 2 == 0 { &engine } else { &client };
+        let job = job(number);
+        async move { store.enqueue(AT, &[job]).await.unwrap() }
+    });
+    for writer in writers {
+        writer.await;
+    }
+    assert_eq!(client.jobs(&JobFilter::default(), None, 500).await.unwrap().items.len(), 50);
+
+    let fence =
+        Fence { role: "r".to_owned(), term: 1, nonce: Nonce::mint(Timestamp::EPOCH, [0; 10]) };
+    let lease = Duration::from_secs(5);
+    let reap = ReapAsk {
+        fence: fence.clone(),
+        lease,
+        node_lifetime: lease,
+        policy: RetryPolicy::default(),
+        most: 1,
+    };
+    let refusals = [
+        client.claim(AT, &ask(1, 1)).await.unwrap_err(),
+        client.promote(AT, 1).await.unwrap_err(),
+        client.reap(AT, &reap).await.unwrap_err(),
+        client.fire(AT, &fence, lease, &[]).await.unwrap_err(),
+        client.prune(AT, &Retention::default(), 1).await.unwrap_err(),
+    ];
+    let told: Vec<String> = refusals
+        .iter()
+        .map(|error| {
+            format!("{:?}: {error}", error.kind()).replace(&path.display().to_string(), "FILE")
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @"
+    Denied: a client of `FILE` may not claim jobs; only its engine does
+    Denied: a client of `FILE` may not promote timers; only its engine does
+    Denied: a client of `FILE` may not reap leases; only its engine does
+    Denied: a client of `FILE` may not fire slots; only its engine does
+    Denied: a client of `FILE` may not prune history; only its engine does
+    ");
+}
+
+#[tokio::test]
+async fn a_file_that_another_process_keeps_locked_is_busy() {
+    let (_directory, path) = fresh();
+    let store = SqliteStore::open(&path, Options::client()).unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = store.enqueue(AT, &[job(1)]).await.unwrap_err();
+    let told = format!("{:?}: {error}", error.kind()).replace(&path.display().to_string(), "FILE");
+    insta::assert_snapshot!(told, @"Retry: `FILE` is busy: another process has held its write lock for 5 s; try again, and look for a transaction that was left open");
+    other.execute_batch("ROLLBACK").unwrap();
+    store.enqueue(AT, &[job(1)]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_backup_is_a_whole_copy_and_overwrites_nothing() {
+    let (directory, path) = fresh();
+    let store = SqliteStore::open(&path, Options::engine()).unwrap();
+    let jobs: Vec<NewJob> = (0..1_000).map(job).collect();
+    store.enqueue(AT, &jobs).await.unwrap();
+    let copy = directory.path().join("copy.db");
+    let late = [job(5_000)];
+    let (backup, beside) = tokio::join!(store.backup(&copy), store.enqueue(AT, &late));
+    assert_eq!((backup, beside.is_ok()), (Ok(()), true));
+
+    let restored = SqliteStore::open(&copy, Options::engine()).unwrap();
+    let mut names = 0;
+    let mut after = None;
+    loop {
+        let page = restored.jobs(&JobFilter::default(), after, 500).await.unwrap();
+        names += page.items.len();
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert!(names == 1_000 || names == 1_001, "the copy holds {names} jobs");
+    let error = store.backup(&copy).await.unwrap_err();
+    let told = error.to_string().replace(&directory.path().display().to_string(), "DIR");
+    insta::assert_snapshot!(told, @"`DIR/copy.db` exists already and is not overwritten; give another path");
+}

@@ -1,0 +1,298 @@
+//! Bad situations, and the sentence that each gives.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use punctual_core::{JobId, Timestamp};
+use punctual_sqlite::{Options, SqliteStore};
+use punctual_store::{At, EnqueueAnswer, ErrorKind, JobFilter, Json, NewJob, Store, StoreError};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+const NOW: Timestamp = Timestamp::from_seconds(1_800_000_000);
+
+fn fresh() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().canonicalize().expect("it is there").join("jobs.db");
+    (directory, path)
+}
+
+/// Opens a file that cannot be opened, and tells why, with the directory left out.
+fn refused(path: &Path, options: Options) -> String {
+    let error = SqliteStore::open(path, options).expect_err("it is refused");
+    told(&error, path.parent().expect("a file lies in a directory"))
+}
+
+fn told(error: &StoreError, directory: &Path) -> String {
+    let message = error.to_string().replace(&directory.display().to_string(), "DIR");
+    let message = message.replace(&std::process::id().to_string(), "PID");
+    format!("{:?}: {message}", error.kind())
+}
+
+fn job(number: u32, bytes: usize) -> NewJob {
+    let mut random = [0; 10];
+    random[6..].copy_from_slice(&number.to_be_bytes());
+    let payload = Json::new(&"x".repeat(bytes)).expect("it is JSON");
+    NewJob::new(JobId::mint(NOW, random), "default", "send", payload)
+}
+
+/// Runs the test of this name once more, in a namespace in which it may mount and from which no
+/// mount can stay behind; true if it is there already.
+fn may_mount(test: &str) -> bool {
+    const INSIDE: &str = "PUNCTUAL_TEST_MAY_MOUNT";
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let is_root = fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0);
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--propagation", "private"]);
+    if !is_root {
+        unshare.arg("--map-root-user");
+    }
+    let program = std::env::current_exe().expect("a test is a program");
+    unshare.arg(program).args(["--exact", test, "--nocapture"]).env(INSIDE, "1");
+    let status = unshare.status().expect("`unshare` of util-linux, to make file systems");
+    assert!(status.success(), "{test} failed in its namespace: {status}");
+    false
+}
+
+/// Something mounted, for as long as this lives.
+struct Mount(PathBuf);
+
+impl Mount {
+    /// An empty file system of a few megabytes.
+    fn small(at: &Path, options: &str) -> Mount {
+        fs::create_dir_all(at).expect("a directory");
+        run("mount", &["-t", "tmpfs", "-o", options, "tmpfs", &at.display().to_string()]);
+        Mount(at.canonicalize().expect("it is there"))
+    }
+
+    /// A file or directory as it is, but read-only. Root may write what a mode forbids, so the
+    /// mode would not do.
+    fn read_only(at: &Path) -> Mount {
+        let shown = at.display().to_string();
+        run("mount", &["--bind", &shown, &shown]);
+        let mount = Mount(at.to_owned());
+        run("mount", &["-o", "remount,bind,ro", &shown]);
+        mount
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        run("umount", &[&self.0.display().to_string()]);
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) {
+    let done = Command::new(program).args(arguments).status();
+    assert!(
+        done.is_ok_and(|status| status.success()),
+        "`{program} {}` failed; this test makes file systems in a namespace of its own",
+        arguments.join(" ")
+    );
+}
+
+#[test]
+fn a_missing_directory_is_named() {
+    let (directory, path) = fresh();
+    let path = path.parent().unwrap().join("none/jobs.db");
+    assert_eq!(
+        refused(&path, Options::engine()).replace(&directory.path().display().to_string(), "TMP"),
+        "NotFound: the directory `DIR` does not exist; create it, or give another path"
+    );
+}
+
+#[test]
+fn a_directory_is_no_file() {
+    let (_directory, path) = fresh();
+    fs::create_dir(&path).unwrap();
+    insta::assert_snapshot!(refused(&path, Options::engine()), @"Invalid: `DIR/jobs.db` is a directory; give the path of a file");
+}
+
+#[test]
+fn a_read_only_directory_is_named() {
+    if !may_mount("a_read_only_directory_is_named") {
+        return;
+    }
+    let (_directory, path) = fresh();
+    let directory = path.with_extension("mount");
+    fs::create_dir(&directory).unwrap();
+    let mount = Mount::read_only(&directory);
+    let path = mount.0.join("jobs.db");
+    insta::assert_snapshot!(refused(&path, Options::engine()), @"Denied: the directory `DIR` is read-only; SQLite keeps its log beside the file, so let this user write there");
+    insta::assert_snapshot!(refused(&path, Options::client()), @"Denied: the directory `DIR` is read-only; SQLite keeps its log beside the file, so let this user write there");
+}
+
+#[test]
+fn a_read_only_file_is_named() {
+    if !may_mount("a_read_only_file_is_named") {
+        return;
+    }
+    let (_directory, path) = fresh();
+    drop(SqliteStore::open(&path, Options::engine()).unwrap());
+    let before = fs::read(&path).unwrap();
+    let mount = Mount::read_only(&path);
+    let sentences = [refused(&path, Options::engine()), refused(&path, Options::client())];
+    drop(mount);
+    assert_eq!(sentences[0], sentences[1]);
+    insta::assert_snapshot!(sentences[0], @"Denied: `DIR/jobs.db` is read-only; let this user write it");
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_schema_from_the_future_is_refused_if_it_is_breaking() {
+    let (_directory, path) = fresh();
+    drop(SqliteStore::open(&path, Options::engine()).unwrap());
+    let set = |name: &str, number: i64| {
+        let db = Connection::open(&path).unwrap();
+        db.execute("INSERT OR REPLACE INTO punctual_meta VALUES (?1, ?2)", (name, number)).unwrap();
+    };
+    set("schema_version", 900);
+    drop(SqliteStore::open(&path, Options::engine()).unwrap());
+    set("schema_breaking", 899);
+    let before = fs::read(&path).unwrap();
+    insta::assert_snapshot!(refused(&path, Options::engine()), @"SchemaTooNew: `DIR/jobs.db` has schema 900, and this program knows up to 1; use a newer program, or restore the backup from before the upgrade");
+    insta::assert_snapshot!(refused(&path, Options::client()), @"SchemaTooNew: `DIR/jobs.db` has schema 900, and this program knows up to 1; use a newer program, or restore the backup from before the upgrade");
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn an_old_schema_is_refused_if_it_may_not_be_migrated() {
+    let (_directory, path) = fresh();
+    let options = Options { auto_migrate: false, ..Options::client() };
+    insta::assert_snapshot!(refused(&path, options), @"Denied: `DIR/jobs.db` has schema 0, and this program needs 1 but may not migrate it; run `punctual db migrate`");
+    assert!(!path.exists());
+    drop(SqliteStore::open(&path, Options::client()).unwrap());
+    drop(SqliteStore::open(&path, options).unwrap());
+}
+
+#[test]
+fn a_file_that_is_no_database_is_left_alone() {
+    let (_directory, path) = fresh();
+    let text = "a recipe for bread\n".repeat(1_000);
+    fs::write(&path, &text).unwrap();
+    insta::assert_snapshot!(refused(&path, Options::engine()), @"Corrupt: `DIR/jobs.db` is not an SQLite database, and nothing was written to it; give another path");
+    insta::assert_snapshot!(refused(&path, Options::client()), @"Corrupt: `DIR/jobs.db` is not an SQLite database, and nothing was written to it; give another path");
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}
+
+#[tokio::test]
+async fn an_empty_file_becomes_a_database() {
+    let (_directory, path) = fresh();
+    fs::write(&path, "").unwrap();
+    let store = SqliteStore::open(&path, Options::engine()).unwrap();
+    assert_eq!(store.schema().await.unwrap().version, 1);
+}
+
+#[tokio::test]
+async fn a_database_of_the_application_keeps_its_own_tables() {
+    let (_directory, path) = fresh();
+    let own = Connection::open(&path).unwrap();
+    own.execute_batch("CREATE TABLE bread (name TEXT); INSERT INTO bread VALUES ('rye')").unwrap();
+    let store = SqliteStore::open(&path, Options::engine()).unwrap();
+    store.enqueue(At::Fixed(NOW), &[job(1, 10)]).await.unwrap();
+    let name: String = own.query_row("SELECT name FROM bread", [], |row| row.get(0)).unwrap();
+    assert_eq!(name, "rye");
+}
+
+#[test]
+fn a_second_engine_is_refused_and_a_client_is_not() {
+    let (directory, path) = fresh();
+    let first = SqliteStore::open(&path, Options::engine()).unwrap();
+    // A link to the file is the same file.
+    let link = directory.path().join("link.db");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    for path in [&path, &link] {
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(refused(path, Options::engine()), @"Conflict: `DIR/jobs.db` has an engine already, process PID; stop that one, or open the file as a client");
+        }
+    }
+    drop(SqliteStore::open(&path, Options::client()).unwrap());
+    drop(first);
+    drop(SqliteStore::open(&path, Options::engine()).unwrap());
+}
+
+#[tokio::test]
+async fn a_file_that_was_damaged_in_a_crash_is_not_touched() {
+    let (_directory, path) = fresh();
+    let store = SqliteStore::open(&path, Options::engine()).unwrap();
+    for part in 0..20 {
+        let jobs: Vec<NewJob> = (part * 100..(part + 1) * 100).map(|n| job(n, 200)).collect();
+        store.enqueue(At::Fixed(NOW), &jobs).await.unwrap();
+    }
+    drop(store);
+    let damage = |is_open: i64| {
+        let db = Connection::open(&path).unwrap();
+        db.execute("UPDATE punctual_meta SET value = ?1 WHERE name = 'engine_open'", [is_open])
+            .unwrap();
+        drop(db);
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = bytes.len() / 2 / 4_096 * 4_096;
+        bytes[middle..middle + 64].fill(0xA5);
+        fs::write(&path, &bytes).unwrap();
+        bytes
+    };
+    let bytes = damage(1);
+    let error = SqliteStore::open(&path, Options::engine()).expect_err("it is refused");
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    let finding = error.to_string();
+    let (start, end) = (finding.find('(').unwrap(), finding.find("), and").unwrap());
+    let sentence = format!("{}FINDING{}", &finding[..=start], &finding[end..]);
+    let sentence = sentence.replace(&path.display().to_string(), "FILE");
+    insta::assert_snapshot!(sentence, @"`FILE` was not closed cleanly and is damaged (FINDING), and nothing was written to it; to restore it: stop every process that uses it; keep copies of `FILE`, `FILE-wal` and `FILE-shm`; put the newest backup in its place and delete `FILE-wal` and `FILE-shm`, or, without a backup, rebuild it with `sqlite3 FILE .recover | sqlite3 NEW`; then start again");
+    assert_eq!(fs::read(&path).unwrap(), bytes, "the damaged file was written to");
+}
+
+#[tokio::test]
+async fn a_full_disk_loses_nothing_that_was_acknowledged() {
+    if !may_mount("a_full_disk_loses_nothing_that_was_acknowledged") {
+        return;
+    }
+    let (_directory, path) = fresh();
+    let mount = Mount::small(&path.with_extension("mount"), "size=6m");
+    let ballast = mount.0.join("ballast");
+    fs::write(&ballast, vec![0; 4 << 20]).unwrap();
+    let path = mount.0.join("jobs.db");
+    let store = SqliteStore::open(&path, Options::engine()).unwrap();
+    let mut acknowledged = Vec::new();
+    let error = loop {
+        let next = job(u32::try_from(acknowledged.len()).unwrap(), 2_000);
+        match store.enqueue(At::Fixed(NOW), std::slice::from_ref(&next)).await {
+            Ok(enqueued) => {
+                assert_eq!(enqueued.answers, [EnqueueAnswer::Created]);
+                acknowledged.push(next.id);
+            }
+            Err(error) => break error,
+        }
+    };
+    insta::assert_snapshot!(told(&error, &mount.0), @"Limit: the disk of `DIR/jobs.db` is full, and nothing of this request was written; make room and try again");
+    // What is there can still be read, and the store goes on once there is room.
+    assert!(store.job(acknowledged[0]).await.unwrap().is_some());
+    assert!(acknowledged.len() > 50);
+    fs::remove_file(&ballast).unwrap();
+    let last = job(1_000_000, 10);
+    store.enqueue(At::Fixed(NOW), std::slice::from_ref(&last)).await.unwrap();
+    acknowledged.push(last.id);
+    drop(store);
+
+    let store = SqliteStore::open(&path, Options::engine()).unwrap();
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.jobs(&JobFilter::default(), after, 500).await.unwrap();
+        found.extend(page.items.iter().map(|view| view.id));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    found.reverse();
+    assert_eq!(found, acknowledged);
+    drop(store);
+    let db = Connection::open(&path).unwrap();
+    let check: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(check, "ok");
+}
