@@ -154,7 +154,7 @@ impl<'a> World<'a> {
         settled.answers
     }
 
-    /// What an outcome means for a job, under [`policy`].
+    /// What an outcome means for a job that waits five seconds between attempts.
     pub fn settlement(&self, job: &ClaimedJob, outcome: Outcome) -> Settlement {
         let transition = self.decide(&job.standing(), outcome);
         Settlement { job: job.id, lease: job.lease, transition, result: None }
