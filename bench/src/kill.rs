@@ -15,9 +15,9 @@ use punctual_store::{
 };
 use serde_json::json;
 
-use crate::Failure;
 use crate::ids::Ids;
 use crate::raw::{KIND, PAYLOAD, QUEUE};
+use crate::{Failure, tell};
 
 /// Tasks that write at the same time, so that commits hold the work of several.
 const CALLERS: u64 = 8;
@@ -43,12 +43,12 @@ pub(crate) fn prove(kills: u64) -> Result<(), Failure> {
     }
     let all = Acknowledged { enqueued, settled };
     runtime.block_on(check(&SqliteStore::open(&file, Options::engine())?, &all))?;
-    let line = json!({
-        "proof": "sqlite-kill", "kills": kills, "enqueues_acknowledged": all.enqueued.len(),
-        "settles_acknowledged": all.settled.len(), "lost": 0, "integrity": "ok", "seconds": started.elapsed().as_secs()
+    let said = json!({
+        "kills": kills, "enqueues_acknowledged": all.enqueued.len(),
+        "settles_acknowledged": all.settled.len(), "lost": 0, "integrity": "ok",
+        "seconds": started.elapsed().as_secs()
     });
-    println!("{line}");
-    Ok(())
+    tell("sqlite-kill", said)
 }
 
 /// What a writer was told is done.

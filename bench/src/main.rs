@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use serde::Serialize;
 
 /// Our speed as a share of what the database itself can do.
 #[derive(Parser)]
@@ -78,6 +79,20 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The one line of a proof or bench; its name comes first, by which the line is known.
+#[derive(Serialize)]
+struct Line {
+    proof: &'static str,
+    #[serde(flatten)]
+    said: serde_json::Value,
+}
+
+/// Prints what a proof or bench has to say.
+fn tell(proof: &'static str, said: serde_json::Value) -> Result<(), Failure> {
+    println!("{}", serde_json::to_string(&Line { proof, said })?);
+    Ok(())
 }
 
 /// Whatever went wrong; a bench has nothing to do but say it.

@@ -11,10 +11,10 @@ use punctual_store::{At, ClaimAsk, Json, NewJob, QueueShare, Settlement, Store};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use crate::Failure;
 use crate::ids::Ids;
 use crate::measure::rates;
 use crate::raw::{KIND, PAYLOAD, QUEUE, Raw};
+use crate::{Failure, tell};
 
 /// How large the bench is.
 pub(crate) struct Scale {
@@ -114,11 +114,8 @@ pub(crate) fn run(
                     "share": (figure.share() * 100.0).round() / 100.0, "goal": figure.goal})
             })
             .collect();
-        println!(
-            "{}",
-            json!({"proof": "store-bench", "backend": "sqlite", "backlog": scale.backlog, "figures": figures})
-        );
-        return Ok(());
+        let said = json!({"backend": "sqlite", "backlog": scale.backlog, "figures": figures});
+        return tell("store-bench", said);
     }
     println!(
         "{:<52} {:>12} {:>12} {:>7} {:>6}",

@@ -11,6 +11,7 @@ fn run(arguments: &[&str]) -> Value {
         .expect("it starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.starts_with(r#"{"proof":"#), "{text}");
     serde_json::from_str(text.lines().last().expect("a line")).expect("JSON")
 }
 

@@ -163,6 +163,25 @@ pub async fn the_time_of_earlier_attempts_is_told_for_a_budget(world: &World<'_>
     }
 }
 
+/// An attempt that seems to have ended before it began took no time.
+pub async fn a_clock_set_back_gives_no_time_back(world: &World<'_>) {
+    let node = world.join().await;
+    world.enqueue(NewJob { budget: Some(Duration::from_secs(60)), ..world.new_job() }).await;
+    for used in [0, 0, 3] {
+        let job = world.claim_one(node).await;
+        assert_eq!(job.used, Duration::from_secs(used));
+        let back = job.attempt == 1;
+        world.set(if back {
+            world.now() - Duration::from_secs(100)
+        } else {
+            world.now() + Duration::from_secs(3)
+        });
+        world.settle(&job, failure()).await;
+        world.pass(5);
+        world.store().promote(world.at(), 10).await.unwrap();
+    }
+}
+
 /// Bounds of a claim are named.
 pub async fn a_claim_that_makes_no_sense_is_refused(world: &World<'_>) {
     let node = world.join().await;

@@ -84,7 +84,7 @@ macro_rules! suite {
                 a_claim_takes_only_the_kinds_it_can_serve, queues_are_served_in_the_order_asked,
                 a_job_is_claimed_once, an_old_job_of_low_priority_overtakes_new_ones_of_high,
                 a_bad_row_does_not_block_the_queue, a_claim_tells_all_that_a_worker_needs,
-                the_time_of_earlier_attempts_is_told_for_a_budget, a_claim_that_makes_no_sense_is_refused,
+                the_time_of_earlier_attempts_is_told_for_a_budget, a_clock_set_back_gives_no_time_back, a_claim_that_makes_no_sense_is_refused,
                 an_empty_store_yields_nothing;
             settle: success_ends_a_job, stale_worker_cannot_settle_a_reclaimed_job, reaped_lease_cannot_settle,
                 the_same_settle_twice_is_success, answers_are_per_item_even_with_two_leases_of_one_job,

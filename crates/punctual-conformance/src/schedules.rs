@@ -372,6 +372,9 @@ pub async fn live_jobs_of_a_schedule_are_told_until_they_end(world: &World<'_>) 
     assert_eq!(due(world).await[0].live, [jobs[0].id]);
     world.store().cancel(world.at(), jobs[0].id, &actor()).await.unwrap();
     assert_eq!(due(world).await[0].live, []);
+    // A job that is made ready again is unfinished again.
+    world.store().requeue(world.at(), &[jobs[0].id], &actor()).await.unwrap();
+    assert_eq!(due(world).await[0].live, [jobs[0].id]);
 }
 
 /// What was decided was decided.

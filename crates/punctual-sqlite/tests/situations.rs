@@ -46,8 +46,15 @@ fn may_mount(test: &str) -> bool {
         return true;
     }
     let is_root = fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0);
+    // Below a `chroot` the root is no mount, whose propagation could be changed.
+    let can_be_private = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "true"])
+        .stderr(std::process::Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    let propagation = if can_be_private || !is_root { "private" } else { "unchanged" };
     let mut unshare = Command::new("unshare");
-    unshare.args(["--mount", "--propagation", "private"]);
+    unshare.args(["--mount", "--propagation", propagation]);
     if !is_root {
         unshare.arg("--map-root-user");
     }
