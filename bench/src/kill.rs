@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::ids::Ids;
 use crate::raw::{KIND, PAYLOAD, QUEUE};
-use crate::{Failure, tell};
+use crate::{Failure, node_info, tell};
 
 /// Tasks that write at the same time, so that commits hold the work of several.
 const CALLERS: u64 = 8;
@@ -128,6 +128,7 @@ pub(crate) fn write_until_killed(file: &Path, seed: u64) -> Result<(), Failure> 
 
 async fn write_for_ever(store: Arc<SqliteStore>, ids: Ids) -> Result<(), Failure> {
     let node = ids.node();
+    store.join(At::Database, &node_info(node)).await?;
     loop {
         let jobs: Vec<NewJob> = (0..3)
             .map(|_| NewJob::new(ids.job(), QUEUE, KIND, Json::from_canonical(PAYLOAD.to_owned())))

@@ -12,6 +12,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use punctual_core::NodeId;
+use punctual_store::NodeInfo;
 use serde::Serialize;
 
 /// Our speed as a share of what the database itself can do.
@@ -78,6 +80,18 @@ fn main() -> ExitCode {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// A node that does the work of a bench.
+fn node_info(id: NodeId) -> NodeInfo {
+    NodeInfo {
+        id,
+        name: "bench".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        queues: vec![raw::QUEUE.to_owned()],
+        kinds: vec![raw::KIND.to_owned()],
+        labels: Vec::new(),
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 use crate::ids::Ids;
 use crate::measure::rates;
 use crate::raw::{KIND, PAYLOAD, QUEUE, Raw};
-use crate::{Failure, tell};
+use crate::{Failure, node_info, tell};
 
 /// How large the bench is.
 pub(crate) struct Scale {
@@ -147,6 +147,7 @@ impl<'a> Ours<'a> {
         let store = Arc::new(SqliteStore::open(path, Options::engine())?);
         let ids = Arc::new(Ids::new(2));
         let node = ids.node();
+        runtime.block_on(store.join(At::Database, &node_info(node)))?;
         Ok(Ours { runtime, store, ids, node })
     }
 

@@ -182,6 +182,21 @@ pub async fn a_clock_set_back_gives_no_time_back(world: &World<'_>) {
     }
 }
 
+/// It would be handed jobs that are taken back at once, each time as a crash.
+pub async fn a_dead_or_unknown_node_claims_nothing(world: &World<'_>) {
+    let (dead, leading) = (world.join().await, world.join().await);
+    let fence = world.lead("maintenance", leading).await;
+    let id = world.enqueue_one().await;
+    world.steady(leading, &fence).await;
+    world.reap(&fence).await;
+    for node in [dead, world.node_id()] {
+        let error = world.store().claim(world.at(), &world.ask(node, 1)).await.unwrap_err();
+        assert_eq!(error, rules::not_alive(node));
+    }
+    assert_eq!(world.state(id).await, JobState::Ready);
+    assert_eq!(world.claim_one(leading).await.id, id);
+}
+
 /// Bounds of a claim are named.
 pub async fn a_claim_that_makes_no_sense_is_refused(world: &World<'_>) {
     let node = world.join().await;

@@ -376,7 +376,8 @@ impl<'a> Run<'a> {
             both!(self, delete_schedule(self.at(), id, stamp, &actor));
             return;
         }
-        let next_slot = Some(self.now + self.seconds(20));
+        // Also into the past, where slots may be decided already.
+        let next_slot = Some(self.now + self.seconds(20) - self.seconds(60));
         let change = match self.below(5) {
             0 => ScheduleChange::Define {
                 spec: json(r#"{"cron":"@daily"}"#),
@@ -442,6 +443,7 @@ impl<'a> Run<'a> {
             }
             2 => next_slot = None,
             3 => next_slot = Some(slot),
+            4 => row.slot = slot + Duration::from_secs(1),
             _ => {}
         }
         if row.outcome.has_job() {

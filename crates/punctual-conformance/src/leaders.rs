@@ -91,7 +91,12 @@ pub async fn a_lapse_begins_a_new_steady_time(world: &World<'_>) {
 pub async fn resigning_frees_the_role_at_once(world: &World<'_>) {
     let (one, other) = (world.join().await, world.join().await);
     let first = world.lead("r", one).await;
-    assert!(world.store().resign(world.at(), &first).await.unwrap());
+    for _ in 0..2 {
+        assert!(world.store().resign(world.at(), &first).await.unwrap());
+    }
+    // What was under way under the old term comes too late to take it back.
+    assert_eq!(world.beat(one, std::slice::from_ref(&first)).await.roles, [RoleBeat::Lost]);
+    assert_eq!(world.fire(&first, &[]).await.until, None);
     let second = world.lead("r", other).await;
     assert_eq!(second.term, 2);
 }

@@ -84,7 +84,7 @@ macro_rules! suite {
                 a_claim_takes_only_the_kinds_it_can_serve, queues_are_served_in_the_order_asked,
                 a_job_is_claimed_once, an_old_job_of_low_priority_overtakes_new_ones_of_high,
                 a_bad_row_does_not_block_the_queue, a_claim_tells_all_that_a_worker_needs,
-                the_time_of_earlier_attempts_is_told_for_a_budget, a_clock_set_back_gives_no_time_back, a_claim_that_makes_no_sense_is_refused,
+                the_time_of_earlier_attempts_is_told_for_a_budget, a_clock_set_back_gives_no_time_back, a_dead_or_unknown_node_claims_nothing, a_claim_that_makes_no_sense_is_refused,
                 an_empty_store_yields_nothing;
             settle: success_ends_a_job, stale_worker_cannot_settle_a_reclaimed_job, reaped_lease_cannot_settle,
                 the_same_settle_twice_is_success, answers_are_per_item_even_with_two_leases_of_one_job,
@@ -111,7 +111,7 @@ macro_rules! suite {
                 a_schedule_that_cannot_be_planned_is_set_aside_and_the_rest_fires,
                 a_plan_that_breaks_a_rule_sets_its_schedule_aside, a_run_of_skips_is_one_row,
                 a_fired_slot_has_its_job, live_jobs_of_a_schedule_are_told_until_they_end,
-                a_deleted_schedule_leaves_its_ledger, schedules_are_listed_by_name, the_ledger_is_read_in_pages;
+                an_edit_never_lets_a_slot_come_again, a_deleted_schedule_leaves_its_ledger, schedules_are_listed_by_name, the_ledger_is_read_in_pages;
             queues: a_paused_queue_yields_nothing, a_pause_of_a_queue_says_who_and_why_and_ends_by_itself,
                 a_limit_holds_over_all_nodes, statistics_count_each_state;
             lists: jobs_are_listed_newest_first_in_pages, jobs_are_filtered_by_each_property,

@@ -49,6 +49,8 @@ pub async fn a_node_that_was_declared_dead_learns_it_from_its_beat(world: &World
         let beaten = world.beat(silent, std::slice::from_ref(&role)).await;
         assert_eq!((beaten.alive, beaten.roles), (false, vec![RoleBeat::Lost]));
     }
+    // Nor does its beat keep others from its roles.
+    world.lead("mine", leading).await;
     let nodes = world.store().nodes().await.unwrap();
     let dead = nodes.iter().find(|node| node.info.id == silent).unwrap();
     assert_eq!(dead.dead_at, Some(world.now()));

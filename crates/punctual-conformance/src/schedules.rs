@@ -130,8 +130,14 @@ pub async fn a_paused_schedule_is_not_due_until_it_is_resumed(world: &World<'_>)
     world.pass(3_600);
     assert_eq!(due_ids(world).await, []);
     let resumed = change(world, &paused, ScheduleChange::Resume).await;
-    assert_eq!((resumed.pause.clone(), resumed.next_slot), (None, schedule.next_slot));
+    // The planner sees that slots were skipped on purpose, until it has written them down.
+    let (since, until) = (world.now() - Duration::from_secs(3_600), Some(world.now()));
+    assert_eq!(resumed.pause, Some(Pause { by: actor(), since, until }));
+    assert_eq!(resumed.next_slot, schedule.next_slot);
     assert_eq!(due_ids(world).await, [schedule.id]);
+    let fence = leader(world).await;
+    assert_eq!(world.fire(&fence, &[world.plan(&resumed)]).await.answers, [FireAnswer::Applied]);
+    assert_eq!(world.reread(&schedule).await.pause, None);
 }
 
 /// If it was given an end.
@@ -277,7 +283,13 @@ pub async fn a_plan_that_breaks_a_rule_sets_its_schedule_aside(world: &World<'_>
     let good = world.schedule("good").await;
     let mut plans = Vec::new();
     type Spoil = fn(&mut Vec<SlotRow>, &mut Option<Timestamp>);
-    let spoil: [Spoil; 7] = [
+    let spoil: [Spoil; 10] = [
+        |slots, next| {
+            slots.clear();
+            *next = next.map(|next| next + MINUTE);
+        },
+        |slots, _| slots[0].slot = slots[0].slot + Duration::from_secs(1),
+        |slots, _| slots[0].count = 0,
         |slots, next| {
             slots[0].slot = slots[0].slot + Duration::from_secs(3_600);
             *next = Some(slots[0].slot + MINUTE);
@@ -375,6 +387,36 @@ pub async fn live_jobs_of_a_schedule_are_told_until_they_end(world: &World<'_>) 
     // A job that is made ready again is unfinished again.
     world.store().requeue(world.at(), &[jobs[0].id], &actor()).await.unwrap();
     assert_eq!(due(world).await[0].live, [jobs[0].id]);
+}
+
+/// Nor does enabling: what was decided was decided, also if its row is gone.
+pub async fn an_edit_never_lets_a_slot_come_again(world: &World<'_>) {
+    let fence = leader(world).await;
+    let schedule = world.schedule("nightly").await;
+    let slot = schedule.next_slot.unwrap();
+    world.pass(60);
+    world.fire(&fence, &[world.plan(&schedule)]).await;
+    world.pass(2 * 365 * 86_400);
+    world.store().prune(world.at(), &Retention::default(), 100).await.unwrap();
+    let fired = world.reread(&schedule).await;
+    for next_slot in [Some(slot), Some(slot - MINUTE)] {
+        for again in [
+            ScheduleChange::Define { spec: json("{}"), owner: "ops".to_owned(), next_slot },
+            ScheduleChange::Enable { next_slot },
+        ] {
+            let answer = world
+                .store()
+                .change_schedule(world.at(), fired.id, fired.stamp, &again, &actor())
+                .await;
+            assert_eq!(answer.unwrap_err().kind(), ErrorKind::Invalid);
+        }
+    }
+    assert_eq!(world.reread(&schedule).await, fired);
+    let owner = "o".repeat(limits::NAME_BYTES_MAX + 1);
+    let long = ScheduleChange::Define { spec: json("{}"), owner, next_slot: Some(world.now()) };
+    let answer =
+        world.store().change_schedule(world.at(), fired.id, fired.stamp, &long, &actor()).await;
+    assert_eq!(answer.unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 /// What was decided was decided.

@@ -1,4 +1,3 @@
--- Writes a decided slot. Index: the primary key. A slot that a new definition lets come again is
--- decided again.
-INSERT OR REPLACE INTO punctual_slot (schedule, slot, run, slot_end, count, outcome, reason, job, term, decided_at)
+-- Writes a decided slot. Index: the primary key, which holds that a slot is decided once.
+INSERT INTO punctual_slot (schedule, slot, run, slot_end, count, outcome, reason, job, term, decided_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);

@@ -12,7 +12,7 @@ use rusqlite::{CachedStatement, Connection, Row, params_from_iter};
 use crate::error::Outcome;
 use crate::places::{End, Seat};
 use crate::rows::{self, Read};
-use crate::{queues, sql};
+use crate::{nodes, queues, sql};
 
 /// A job at the head of its queue.
 struct Pick {
@@ -24,6 +24,9 @@ struct Pick {
 }
 
 pub(crate) fn claim(db: &Connection, now: Timestamp, ask: &ClaimAsk) -> Outcome<Claimed> {
+    if !nodes::is_alive(db, ask.node)? {
+        return Err(rules::not_alive(ask.node).into());
+    }
     let mut kinds: Vec<&str> = ask.kinds.iter().map(String::as_str).collect();
     kinds.sort_unstable();
     kinds.dedup();

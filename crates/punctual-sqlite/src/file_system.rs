@@ -6,11 +6,15 @@ use punctual_store::{ErrorKind, Result, StoreError};
 
 /// Refuses a network or user-space file system.
 pub(crate) fn check(path: &Path) -> Result<()> {
-    match magic(path).and_then(unreliable) {
+    judge(path, magic(path))
+}
+
+fn judge(path: &Path, magic: Option<u64>) -> Result<()> {
+    match magic.and_then(unreliable) {
         None => Ok(()),
         Some(name) => {
             let message = format!(
-                "`{}` lies on {name}, whose locks and syncs cannot be relied on; use a local disk, or PostgreSQL across machines",
+                "`{}` lies on {name}, whose locks and syncs cannot be relied on; use a local disk, or PostgreSQL across machines (the option `any_file_system` takes the risk)",
                 path.display()
             );
             Err(StoreError::new(ErrorKind::Denied, message))
@@ -61,6 +65,13 @@ mod tests {
         for local in [0xEF53, 0x5846_5342, 0x9123_683E, 0x2FC1_2FC1, 0x0102_1994, 0x794C_7630] {
             assert_eq!(unreliable(local), None);
         }
+    }
+
+    #[test]
+    fn a_user_space_mount_is_refused_with_a_way_out() {
+        let error = judge(Path::new("/mnt/share/jobs.db"), Some(0x6573_5546)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied);
+        insta::assert_snapshot!(error, @"`/mnt/share/jobs.db` lies on FUSE, whose locks and syncs cannot be relied on; use a local disk, or PostgreSQL across machines (the option `any_file_system` takes the risk)");
     }
 
     #[test]

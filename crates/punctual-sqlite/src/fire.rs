@@ -77,6 +77,7 @@ fn fire_one(db: &Connection, now: Timestamp, term: i64, plan: &SlotPlan) -> Outc
         mark.rowid,
         next_slot.map(Timestamp::as_micros),
         last_slot.map(Timestamp::as_micros),
+        now.as_micros(),
     ])?;
     for row in slots {
         insert_slot(db, plan.schedule, &row.decided(term, now))?;

@@ -71,7 +71,7 @@ fn seat(now: Timestamp, job: &NewJob, is_live: bool) -> Seat {
         attempt: 0,
         spent: 0,
         crashes: 0,
-        flags: places::flags(job.unique.is_some(), is_live, job.max_attempts),
+        flags: places::flags(job.unique.is_some(), is_live),
     }
 }
 

@@ -71,6 +71,13 @@ pub(crate) fn renew(
 }
 
 pub(crate) fn resign(db: &Connection, now: Timestamp, fence: &Fence) -> Outcome<bool> {
-    let ended = params![fence.role, fence.term, fence.nonce.as_bytes(), now.as_micros()];
+    let resigned = rules::resigned(fence.nonce);
+    let ended = params![
+        fence.role,
+        fence.term,
+        fence.nonce.as_bytes(),
+        now.as_micros(),
+        resigned.as_bytes()
+    ];
     Ok(db.prepare_cached(sql::LEADER_RESIGN)?.execute(ended)? == 1)
 }

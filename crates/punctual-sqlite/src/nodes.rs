@@ -25,7 +25,8 @@ pub(crate) fn beat(db: &Connection, now: Timestamp, ask: &BeatAsk) -> Outcome<Be
     let alive = db.prepare_cached(sql::NODE_BEAT)?.execute(params![node, now.as_micros()])? == 1;
     let mut roles = Vec::new();
     for fence in &ask.roles {
-        roles.push(match leaders::renew(db, now, fence, ask.lease)?.filter(|_| alive) {
+        let renewed = if alive { leaders::renew(db, now, fence, ask.lease)? } else { None };
+        roles.push(match renewed {
             Some((until, steady_since)) => RoleBeat::Renewed { until, steady_since },
             None => RoleBeat::Lost,
         });
@@ -34,6 +35,11 @@ pub(crate) fn beat(db: &Connection, now: Timestamp, ask: &BeatAsk) -> Outcome<Be
     let cancels = statement.query_map([node], |row| rows::job_id(row, 0))?;
     let cancels = cancels.collect::<rusqlite::Result<_>>()?;
     Ok(Beaten { at: now, alive, running: leases(db, ask.node)?, cancels, roles })
+}
+
+/// Is the node there, and not declared dead?
+pub(crate) fn is_alive(db: &Connection, node: NodeId) -> Outcome<bool> {
+    Ok(db.prepare_cached(sql::NODE_ALIVE)?.exists([node.as_bytes()])?)
 }
 
 pub(crate) fn leave(db: &Connection, node: NodeId) -> Outcome<()> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use punctual_store::{ErrorKind, Result, StoreError};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, ffi};
 use rustix::fs::Access;
 
 use crate::error::{explain, is_busy, restore_steps};
@@ -93,6 +93,9 @@ pub(crate) fn writer(path: &Path, options: Options) -> Result<Owned> {
     };
     inspect(&path, options)?;
     let db = connect(&path, options).map_err(|error| explain(&error, &path))?;
+    // Once more: somebody newer may have migrated it since it was inspected.
+    let (version, breaking) = migrate::version(&db).map_err(|error| explain(&error, &path))?;
+    migrate::check(&path, version, breaking, options.auto_migrate)?;
     if lock.is_some() {
         db.execute(sql::META_PUT, (ENGINE_OPEN, 1)).map_err(|error| explain(&error, &path))?;
     }
@@ -160,7 +163,14 @@ fn write_ahead(db: &Connection) -> rusqlite::Result<()> {
         let switched =
             db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
         match switched {
-            Ok(_) => return Ok(()),
+            Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(()),
+            Ok(mode) => {
+                let why = format!("SQLite keeps the journal mode `{mode}` instead of WAL here");
+                return Err(rusqlite::Error::SqliteFailure(
+                    ffi::Error::new(ffi::SQLITE_CANTOPEN),
+                    Some(why),
+                ));
+            }
             Err(error) if is_busy(&error) && tries < JOURNAL_TRIES => {
                 tries += 1;
                 match db.execute_batch("BEGIN IMMEDIATE; ROLLBACK") {

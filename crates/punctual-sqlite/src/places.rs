@@ -13,8 +13,6 @@ use crate::sql;
 pub(crate) const HAS_KEY: i64 = 1;
 /// The job is among its schedule's unfinished ones.
 pub(crate) const IS_LIVE: i64 = 8;
-/// The job has one attempt.
-pub(crate) const RUNS_ONCE: i64 = 16;
 
 /// What travels with a job from place to place.
 #[derive(Clone, Debug)]
@@ -40,14 +38,8 @@ pub(crate) struct End<'a> {
 }
 
 /// The flags that follow from a job's body.
-pub(crate) fn flags(has_key: bool, is_live: bool, max_attempts: u32) -> i64 {
-    let mut flags = 0;
-    for (flag, is_set) in [(HAS_KEY, has_key), (IS_LIVE, is_live), (RUNS_ONCE, max_attempts == 1)] {
-        if is_set {
-            flags |= flag;
-        }
-    }
-    flags
+pub(crate) fn flags(has_key: bool, is_live: bool) -> i64 {
+    i64::from(has_key) * HAS_KEY + i64::from(is_live) * IS_LIVE
 }
 
 impl Seat {

@@ -66,7 +66,7 @@ pub(crate) fn change(
     if schedule.stamp != stamp {
         return Ok(EditAnswer::Stale(schedule));
     }
-    schedule.change(change, actor, now);
+    schedule.change(change, actor, now)?;
     let pause = schedule.pause.as_ref();
     db.prepare_cached(sql::SCHEDULE_UPDATE)?.execute(params![
         schedule.id.as_bytes(),

@@ -60,6 +60,7 @@ statements! {
     LIVE_INSERT = "live_insert",
     META_GET = "meta_get",
     META_PUT = "meta_put",
+    NODE_ALIVE = "node_alive",
     NODE_BEAT = "node_beat",
     NODE_DIE = "node_die",
     NODE_JOIN = "node_join",

@@ -4,8 +4,8 @@ mod plans;
 mod schema;
 mod writing;
 
-use punctual_core::{JobId, Timestamp};
-use punctual_store::{Json, NewJob};
+use punctual_core::{JobId, NodeId, Timestamp};
+use punctual_store::{Json, NewJob, NodeInfo};
 
 use crate::{Options, SqliteStore};
 
@@ -17,6 +17,18 @@ pub(super) fn fresh() -> (tempfile::TempDir, SqliteStore) {
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(directory.path().join("jobs.db"), Options::engine()).unwrap();
     (directory, store)
+}
+
+/// What a node says of itself.
+pub(super) fn node(id: NodeId) -> NodeInfo {
+    NodeInfo {
+        id,
+        name: "n".to_owned(),
+        version: String::new(),
+        queues: Vec::new(),
+        kinds: Vec::new(),
+        labels: Vec::new(),
+    }
 }
 
 /// The job with this number.

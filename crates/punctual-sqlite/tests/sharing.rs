@@ -9,8 +9,8 @@ use punctual_core::job::{AttemptOutcome, Next, RetryPolicy, Transition};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, Timestamp};
 use punctual_sqlite::{Options, SqliteStore};
 use punctual_store::{
-    At, ClaimAsk, Fence, JobFilter, Json, NewJob, QueueShare, ReapAsk, Retention, Settled,
-    Settlement, Store,
+    At, ClaimAsk, Fence, JobFilter, Json, NewJob, NodeInfo, QueueShare, ReapAsk, Retention,
+    Settled, Settlement, Store,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -42,6 +42,19 @@ fn ask(number: u32, most: usize) -> ClaimAsk {
         kinds: vec!["send".to_owned()],
         most,
     }
+}
+
+/// Enters the node that claims.
+async fn join(store: &SqliteStore) {
+    let info = NodeInfo {
+        id: ask(0, 0).node,
+        name: "n".to_owned(),
+        version: String::new(),
+        queues: Vec::new(),
+        kinds: Vec::new(),
+        labels: Vec::new(),
+    };
+    store.join(AT, &info).await.expect("it is entered");
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -77,6 +90,7 @@ fn eight_threads_claim_every_job_once() {
     let (_directory, path) = fresh();
     let store = Arc::new(SqliteStore::open(&path, Options::engine()).unwrap());
     runtime().block_on(async {
+        join(&store).await;
         for part in 0..JOBS / 1_000 {
             let jobs: Vec<NewJob> = (part * 1_000..(part + 1) * 1_000).map(job).collect();
             store.enqueue(AT, &jobs).await.unwrap();
@@ -130,6 +144,7 @@ fn eight_threads_claim_every_job_once() {
 async fn the_engine_notices_what_others_commit_and_only_that() {
     let (_directory, path) = fresh();
     let engine = SqliteStore::open(&path, Options::engine()).unwrap();
+    join(&engine).await;
     let client = SqliteStore::open(&path, Options::client()).unwrap();
     let before = engine.data_version().await.unwrap();
     engine.enqueue(AT, &[job(1)]).await.unwrap();

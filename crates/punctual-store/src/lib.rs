@@ -58,8 +58,11 @@ pub enum At {
     Fixed(Timestamp),
 }
 
-/// All that punctual keeps. Each method is one transaction: it happens whole or not at all, and
-/// may be repeated after a lost answer with the same result.
+/// All that punctual keeps. Each method is one transaction: it happens whole or not at all.
+///
+/// After a lost answer, `enqueue`, `settle`, `acquire`, `resign`, `join`, `beat` and
+/// `create_schedule` may be repeated and answer as if asked once. A repeated `claim` takes other
+/// jobs, and what the first one took stays leased; `roll_up` and `audit` add again.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// What time it is.

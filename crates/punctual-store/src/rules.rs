@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
-use punctual_core::{NodeId, Timestamp};
+use punctual_core::{NodeId, Nonce, Timestamp};
 
 use crate::{Actor, ErrorKind, Result, Settlement, StoreError, limits};
 
@@ -80,6 +80,18 @@ pub fn cancel_reason(actor: &Actor) -> String {
 /// it counts as one given now.
 pub fn clamp_lease(until: Timestamp, now: Timestamp, lease: Duration) -> Timestamp {
     if until > now + lease + lease { now + lease } else { until }
+}
+
+/// What becomes of a nonce when its term is resigned: nothing that is still under way under the
+/// old one may renew the term or write.
+pub fn resigned(nonce: Nonce) -> Nonce {
+    Nonce::from_bytes(nonce.as_bytes().map(|byte| !byte))
+}
+
+/// The error of a node that claims although it is dead or was never there.
+pub fn not_alive(node: NodeId) -> StoreError {
+    let message = format!("node {node} is not alive; join again under a new id");
+    StoreError::new(ErrorKind::Conflict, message)
 }
 
 /// The error of a node that leaves before it has given its jobs back.

@@ -48,7 +48,8 @@ pub struct Schedule {
     pub stamp: i64,
     /// Is it planned at all?
     pub enabled: bool,
-    /// Who paused it and why, while it is.
+    /// Who paused it and why. A pause that has ended stays until the next plan is applied, so that
+    /// whoever makes it knows which slots were skipped on purpose.
     pub pause: Option<Pause>,
     /// Why it cannot be planned, while it cannot.
     pub set_aside: Option<String>,
@@ -244,8 +245,26 @@ impl ScheduleChange {
 }
 
 impl Schedule {
-    /// Carries out a change that somebody made.
-    pub fn change(&mut self, change: &ScheduleChange, actor: &Actor, now: Timestamp) {
+    /// Is it paused?
+    pub fn is_paused(&self, now: Timestamp) -> bool {
+        self.pause.as_ref().is_some_and(|pause| pause.is_in_force(now))
+    }
+
+    /// Carries out a change that somebody made, unless it would let a slot come again: what was
+    /// decided was decided, also after it has been pruned.
+    pub fn change(&mut self, change: &ScheduleChange, actor: &Actor, now: Timestamp) -> Result<()> {
+        if let ScheduleChange::Define { owner, .. } = change {
+            limits::check_name("owner", owner, true).map_err(StoreError::invalid)?;
+        }
+        if let ScheduleChange::Define { next_slot: Some(next), .. }
+        | ScheduleChange::Enable { next_slot: Some(next) } = change
+            && let Some(last) = self.last_slot.filter(|last| next <= last)
+        {
+            let message = format!(
+                "the next slot {next} does not lie after {last}, which is decided; an edit never fires retroactively"
+            );
+            return Err(StoreError::invalid(message));
+        }
         self.stamp += 1;
         self.changed_at = now;
         match change {
@@ -257,9 +276,15 @@ impl Schedule {
                 self.set_aside = None;
             }
             ScheduleChange::Pause { until } => {
-                self.pause = Some(Pause { by: actor.clone(), since: now, until: *until });
+                // What an earlier pause skipped and nobody has written down yet is skipped still.
+                let since = self.pause.as_ref().map_or(now, |pause| pause.since);
+                self.pause = Some(Pause { by: actor.clone(), since, until: *until });
             }
-            ScheduleChange::Resume => self.pause = None,
+            ScheduleChange::Resume => {
+                if let Some(pause) = &mut self.pause {
+                    pause.until = Some(pause.until.map_or(now, |until| until.min(now)));
+                }
+            }
             ScheduleChange::Enable { next_slot } => {
                 self.enabled = true;
                 self.next_slot = *next_slot;
@@ -267,12 +292,20 @@ impl Schedule {
             }
             ScheduleChange::Disable => self.enabled = false,
         }
+        Ok(())
+    }
+}
+
+impl Pause {
+    /// Does it hold, or has it ended?
+    pub fn is_in_force(&self, now: Timestamp) -> bool {
+        self.until.is_none_or(|until| until > now)
     }
 }
 
 impl SlotPlan {
-    /// What the plan writes, if it keeps the rules: slots ascend from the watermark, none is
-    /// early, the watermark moves beyond them, and just those have a job that say so. A plan
+    /// What the plan writes, if it keeps the rules: slots ascend from the watermark and pass over
+    /// none, none is early, the watermark moves beyond them, and just those have a job that say so. A plan
     /// that breaks one comes from a bug or from bad data; its reason sets the schedule aside.
     pub fn check(
         &self,
@@ -286,8 +319,15 @@ impl SlotPlan {
         let Some(mut from) = watermark else {
             return Err("it has no slots left, and yet one was planned".to_owned());
         };
+        let first = slots.first().map_or(next_slot, |row| Some(row.slot));
+        if first.is_none_or(|first| first > from) {
+            return Err(format!("slot {from} was passed over"));
+        }
         for row in slots {
             let last = row.end.unwrap_or(row.slot);
+            if row.count == 0 || (row.end.is_some() && row.outcome.has_job()) {
+                return Err(format!("slot {} stands for {} slots", row.slot, row.count));
+            }
             if row.slot < from || last < row.slot {
                 return Err(format!("slot {} was planned twice or out of order", row.slot));
             }

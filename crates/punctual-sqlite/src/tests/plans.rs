@@ -8,9 +8,9 @@ use punctual_core::{LeaseId, NodeId, ScheduleId};
 use punctual_store::{ClaimAsk, Cursor, Delay, JobFilter, QueueShare, Settlement};
 use rusqlite::Connection;
 
-use super::{NOW, fresh, job};
+use super::{NOW, fresh, job, node};
 use crate::lists::jobs_statement;
-use crate::{claim, jobs, settle, sql};
+use crate::{claim, jobs, nodes, settle, sql};
 
 /// Jobs in a normal run; `PUNCTUAL_PROOF_ROWS` asks for more.
 const ROWS: u32 = 50_000;
@@ -19,6 +19,8 @@ const ROWS: u32 = 50_000;
 fn fill(db: &Connection) -> u32 {
     let count = std::env::var("PUNCTUAL_PROOF_ROWS").map_or(ROWS, |text| text.parse().unwrap());
     db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let worker = NodeId::mint(NOW, [1; 10]);
+    nodes::join(db, NOW, &node(worker)).unwrap();
     for number in 0..count {
         let mut job = job(number);
         job.queue = ["default", "mail", "zip"][number as usize % 3].to_owned();
@@ -30,7 +32,7 @@ fn fill(db: &Connection) -> u32 {
     }
     for round in 0..count / 1_000 {
         let ask = ClaimAsk {
-            node: NodeId::mint(NOW, [1; 10]),
+            node: worker,
             lease: LeaseId::mint(NOW, [round as u8; 10]),
             queues: vec![QueueShare { name: "default".to_owned(), most: 200 }],
             kinds: vec!["send".to_owned(), "report".to_owned()],

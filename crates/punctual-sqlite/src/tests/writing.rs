@@ -158,6 +158,7 @@ async fn a_job_whose_text_is_damaged_is_set_aside_and_blocks_nobody() {
         kinds: vec!["send".to_owned()],
         most: 10,
     };
+    store.join(AT, &super::node(ask.node)).await.unwrap();
     let claimed = store.claim(AT, &ask).await.unwrap();
     assert_eq!(claimed.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [job(3).id]);
     let failed = JobFilter { state: Some(JobState::Failed), ..JobFilter::default() };

@@ -65,7 +65,10 @@ impl State {
         self.bodies.insert(job.id, Body { job, expires_at, schedule, created_at: now });
     }
 
-    pub(super) fn claim(&mut self, now: Timestamp, ask: &ClaimAsk) -> Claimed {
+    pub(super) fn claim(&mut self, now: Timestamp, ask: &ClaimAsk) -> Result<Claimed> {
+        if self.nodes.get(&ask.node).is_none_or(|node| node.dead_at.is_some()) {
+            return Err(rules::not_alive(ask.node));
+        }
         let mut jobs = Vec::new();
         let mut picked = 0;
         for share in &ask.queues {
@@ -75,13 +78,13 @@ impl State {
                 jobs.extend(self.claim_one(now, job, ask));
             }
         }
-        Claimed { at: now, jobs }
+        Ok(Claimed { at: now, jobs })
     }
 
     /// How many more jobs of a queue may run.
     fn room(&self, now: Timestamp, queue: &str) -> usize {
         let Some(settings) = self.queues.get(queue) else { return usize::MAX };
-        if State::is_paused(settings.pause.as_ref(), now) {
+        if settings.pause.as_ref().is_some_and(|pause| pause.is_in_force(now)) {
             return 0;
         }
         let Some(max_running) = settings.limits.max_running else { return usize::MAX };

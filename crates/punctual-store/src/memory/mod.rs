@@ -81,7 +81,7 @@ impl Store for Memory {
 
     async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed> {
         ask.check()?;
-        Ok(self.lock().claim(self.time(at), ask))
+        self.lock().claim(self.time(at), ask)
     }
 
     async fn settle(&self, at: At, batch: &[Settlement]) -> Result<Settlements> {
@@ -197,7 +197,7 @@ impl Store for Memory {
         change: &ScheduleChange,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        Ok(self.lock().change_schedule(self.time(at), id, stamp, change, actor))
+        self.lock().change_schedule(self.time(at), id, stamp, change, actor)
     }
 
     async fn delete_schedule(

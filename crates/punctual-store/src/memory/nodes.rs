@@ -25,7 +25,8 @@ impl State {
         };
         let mut roles = Vec::new();
         for fence in &ask.roles {
-            roles.push(match self.renew(now, fence, ask.lease).filter(|_| alive) {
+            let renewed = if alive { self.renew(now, fence, ask.lease) } else { None };
+            roles.push(match renewed {
                 Some(leader) => {
                     RoleBeat::Renewed { until: leader.until, steady_since: leader.steady_since }
                 }
@@ -111,11 +112,14 @@ impl State {
     }
 
     pub(super) fn resign(&mut self, now: Timestamp, fence: &Fence) -> bool {
-        match self.leaders.get_mut(&fence.role).filter(|leader| leader.fence == *fence) {
-            Some(leader) => {
+        let resigned = Fence { nonce: rules::resigned(fence.nonce), ..fence.clone() };
+        match self.leaders.get_mut(&fence.role) {
+            Some(leader) if leader.fence == *fence => {
                 leader.until = leader.until.min(now);
+                leader.fence = resigned;
                 true
             }
+            Some(leader) => leader.fence == resigned,
             None => false,
         }
     }

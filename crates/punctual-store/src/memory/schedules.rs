@@ -43,18 +43,18 @@ impl State {
         stamp: i64,
         change: &ScheduleChange,
         actor: &Actor,
-    ) -> EditAnswer {
-        let Some(schedule) = self.schedules.get_mut(&id) else { return EditAnswer::NotFound };
+    ) -> Result<EditAnswer> {
+        let Some(schedule) = self.schedules.get_mut(&id) else { return Ok(EditAnswer::NotFound) };
         if schedule.stamp != stamp {
-            return EditAnswer::Stale(schedule.clone());
+            return Ok(EditAnswer::Stale(schedule.clone()));
         }
-        schedule.change(change, actor, now);
+        schedule.change(change, actor, now)?;
         let schedule = schedule.clone();
         if matches!(change, ScheduleChange::Define { .. }) {
             self.revise(now, &schedule, actor);
         }
         self.note(now, actor, change.action(), &schedule.name);
-        EditAnswer::Done(schedule)
+        Ok(EditAnswer::Done(schedule))
     }
 
     pub(super) fn delete_schedule(
@@ -99,7 +99,7 @@ impl State {
             schedule.shard == shard
                 && schedule.enabled
                 && schedule.set_aside.is_none()
-                && !State::is_paused(schedule.pause.as_ref(), now)
+                && !schedule.is_paused(now)
                 && schedule.next_slot.is_some_and(|slot| slot <= now)
         };
         let mut due: Vec<&Schedule> = self.schedules.values().filter(is_due).collect();
@@ -149,6 +149,7 @@ impl State {
             }
         };
         schedule.next_slot = next_slot;
+        schedule.pause = schedule.pause.take().filter(|pause| pause.is_in_force(now));
         schedule.last_slot =
             slots.last().map(|row| row.end.unwrap_or(row.slot)).or(schedule.last_slot);
         for row in slots {

@@ -131,14 +131,11 @@ impl State {
         (rules::rank(life.due_at, priority), job)
     }
 
-    /// Is it paused now?
-    pub(super) fn is_paused(pause: Option<&Pause>, now: Timestamp) -> bool {
-        pause.is_some_and(|pause| pause.until.is_none_or(|until| until > now))
-    }
-
-    /// Time that the attempts of a job took.
+    /// Time that the attempts of a job took, without snoozes, of which only the newest is kept.
     pub(super) fn used(&self, job: JobId) -> Duration {
         let attempts = self.attempts.range((job, 0)..=(job, u32::MAX));
-        attempts.map(|(_, attempt)| attempt.ended_at.since(attempt.claimed_at)).sum()
+        let took = |attempt: &Attempt| attempt.ended_at.since(attempt.claimed_at);
+        let worked = attempts.filter(|(_, attempt)| attempt.outcome != AttemptOutcome::Snoozed);
+        worked.map(|(_, attempt)| took(attempt)).sum()
     }
 }
