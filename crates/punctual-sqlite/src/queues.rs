@@ -1,7 +1,7 @@
 //! Queues: pause and limits.
 
 use punctual_core::Timestamp;
-use punctual_store::{Actor, Pause, Queue, QueueChange, QueueLimits};
+use punctual_store::{Actor, Queue, QueueChange};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::Outcome;
@@ -30,25 +30,8 @@ pub(crate) fn change(
     change: &QueueChange,
     actor: &Actor,
 ) -> Outcome<Queue> {
-    let mut queue = find(db, name)?.unwrap_or_else(|| Queue {
-        name: name.to_owned(),
-        pause: None,
-        limits: QueueLimits::default(),
-    });
-    let action = match change {
-        QueueChange::Pause { until } => {
-            queue.pause = Some(Pause { by: actor.clone(), since: now, until: *until });
-            "pause queue"
-        }
-        QueueChange::Resume => {
-            queue.pause = None;
-            "resume queue"
-        }
-        QueueChange::Limit(limits) => {
-            queue.limits = *limits;
-            "limit queue"
-        }
-    };
+    let mut queue = find(db, name)?.unwrap_or_else(|| Queue::unset(name));
+    let action = queue.change(change, actor, now);
     let pause = queue.pause.as_ref();
     db.prepare_cached(sql::QUEUE_PUT)?.execute(params![
         queue.name,

@@ -2,7 +2,7 @@
 
 use punctual_core::Timestamp;
 
-use crate::Pause;
+use crate::{Actor, Pause};
 
 /// A queue that has a setting. A queue without any needs no row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,31 @@ pub struct Queue {
     pub pause: Option<Pause>,
     /// Its limits.
     pub limits: QueueLimits,
+}
+
+impl Queue {
+    /// A queue without any setting.
+    pub fn unset(name: &str) -> Queue {
+        Queue { name: name.to_owned(), pause: None, limits: QueueLimits::default() }
+    }
+
+    /// Carries out a change that somebody made, and says what the audit calls it.
+    pub fn change(&mut self, change: &QueueChange, actor: &Actor, now: Timestamp) -> &'static str {
+        match change {
+            QueueChange::Pause { until } => {
+                self.pause = Some(Pause { by: actor.clone(), since: now, until: *until });
+                "pause queue"
+            }
+            QueueChange::Resume => {
+                self.pause = None;
+                "resume queue"
+            }
+            QueueChange::Limit(limits) => {
+                self.limits = *limits;
+                "limit queue"
+            }
+        }
+    }
 }
 
 /// What a queue may do.

@@ -131,25 +131,8 @@ impl State {
         change: &QueueChange,
         actor: &Actor,
     ) -> Queue {
-        let queue = self.queues.entry(name.to_owned()).or_insert_with(|| Queue {
-            name: name.to_owned(),
-            pause: None,
-            limits: QueueLimits::default(),
-        });
-        let action = match change {
-            QueueChange::Pause { until } => {
-                queue.pause = Some(Pause { by: actor.clone(), since: now, until: *until });
-                "pause queue"
-            }
-            QueueChange::Resume => {
-                queue.pause = None;
-                "resume queue"
-            }
-            QueueChange::Limit(limits) => {
-                queue.limits = *limits;
-                "limit queue"
-            }
-        };
+        let queue = self.queues.entry(name.to_owned()).or_insert_with(|| Queue::unset(name));
+        let action = queue.change(change, actor, now);
         let queue = queue.clone();
         self.note(now, actor, action, name);
         queue
