@@ -82,10 +82,13 @@ pub async fn jobs_are_filtered_by_each_property(world: &World<'_>) {
     assert_eq!(list(world, both).await, of_schedule);
 }
 
-/// Newest first, with what went wrong.
+/// What failed last first, whenever it was written, with what went wrong.
 pub async fn failed_jobs_are_listed_with_their_error(world: &World<'_>) {
     let node = world.join().await;
     let mut expected = Vec::new();
+    let old = world
+        .enqueue(NewJob { max_attempts: 1, kind: "report".to_owned(), ..world.new_job() })
+        .await;
     for index in 0..3 {
         let id = world.enqueue(NewJob { max_attempts: 1, ..world.new_job() }).await;
         let job = world.claim_one(node).await;
@@ -93,6 +96,10 @@ pub async fn failed_jobs_are_listed_with_their_error(world: &World<'_>) {
         expected.insert(0, (id, Some(format!("boom {index}")), Some(world.now())));
         world.pass(1);
     }
+    let ask = ClaimAsk { kinds: vec!["report".to_owned()], ..world.ask(node, 1) };
+    let job = world.claim(&ask).await.remove(0);
+    world.settle(&job, Outcome::Fail("old".to_owned())).await;
+    expected.insert(0, (old, Some("old".to_owned()), Some(world.now())));
     world.enqueue_one().await;
     let failed = JobFilter { state: Some(JobState::Failed), ..JobFilter::default() };
     let page = world.store().jobs(&failed, None, 2).await.unwrap();

@@ -102,7 +102,6 @@ CREATE TABLE punctual_job_done (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX punctual_job_done_finished ON punctual_job_done (finished_at, job) WHERE outcome <> 2;
 CREATE INDEX punctual_job_done_died ON punctual_job_done (finished_at, job) WHERE outcome = 2;
-CREATE INDEX punctual_job_done_failed ON punctual_job_done (job) WHERE outcome = 2;
 CREATE INDEX punctual_job_done_place ON punctual_job_done (queue, kind) WHERE outcome = 2;
 
 -- Attempts that did not end in success; outcomes have the codes of `AttemptOutcome`.

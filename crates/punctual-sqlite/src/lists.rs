@@ -77,7 +77,7 @@ pub(crate) fn jobs(
     };
     bound[0] = Value::Integer(page_rows(most));
     let views = all(db, &statement, params_from_iter(bound), rows::job_view)?;
-    Ok(Page::take(views.into_iter(), most, |view| Cursor(view.id)))
+    Ok(Page::take(views.into_iter(), most, |view| filter.cursor(view)))
 }
 
 /// What a list of jobs is driven by: the table and index that hold the fewest jobs which are
@@ -99,37 +99,52 @@ pub(crate) fn jobs_statement(
     let driver = driver(filter)?;
     let mut terms = vec!["1".to_owned()];
     let mut bound = vec![Value::Null];
-    let mut term = |text: &str, value: Value| {
-        bound.push(value);
-        terms.push(text.replace('?', &format!("?{}", bound.len())));
+    let mut term = |text: &str, values: Vec<Value>| {
+        let mut text = text.to_owned();
+        for value in values {
+            bound.push(value);
+            text = text.replacen("?_", &format!("?{}", bound.len()), 1);
+        }
+        terms.push(text);
     };
-    let text = |text: &String| Value::Text(text.clone());
+    let text = |text: &String| vec![Value::Text(text.clone())];
     if let Some(queue) = &filter.queue {
-        term("j.queue = ?", text(queue));
+        term("j.queue = ?_", text(queue));
     }
     if let Some(kind) = &filter.kind {
-        term("j.kind = ?", text(kind));
+        term("j.kind = ?_", text(kind));
     }
     if let Some(tenant) = &filter.tenant {
-        term("j.tenant = ?", text(tenant));
+        term("j.tenant = ?_", text(tenant));
     }
     if let Some(schedule) = &filter.schedule {
-        term("j.schedule = ?", Value::Blob(schedule.as_bytes().to_vec()));
+        term("j.schedule = ?_", vec![Value::Blob(schedule.as_bytes().to_vec())]);
     }
     if let Some(tag) = &filter.tag {
-        term("EXISTS (SELECT 1 FROM json_each(j.tags) WHERE value = ?)", text(tag));
+        term("EXISTS (SELECT 1 FROM json_each(j.tags) WHERE value = ?_)", text(tag));
     }
-    if let Some(Cursor(job)) = after {
-        term(&format!("{} < ?", driver.order), Value::Blob(job.as_bytes().to_vec()));
+    if let Some(Cursor { ended, job }) = after {
+        let job = Value::Blob(job.as_bytes().to_vec());
+        match ended.filter(|_| filter.is_by_end()) {
+            None => term(&format!("{} < ?_", driver.order), vec![job]),
+            Some(ended) => {
+                let ended = Value::Integer(ended.as_micros());
+                term("(s.finished_at, s.job) < (?_, ?_)", vec![ended, job]);
+            }
+        }
     }
     if filter.tenant.as_ref().is_some_and(|tenant| !tenant.is_empty()) {
         terms.push("j.tenant <> ''".to_owned());
     }
     terms.extend(driver.state);
+    let order = match filter.is_by_end() {
+        true => format!("s.finished_at DESC, {}", driver.order),
+        false => driver.order.to_owned(),
+    };
     let statement = sql::JOBS
         .replace("{from}", &driver.from)
         .replace("{where}", &terms.join("\n  AND "))
-        .replace("{order}", driver.order);
+        .replace("{order}", &order);
     Some((statement, bound))
 }
 
@@ -140,6 +155,8 @@ fn driver(filter: &JobFilter) -> Option<Driver> {
     let has_tenant = filter.tenant.as_ref().is_some_and(|tenant| !tenant.is_empty());
     let has_body_index = filter.queue.is_some() || filter.schedule.is_some() || has_tenant;
     match filter.state {
+        // Few jobs fail, and they are listed by when they did.
+        Some(JobState::Failed) => return Some(by_state(JobState::Failed)),
         // A schedule has few jobs, whatever their state.
         _ if filter.schedule.is_some() => {}
         // Most jobs of any filter have ended well: the body's index is the better one.
@@ -179,7 +196,7 @@ fn by_state(state: JobState) -> Driver {
         }
         JobState::Running => ("lease AS s", None),
         JobState::Failed => {
-            ("done AS s INDEXED BY punctual_job_done_failed", Some("s.outcome = 2".to_owned()))
+            ("done AS s INDEXED BY punctual_job_done_died", Some("s.outcome = 2".to_owned()))
         }
         ended => ("done AS s", Some(format!("s.outcome = {}", rows::end_code(ended)))),
     };

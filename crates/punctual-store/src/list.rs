@@ -15,8 +15,13 @@ pub struct Page<T, C> {
 }
 
 /// Where a list of jobs goes on: after this one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cursor(pub JobId);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor {
+    /// When it ended, in a list that is ordered by that.
+    pub ended: Option<Timestamp>,
+    /// The job.
+    pub job: JobId,
+}
 
 /// Where a ledger goes on: after this slot and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +46,19 @@ pub struct JobFilter {
     pub schedule: Option<ScheduleId>,
     /// With this tag.
     pub tag: Option<String>,
+}
+
+impl JobFilter {
+    /// Dead letters are listed by when they died: what went wrong last is what people look for.
+    /// All others are listed by when they were written.
+    pub fn is_by_end(&self) -> bool {
+        self.state == Some(JobState::Failed)
+    }
+
+    /// Where a list with this filter goes on after a job.
+    pub fn cursor(&self, view: &JobView) -> Cursor {
+        Cursor { ended: view.finished_at.filter(|_| self.is_by_end()), job: view.id }
+    }
 }
 
 /// A job in a list.

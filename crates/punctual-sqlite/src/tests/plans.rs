@@ -62,7 +62,8 @@ fn plan(db: &Connection, statement: &str) -> String {
 }
 
 fn list(filter: JobFilter) -> String {
-    jobs_statement(&filter, Some(Cursor(job(7).id))).unwrap().0
+    let ended = filter.is_by_end().then_some(NOW);
+    jobs_statement(&filter, Some(Cursor { ended, job: job(7).id })).unwrap().0
 }
 
 fn in_state(state: JobState) -> String {
@@ -127,7 +128,7 @@ fn hot_statements_go_by_their_index() {
             list(JobFilter { tenant: name("acme"), ..JobFilter::default() }),
             "punctual_job_by_tenant (tenant=? AND id<?)",
         ),
-        ("failed", in_state(JobState::Failed), "punctual_job_done_failed (job<?)"),
+        ("failed", in_state(JobState::Failed), "punctual_job_done_died ((finished_at,job)<(?,?))"),
         ("ready", in_state(JobState::Ready), "punctual_job_ready_job (job<?)"),
         ("running", in_state(JobState::Running), "s USING PRIMARY KEY (job<?)"),
         ("retrying", in_state(JobState::Retrying), "punctual_job_timer_job (job<?)"),

@@ -1,11 +1,12 @@
 //! What people look at.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use punctual_core::JobId;
 use punctual_core::job::{AttemptOutcome, JobState};
 
-use super::state::{Place, State};
+use super::state::{Body, Place, State};
 use crate::*;
 
 impl State {
@@ -102,23 +103,28 @@ impl State {
         after: Option<Cursor>,
         most: usize,
     ) -> Page<JobView, Cursor> {
-        let newest_first = self.bodies.iter().rev().filter(|(id, body)| {
-            let is = |asked: &Option<String>, value: &str| {
-                asked.as_deref().is_none_or(|asked| asked == value)
-            };
-            after.is_none_or(|Cursor(after)| **id < after)
-                && is(&filter.queue, &body.job.queue)
+        let is = |asked: &Option<String>, value: &str| {
+            asked.as_deref().is_none_or(|asked| asked == value)
+        };
+        let is_asked = |body: &Body| {
+            is(&filter.queue, &body.job.queue)
                 && is(&filter.kind, &body.job.kind)
                 && is(&filter.tenant, &body.job.tenant)
                 && filter.schedule.is_none_or(|asked| {
                     body.schedule.is_some_and(|(schedule, _)| schedule == asked)
                 })
                 && filter.tag.as_ref().is_none_or(|tag| body.job.tags.contains(tag))
-        });
-        let views = newest_first
+        };
+        let mut views: Vec<JobView> = self
+            .bodies
+            .iter()
+            .filter(|(_, body)| is_asked(body))
             .filter_map(|(id, _)| self.job_view(*id))
-            .filter(|view| filter.state.is_none_or(|state| view.state == state));
-        Page::take(views, most, |view| Cursor(view.id))
+            .filter(|view| filter.state.is_none_or(|state| view.state == state))
+            .filter(|view| after.is_none_or(|after| filter.cursor(view) < after))
+            .collect();
+        views.sort_by_key(|view| Reverse(filter.cursor(view)));
+        Page::take(views.into_iter(), most, |view| filter.cursor(view))
     }
 
     pub(super) fn queue_stats(&self) -> Vec<QueueStats> {
