@@ -5,8 +5,8 @@ use std::sync::mpsc;
 use punctual_core::job::JobState;
 use punctual_core::{LeaseId, NodeId};
 use punctual_store::{
-    Actor, At, AuditEntry, ClaimAsk, ErrorKind, JobFilter, QueueShare, Result, Store, StoreError,
-    rules,
+    Actor, At, AuditEntry, ClaimAsk, ErrorKind, JobFilter, QueueChange, QueueShare, Result, Store,
+    StoreError, rules,
 };
 use rusqlite::{Connection, ffi};
 use tokio::sync::oneshot;
@@ -165,4 +165,33 @@ async fn a_job_whose_text_is_damaged_is_set_aside_and_blocks_nobody() {
     let failed = store.jobs(&failed, None, 10).await.unwrap().items;
     assert_eq!(failed.iter().map(|view| view.id).collect::<Vec<_>>(), [job(2).id, job(1).id]);
     assert!(failed.iter().all(|view| view.error.as_deref() == Some(rules::UNREADABLE)));
+}
+
+#[tokio::test]
+async fn a_claim_on_a_paused_queue_writes_nothing() {
+    let (directory, store) = fresh();
+    let ask = ClaimAsk {
+        node: NodeId::mint(NOW, [1; 10]),
+        lease: LeaseId::mint(NOW, [2; 10]),
+        queues: vec![QueueShare { name: "default".to_owned(), most: 10 }],
+        kinds: vec!["send".to_owned()],
+        most: 10,
+    };
+    store.join(AT, &super::node(ask.node)).await.unwrap();
+    store.enqueue(AT, &[job(1), job(2)]).await.unwrap();
+    let pause = QueueChange::Pause { until: None };
+    store.change_queue(AT, "default", &pause, &Actor::new("ana", "why")).await.unwrap();
+    let log = directory.path().join("jobs.db-wal");
+    let written = || std::fs::metadata(&log).unwrap().len();
+    let before = written();
+    for _ in 0..100 {
+        assert_eq!(store.claim(AT, &ask).await.unwrap().jobs, []);
+    }
+    assert_eq!(written(), before, "an idle worker wears out the disk");
+    store
+        .change_queue(AT, "default", &QueueChange::Resume, &Actor::new("ana", "why"))
+        .await
+        .unwrap();
+    assert_eq!(store.claim(AT, &ask).await.unwrap().jobs.len(), 2);
+    assert!(written() > before);
 }
