@@ -518,7 +518,7 @@ impl<'a> Run<'a> {
         both!(self, nodes());
         both!(self, leaders());
         both!(self, queues());
-        both!(self, queue_stats(self.at()));
+        both!(self, queue_stats());
         both!(self, audits(None, limits::PAGE_MAX));
         both!(
             self,

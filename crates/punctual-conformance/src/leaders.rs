@@ -142,4 +142,11 @@ pub async fn changes_of_leadership_are_kept(world: &World<'_>) {
         at: world.now() - Duration::from_secs(ago),
     };
     assert_eq!(changes, [change(3, one, 5), change(2, other, 10)]);
+    // Old ones go, but who leads is always known.
+    let last = change(3, one, 5 + 366 * 86_400);
+    world.pass(366 * 86_400);
+    let pruned = world.store().prune(world.at(), &Retention::default(), 100).await.unwrap();
+    assert_eq!(pruned.records, 4);
+    let kept = world.store().leader_changes("r", 10).await.unwrap();
+    assert_eq!(kept, [LeaderChange { at: changes[0].at, ..last }]);
 }

@@ -90,7 +90,7 @@ pub async fn statistics_count_each_state(world: &World<'_>) {
     world.settle(&claimed[2], Outcome::Done).await;
     let empty = |queue: &str, kind: &str| QueueStats::empty(queue.to_owned(), kind.to_owned());
     assert_eq!(
-        world.store().queue_stats(world.at()).await.unwrap(),
+        world.store().queue_stats().await.unwrap(),
         [
             QueueStats { ready: 1, oldest_due: Some(due), ..empty("bulk", "mail") },
             QueueStats {

@@ -1,2 +1,3 @@
--- Drops old entries. Index: audit_at.
-DELETE FROM punctual_audit WHERE at < ?1;
+-- Drops old entries, oldest first. Index: audit_at.
+DELETE FROM punctual_audit WHERE id IN (
+  SELECT id FROM punctual_audit WHERE at < ?1 ORDER BY at, id LIMIT ?2);

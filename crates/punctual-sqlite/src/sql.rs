@@ -41,6 +41,7 @@ statements! {
     KEY_TAKE = "key_take",
     LEADER = "leader",
     LEADER_CHANGE_INSERT = "leader_change_insert",
+    LEADER_CHANGE_PRUNE = "leader_change_prune",
     LEADER_CHANGES = "leader_changes",
     LEADER_PUT = "leader_put",
     LEADER_RENEW = "leader_renew",

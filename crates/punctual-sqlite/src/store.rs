@@ -349,7 +349,7 @@ impl Store for SqliteStore {
         self.readers.read(|db| all(db, sql::QUEUES, [], rows::queue)).await
     }
 
-    async fn queue_stats(&self, _at: At) -> Result<Vec<QueueStats>> {
+    async fn queue_stats(&self) -> Result<Vec<QueueStats>> {
         self.readers.read(|db| all(db, sql::QUEUE_STATS, [], rows::queue_stats)).await
     }
 

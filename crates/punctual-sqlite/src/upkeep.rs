@@ -151,8 +151,9 @@ pub(crate) fn prune(
         jobs: old.len() as u64,
         slots: delete(sql::SLOT_PRUNE, &[before(retention.ledger), most])?,
         keys: delete(sql::KEY_PRUNE, &[now.as_micros(), most])?,
-        records: delete(sql::ROLLUP_PRUNE, &[before(retention.records)])?
-            + delete(sql::AUDIT_PRUNE, &[before(retention.records)])?,
+        records: delete(sql::ROLLUP_PRUNE, &[before(retention.records), most])?
+            + delete(sql::AUDIT_PRUNE, &[before(retention.records), most])?
+            + delete(sql::LEADER_CHANGE_PRUNE, &[before(retention.records), most])?,
         nodes: delete(sql::NODE_PRUNE, &[before(retention.nodes)])?,
     })
 }

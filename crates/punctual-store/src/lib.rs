@@ -199,7 +199,7 @@ pub trait Store: Send + Sync {
     /// Queues that have a setting, by name.
     async fn queues(&self) -> Result<Vec<Queue>>;
     /// What waits and runs, by queue and kind.
-    async fn queue_stats(&self, at: At) -> Result<Vec<QueueStats>>;
+    async fn queue_stats(&self) -> Result<Vec<QueueStats>>;
     /// One job with its attempts.
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>>;
     /// Jobs, newest first.

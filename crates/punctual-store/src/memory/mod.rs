@@ -270,7 +270,7 @@ impl Store for Memory {
         Ok(self.lock().queues.values().cloned().collect())
     }
 
-    async fn queue_stats(&self, _at: At) -> Result<Vec<QueueStats>> {
+    async fn queue_stats(&self) -> Result<Vec<QueueStats>> {
         Ok(self.lock().queue_stats())
     }
 

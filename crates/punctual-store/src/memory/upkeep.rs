@@ -144,11 +144,7 @@ impl State {
             pruned.keys += 1;
         }
 
-        let old = now - retention.records;
-        let before = self.rollups.len() + self.audits.len();
-        self.rollups.retain(|(minute, ..), _| *minute >= old);
-        self.audits.retain(|audit| audit.at >= old);
-        pruned.records = (before - self.rollups.len() - self.audits.len()) as u64;
+        pruned.records = self.prune_records(now - retention.records, most);
 
         let silent: Vec<_> = self
             .nodes
@@ -162,6 +158,39 @@ impl State {
             pruned.nodes += 1;
         }
         pruned
+    }
+
+    /// Drops up to `most` each of the counters, audit entries and changes of leadership that are
+    /// older; of each role the newest change stays.
+    fn prune_records(&mut self, old: Timestamp, most: usize) -> u64 {
+        let counters: Vec<_> =
+            self.rollups.keys().filter(|key| key.0 < old).take(most).cloned().collect();
+        for key in &counters {
+            self.rollups.remove(key);
+        }
+        let mut dropped = counters.len();
+        let mut old_audits: Vec<(Timestamp, i64)> = self
+            .audits
+            .iter()
+            .filter(|audit| audit.at < old)
+            .map(|audit| (audit.at, audit.id))
+            .collect();
+        old_audits.sort_unstable();
+        old_audits.truncate(most);
+        self.audits.retain(|audit| !old_audits.contains(&(audit.at, audit.id)));
+        dropped += old_audits.len();
+        let is_newest = |index: usize, changes: &[LeaderChange]| {
+            !changes[index + 1..].iter().any(|later| later.role == changes[index].role)
+        };
+        let changes: Vec<usize> = (0..self.leader_changes.len())
+            .filter(|index| self.leader_changes[*index].at < old)
+            .filter(|index| !is_newest(*index, &self.leader_changes))
+            .take(most)
+            .collect();
+        for index in changes.iter().rev() {
+            self.leader_changes.remove(*index);
+        }
+        (dropped + changes.len()) as u64
     }
 
     pub(super) fn roll_up(&mut self, counts: &[RollupCount]) {
