@@ -140,6 +140,17 @@ async fn after_a_failed_sync_nothing_is_acknowledged_any_more() {
     assert!(noted(&store).await.is_empty());
 }
 
+/// A wish for ten jobs of the kind that [`job`] makes.
+fn ask() -> ClaimAsk {
+    ClaimAsk {
+        node: NodeId::mint(NOW, [1; 10]),
+        lease: LeaseId::mint(NOW, [2; 10]),
+        queues: vec![QueueShare { name: "default".to_owned(), most: 10 }],
+        kinds: vec!["send".to_owned()],
+        most: 10,
+    }
+}
+
 #[tokio::test]
 async fn a_job_whose_text_is_damaged_is_set_aside_and_blocks_nobody() {
     let (directory, store) = fresh();
@@ -151,13 +162,7 @@ async fn a_job_whose_text_is_damaged_is_set_aside_and_blocks_nobody() {
     };
     damage("payload", 1);
     damage("tags", 2);
-    let ask = ClaimAsk {
-        node: NodeId::mint(NOW, [1; 10]),
-        lease: LeaseId::mint(NOW, [2; 10]),
-        queues: vec![QueueShare { name: "default".to_owned(), most: 10 }],
-        kinds: vec!["send".to_owned()],
-        most: 10,
-    };
+    let ask = ask();
     store.join(AT, &super::node(ask.node)).await.unwrap();
     let claimed = store.claim(AT, &ask).await.unwrap();
     assert_eq!(claimed.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [job(3).id]);
@@ -170,13 +175,7 @@ async fn a_job_whose_text_is_damaged_is_set_aside_and_blocks_nobody() {
 #[tokio::test]
 async fn a_claim_on_a_paused_queue_writes_nothing() {
     let (directory, store) = fresh();
-    let ask = ClaimAsk {
-        node: NodeId::mint(NOW, [1; 10]),
-        lease: LeaseId::mint(NOW, [2; 10]),
-        queues: vec![QueueShare { name: "default".to_owned(), most: 10 }],
-        kinds: vec!["send".to_owned()],
-        most: 10,
-    };
+    let ask = ask();
     store.join(AT, &super::node(ask.node)).await.unwrap();
     store.enqueue(AT, &[job(1), job(2)]).await.unwrap();
     let pause = QueueChange::Pause { until: None };
