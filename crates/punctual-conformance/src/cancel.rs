@@ -90,6 +90,31 @@ pub async fn a_failed_job_can_be_requeued_with_all_attempts_before_it(world: &Wo
     assert_eq!(world.job(id).await.attempts.len(), 2);
 }
 
+/// It expires no more, and what its earlier attempts took is not held against it: somebody wants
+/// it now.
+pub async fn a_requeued_job_starts_afresh(world: &World<'_>) {
+    let node = world.join().await;
+    let id = world
+        .enqueue(NewJob {
+            budget: Some(Duration::from_secs(10)),
+            expires_after: Some(Duration::from_secs(60)),
+            ..world.new_job()
+        })
+        .await;
+    let job = world.claim_one(node).await;
+    world.pass(7);
+    world.settle(&job, Outcome::FailForGood("boom".to_owned())).await;
+    assert_eq!(requeue(world, id).await, RequeueAnswer::Requeued);
+    // In the same instant, whatever the clock says.
+    let job = world.claim_one(node).await;
+    assert_eq!((job.used, job.budget), (Duration::ZERO, Some(Duration::from_secs(10))));
+    world.pass(100);
+    assert_eq!(job.expires_at, None);
+    world.settle(&job, Outcome::Released).await;
+    let job = world.claim_one(node).await;
+    assert_eq!((job.attempt, job.used), (3, Duration::from_secs(100)));
+}
+
 /// Unless another job has it by now.
 pub async fn requeueing_takes_the_key_again(world: &World<'_>) {
     let node = world.join().await;

@@ -108,7 +108,7 @@ impl<'a> Run<'a> {
     }
 
     async fn command(&mut self) {
-        match self.below(40) {
+        match self.below(41) {
             0..=3 => self.pass(),
             4..=9 => self.enqueue().await,
             10..=14 => self.claim().await,
@@ -127,6 +127,7 @@ impl<'a> Run<'a> {
             33..=35 => self.fire().await,
             36 => self.change_queue().await,
             37 => self.note().await,
+            38 => self.release().await,
             _ => self.look().await,
         }
     }
@@ -300,10 +301,33 @@ impl<'a> Run<'a> {
         for node in nodes {
             if !self.one_in(4) {
                 let roles = if self.one_in(3) { Vec::new() } else { self.fences.clone() };
-                let ask = BeatAsk { node, roles, lease: Duration::from_secs(5) };
+                let progress = (0..self.below(3)).filter_map(|_| self.progress()).collect();
+                let leases = self.some_leases();
+                let lease = Duration::from_secs(5);
+                let ask = BeatAsk { node, roles, lease, leases, progress };
                 both!(self, beat(self.at(), &ask));
             }
         }
+    }
+
+    /// The leases of some claims, new and old.
+    fn some_leases(&mut self) -> Vec<LeaseId> {
+        let claimed = self.claimed.clone();
+        (0..self.below(5)).filter_map(|_| Some(self.pick(&claimed)?.lease)).collect()
+    }
+
+    fn progress(&mut self) -> Option<Progress> {
+        let claimed = self.claimed.clone();
+        let job = self.pick(&claimed[claimed.len().saturating_sub(6)..])?;
+        let percent = self.one_in(2).then(|| self.below(120) as u8);
+        let note = ["", "half way"][self.below(2) as usize].to_owned();
+        Some(Progress { job: job.id, lease: job.lease, percent, note })
+    }
+
+    async fn release(&mut self) {
+        let Some(node) = self.pick(&self.nodes.clone()) else { return };
+        let (keep, most) = (self.some_leases(), self.below(4) as usize);
+        both!(self, release(self.at(), node, &keep, most));
     }
 
     async fn lead(&mut self) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual_core::{JobId, NodeId, Nonce, ScheduleId, Timestamp};
+use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::*;
 
 /// What happens to a call.
@@ -77,6 +77,7 @@ forward! {
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer>;
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp>;
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten>;
+    async fn release(&self, at: At, node: NodeId, keep: &[LeaseId], most: usize) -> Result<Released>;
     async fn leave(&self, at: At, node: NodeId) -> Result<()>;
     async fn nodes(&self) -> Result<Vec<Node>>;
     async fn acquire(&self, at: At, role: &str, node: NodeId, nonce: Nonce, lease: Duration) -> Result<Acquired>;

@@ -94,17 +94,21 @@ macro_rules! suite {
                 a_long_error_is_cut, a_snoozing_job_keeps_only_its_newest_snooze, an_unknown_job_is_fenced;
             cancel: a_waiting_job_is_cancelled_at_once, a_running_job_is_asked_to_stop_and_not_retried,
                 a_running_job_that_finishes_first_has_succeeded, an_ended_job_cannot_be_cancelled,
-                a_failed_job_can_be_requeued_with_all_attempts_before_it, requeueing_takes_the_key_again,
+                a_failed_job_can_be_requeued_with_all_attempts_before_it, a_requeued_job_starts_afresh,
+                requeueing_takes_the_key_again,
                 only_failed_and_cancelled_jobs_are_requeued, a_waiting_job_can_be_moved_and_rescheduled,
                 a_running_job_cannot_be_moved, operators_leave_a_trace;
             nodes: a_node_joins_beats_and_leaves, a_node_that_was_declared_dead_learns_it_from_its_beat,
-                a_beat_tells_of_cancels_and_leases, a_node_with_leases_cannot_leave;
+                a_beat_tells_of_cancels, a_node_with_leases_cannot_leave,
+                a_lost_claim_leaves_strays_that_are_given_back, strays_are_given_back_in_parts,
+                a_dead_node_has_no_strays, progress_is_told_while_a_job_runs;
             leaders: a_role_has_one_leader_until_its_lease_ends, a_lost_reply_to_a_won_role_can_be_retried,
                 a_beat_renews_the_roles_it_names, a_lapse_begins_a_new_steady_time,
                 resigning_frees_the_role_at_once, a_lost_term_cannot_resign_its_successor,
                 a_clock_set_back_does_not_keep_a_dead_leader, changes_of_leadership_are_kept;
             schedules: a_schedule_is_created_once, a_name_is_taken_within_its_tenant,
                 a_change_needs_the_stamp_that_was_seen, each_definition_is_a_revision,
+                the_ledger_names_the_revision_that_was_in_force,
                 a_paused_schedule_is_not_due_until_it_is_resumed, a_pause_ends_by_itself,
                 a_disabled_schedule_is_not_due, two_leaders_fire_one_slot_once,
                 a_lost_term_fires_nothing, a_plan_from_an_older_stamp_is_stale,

@@ -34,7 +34,7 @@ pub async fn f5_results_are_fenced(world: &World<'_>) {
     }
     // Its heartbeat keeps nothing alive and tells it so.
     let beaten = world.beat(lost, &[]).await;
-    assert_eq!((beaten.alive, beaten.running), (false, 0));
+    assert_eq!((beaten.alive, beaten.cancels), (false, Vec::new()));
     assert_eq!(world.settle(&new, Outcome::Done).await, Settled::Applied(JobState::Succeeded));
 }
 
@@ -107,7 +107,7 @@ pub async fn c7_a_claim_is_a_lease(world: &World<'_>) {
     // (b) The first owner releases once more.
     assert_eq!(world.settle(&first, Outcome::Released).await, Settled::Already);
     assert_eq!(world.state(id).await, JobState::Running);
-    assert_eq!(world.beat(other, &[]).await.running, 1);
+    assert_eq!(world.beat(other, &[]).await.strays, 1);
     // (a) Finished is finished.
     world.settle(&second, Outcome::Done).await;
     assert_eq!(world.claim(&world.ask(one, 10)).await, []);

@@ -120,6 +120,55 @@ pub async fn each_definition_is_a_revision(world: &World<'_>) {
         (revisions[0].at, revisions[1].at),
         (world.now(), world.now() - Duration::from_secs(10))
     );
+    assert_eq!((revisions[0].superseded_at, revisions[1].superseded_at), (None, Some(world.now())));
+}
+
+/// And with who led: what was in force then can be looked up, for as long as the ledger is kept.
+pub async fn the_ledger_names_the_revision_that_was_in_force(world: &World<'_>) {
+    let (one, other) = (world.join().await, world.join().await);
+    let fence = world.lead("scheduler/0", one).await;
+    let schedule = world.schedule("nightly").await;
+    world.pass(60);
+    world.fire(&fence, &[world.plan(&schedule)]).await;
+    let fired = world.reread(&schedule).await;
+    let define = |next_slot| ScheduleChange::Define {
+        spec: json(r#"{"cron":"@hourly"}"#),
+        owner: "ops".to_owned(),
+        next_slot,
+    };
+    let defined = change(world, &fired, define(fired.next_slot)).await;
+    world.pass(60);
+    let fence = world.lead("scheduler/0", other).await;
+    world.fire(&fence, &[world.plan(&defined)]).await;
+    let told: Vec<_> = world
+        .ledger(schedule.id)
+        .await
+        .iter()
+        .map(|view| (view.revision, view.node, view.term))
+        .collect();
+    assert_eq!(told, [(2, other, 2), (1, one, 1)]);
+
+    let numbers = || async {
+        let revisions = world.store().revisions(schedule.id).await.unwrap();
+        revisions.iter().map(|revision| revision.revision).collect::<Vec<_>>()
+    };
+    let defined = world.reread(&schedule).await;
+    world.pass(100 * 86_400);
+    change(world, &defined, define(Some(world.now()))).await;
+    // To the second as long ago as the first one was superseded.
+    let ledger = Duration::from_secs(100 * 86_400 + 60);
+    let retention = Retention { ledger, ..Retention::default() };
+    for (passed, most, pruned, left) in [
+        (0, 100, 0, vec![3, 2, 1]),
+        (1, 100, 1, vec![3, 2]),
+        (200 * 86_400, 0, 0, vec![3, 2]),
+        (0, 100, 1, vec![3]),
+        (200 * 86_400, 100, 0, vec![3]),
+    ] {
+        world.pass(passed);
+        let dropped = world.store().prune(world.at(), &retention, most).await.unwrap();
+        assert_eq!((dropped.revisions, numbers().await), (pruned, left));
+    }
 }
 
 /// It costs nothing meanwhile; its watermark stays for the planner to see what was skipped.
@@ -167,7 +216,8 @@ pub async fn a_disabled_schedule_is_not_due(world: &World<'_>) {
 
 /// The slot has its job, the ledger its row, the schedule its next slot.
 pub async fn a_fired_slot_has_its_job(world: &World<'_>) {
-    let fence = leader(world).await;
+    let leading = world.join().await;
+    let fence = world.lead("scheduler/0", leading).await;
     let schedule = world.schedule("nightly").await;
     let slot = schedule.next_slot.unwrap();
     world.pass(61);
@@ -187,6 +237,8 @@ pub async fn a_fired_slot_has_its_job(world: &World<'_>) {
         reason: None,
         job: Some(job),
         term: 1,
+        node: leading,
+        revision: 1,
         decided_at: world.now(),
     };
     assert_eq!(world.ledger(schedule.id).await, [view]);

@@ -190,8 +190,14 @@ impl<'a> World<'a> {
 
     /// Beats for a node that leads these roles; it must be alive.
     pub async fn beat(&self, node: NodeId, roles: &[Fence]) -> Beaten {
-        let ask = BeatAsk { node, roles: roles.to_vec(), lease: LEASE };
-        self.store().beat(self.at(), &ask).await.expect("beat")
+        self.beat_as(&BeatAsk { roles: roles.to_vec(), ..beat_of(node) }).await
+    }
+
+    /// Beats.
+    pub async fn beat_as(&self, ask: &BeatAsk) -> Beaten {
+        let beaten = self.store().beat(self.at(), ask).await.expect("beat");
+        assert_eq!(beaten.at, self.now());
+        beaten
     }
 
     /// Takes a role that must be free.
@@ -280,6 +286,11 @@ impl<'a> World<'a> {
     pub async fn ledger(&self, id: ScheduleId) -> Vec<SlotView> {
         self.store().slots(id, None, 500).await.expect("slots").items
     }
+}
+
+/// The beat of a node that leads nothing, knows of no lease and has no progress to tell of.
+pub(crate) fn beat_of(node: NodeId) -> BeatAsk {
+    BeatAsk { node, roles: Vec::new(), lease: LEASE, leases: Vec::new(), progress: Vec::new() }
 }
 
 /// The lease of a role.

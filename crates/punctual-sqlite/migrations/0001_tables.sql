@@ -20,6 +20,7 @@ CREATE TABLE punctual_job (
   timeout_us INTEGER,
   budget_us INTEGER,
   expires_at INTEGER,
+  fresh_after INTEGER NOT NULL DEFAULT 0, -- attempts up to this one used none of the budget
   created_at INTEGER NOT NULL,
   schedule BLOB,
   slot INTEGER,
@@ -80,7 +81,10 @@ CREATE TABLE punctual_job_lease (
   crashes INTEGER NOT NULL,
   flags INTEGER NOT NULL,
   claimed_at INTEGER NOT NULL,
-  cancel TEXT -- why its worker was asked to stop
+  cancel TEXT, -- why its worker was asked to stop
+  progress_at INTEGER, -- NULL: it has told of none
+  progress_percent INTEGER,
+  progress_note TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX punctual_job_lease_node ON punctual_job_lease (node, queue);
 
@@ -211,8 +215,11 @@ CREATE TABLE punctual_schedule_revision (
   who TEXT NOT NULL,
   why TEXT NOT NULL,
   at INTEGER NOT NULL,
+  superseded_at INTEGER, -- NULL: in force
   PRIMARY KEY (schedule, revision)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX punctual_schedule_revision_superseded
+ON punctual_schedule_revision (superseded_at, schedule, revision) WHERE superseded_at IS NOT NULL;
 
 -- The ledger; outcomes have the codes of `SlotOutcome`.
 CREATE TABLE punctual_slot (
@@ -225,6 +232,8 @@ CREATE TABLE punctual_slot (
   reason TEXT,
   job BLOB,
   term INTEGER NOT NULL,
+  node BLOB NOT NULL, -- who led
+  revision INTEGER NOT NULL, -- of the schedule as it stood
   decided_at INTEGER NOT NULL,
   PRIMARY KEY (schedule, slot, run)
 ) STRICT, WITHOUT ROWID;

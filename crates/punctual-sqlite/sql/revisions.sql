@@ -1,2 +1,3 @@
 -- The definitions of a schedule, newest first. Index: the primary key.
-SELECT revision, spec, who, why, at FROM punctual_schedule_revision WHERE schedule = ?1 ORDER BY revision DESC;
+SELECT revision, spec, who, why, at, superseded_at
+FROM punctual_schedule_revision WHERE schedule = ?1 ORDER BY revision DESC;

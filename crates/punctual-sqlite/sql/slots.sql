@@ -1,5 +1,5 @@
 -- The ledger of a schedule, newest first. Index: the primary key.
-SELECT slot, run, slot_end, count, outcome, reason, job, term, decided_at
+SELECT slot, run, slot_end, count, outcome, reason, job, term, node, revision, decided_at
 FROM punctual_slot
 WHERE schedule = ?1 AND (slot, run) < (?2, ?3)
 ORDER BY slot DESC, run DESC

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_core::{ScheduleId, Timestamp};
+use punctual_core::{NodeId, ScheduleId, Timestamp};
 use punctual_store::{Due, DueSchedule, Fence, FireAnswer, Fired, SlotPlan, SlotView, limits};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -30,12 +30,12 @@ pub(crate) fn fire(
     lease: Duration,
     plans: &[SlotPlan],
 ) -> Outcome<Fired> {
-    let Some((until, _)) = leaders::renew(db, now, fence, lease)? else {
+    let Some(leader) = leaders::renew(db, now, fence, lease)? else {
         return Ok(Fired { at: now, until: None, answers: Vec::new() });
     };
-    let answers =
-        plans.iter().map(|plan| fire_one(db, now, fence.term, plan)).collect::<Outcome<_>>()?;
-    Ok(Fired { at: now, until: Some(until), answers })
+    let by = (fence.term, leader.node);
+    let answers = plans.iter().map(|plan| fire_one(db, now, by, plan)).collect::<Outcome<_>>()?;
+    Ok(Fired { at: now, until: Some(leader.until), answers })
 }
 
 /// What a plan is compared with.
@@ -45,6 +45,7 @@ struct Mark {
     enabled: bool,
     next_slot: Option<Timestamp>,
     last_slot: Option<Timestamp>,
+    revision: i64,
 }
 
 fn read_mark(row: &Row) -> rows::Read<Mark> {
@@ -54,10 +55,16 @@ fn read_mark(row: &Row) -> rows::Read<Mark> {
         enabled: row.get(2)?,
         next_slot: rows::instant_opt(row, 3)?,
         last_slot: rows::instant_opt(row, 4)?,
+        revision: row.get(5)?,
     })
 }
 
-fn fire_one(db: &Connection, now: Timestamp, term: i64, plan: &SlotPlan) -> Outcome<FireAnswer> {
+fn fire_one(
+    db: &Connection,
+    now: Timestamp,
+    (term, node): (i64, NodeId),
+    plan: &SlotPlan,
+) -> Outcome<FireAnswer> {
     let mark = db
         .prepare_cached(sql::SCHEDULE_MARK)?
         .query_row([plan.schedule.as_bytes()], read_mark)
@@ -80,7 +87,7 @@ fn fire_one(db: &Connection, now: Timestamp, term: i64, plan: &SlotPlan) -> Outc
         now.as_micros(),
     ])?;
     for row in slots {
-        insert_slot(db, plan.schedule, &row.decided(term, now))?;
+        insert_slot(db, plan.schedule, &row.decided(term, node, mark.revision, now))?;
         if let Some(job) = &row.job {
             jobs::insert_fired(db, now, job, plan.schedule, row.slot)?;
         }
@@ -99,6 +106,8 @@ fn insert_slot(db: &Connection, schedule: ScheduleId, view: &SlotView) -> Outcom
         view.reason,
         view.job.as_ref().map(|job| job.as_bytes()),
         view.term,
+        view.node.as_bytes(),
+        view.revision,
         view.decided_at.as_micros(),
     ])?;
     Ok(())

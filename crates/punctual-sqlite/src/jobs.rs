@@ -195,6 +195,8 @@ pub(crate) fn requeue(
         db.prepare_cached(sql::LIVE_INSERT)?.execute([schedule.as_bytes(), job.as_bytes()])?;
     }
     db.prepare_cached(sql::DONE_DELETE)?.execute([job.as_bytes()])?;
+    // Somebody wants it now: what it was given at first has run out or does not matter.
+    db.prepare_cached(sql::JOB_REFRESH)?.execute(params![job.as_bytes(), attempt])?;
     let mut seat = seat(now, &body, schedule.is_some());
     seat.attempt = attempt;
     seat.in_line(db, job)?;

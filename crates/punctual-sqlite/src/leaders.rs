@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual_core::{NodeId, Nonce, Timestamp};
 use punctual_store::{Acquired, Fence, Leader, rules};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Outcome;
 use crate::{rows, sql};
@@ -49,14 +49,23 @@ pub(crate) fn acquire(
     Ok(Acquired::Won { at: now, term, until })
 }
 
-/// Renews a term, if it is not over; every write that needs leadership begins with this. The
-/// answer is the end of the lease, and since when it has been held without a lapse.
+/// A term that was just renewed.
+pub(crate) struct Renewed {
+    /// The end of the lease.
+    pub(crate) until: Timestamp,
+    /// Since when it has been held without a lapse.
+    pub(crate) steady_since: Timestamp,
+    /// Who leads.
+    pub(crate) node: NodeId,
+}
+
+/// Renews a term, if it is not over; every write that needs leadership begins with this.
 pub(crate) fn renew(
     db: &Connection,
     now: Timestamp,
     fence: &Fence,
     lease: Duration,
-) -> Outcome<Option<(Timestamp, Timestamp)>> {
+) -> Outcome<Option<Renewed>> {
     let renewed = params![
         fence.role,
         fence.term,
@@ -64,10 +73,14 @@ pub(crate) fn renew(
         (now + lease).as_micros(),
         now.as_micros()
     ];
-    Ok(db
-        .prepare_cached(sql::LEADER_RENEW)?
-        .query_row(renewed, |row| Ok((rows::instant(row, 0)?, rows::instant(row, 1)?)))
-        .optional()?)
+    let read = |row: &Row| {
+        Ok(Renewed {
+            until: rows::instant(row, 0)?,
+            steady_since: rows::instant(row, 1)?,
+            node: rows::node_id(row, 2)?,
+        })
+    };
+    Ok(db.prepare_cached(sql::LEADER_RENEW)?.query_row(renewed, read).optional()?)
 }
 
 pub(crate) fn resign(db: &Connection, now: Timestamp, fence: &Fence) -> Outcome<bool> {

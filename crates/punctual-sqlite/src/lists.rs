@@ -256,6 +256,7 @@ fn read_detail(row: &Row) -> Read<(JobDetail, Option<AttemptView>)> {
         spent: row.get(22)?,
         crashes: row.get(23)?,
         cancel_asked: row.get(24)?,
+        progress: rows::progress(row, 29)?,
         attempts: Vec::new(),
         view,
     };

@@ -1,11 +1,14 @@
 //! Nodes and their heartbeats.
 
-use punctual_core::{NodeId, Timestamp};
-use punctual_store::{BeatAsk, Beaten, NodeInfo, RoleBeat, rules};
-use rusqlite::{Connection, params};
+use std::collections::HashSet;
+
+use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
+use punctual_store::{BeatAsk, Beaten, NodeInfo, Progress, Released, RoleBeat, Settlement, rules};
+use rusqlite::{Connection, Row, params};
 
 use crate::error::Outcome;
-use crate::{leaders, rows, sql};
+use crate::rows::Read;
+use crate::{leaders, rows, settle, sql};
 
 pub(crate) fn join(db: &Connection, now: Timestamp, info: &NodeInfo) -> Outcome<Timestamp> {
     db.prepare_cached(sql::NODE_JOIN)?.execute(params![
@@ -27,14 +30,73 @@ pub(crate) fn beat(db: &Connection, now: Timestamp, ask: &BeatAsk) -> Outcome<Be
     for fence in &ask.roles {
         let renewed = if alive { leaders::renew(db, now, fence, ask.lease)? } else { None };
         roles.push(match renewed {
-            Some((until, steady_since)) => RoleBeat::Renewed { until, steady_since },
+            Some(leader) => {
+                RoleBeat::Renewed { until: leader.until, steady_since: leader.steady_since }
+            }
             None => RoleBeat::Lost,
         });
     }
-    let mut statement = db.prepare_cached(sql::LEASE_CANCELS)?;
-    let cancels = statement.query_map([node], |row| rows::job_id(row, 0))?;
-    let cancels = cancels.collect::<rusqlite::Result<_>>()?;
-    Ok(Beaten { at: now, alive, running: leases(db, ask.node)?, cancels, roles })
+    if alive {
+        for progress in &ask.progress {
+            note_progress(db, now, progress)?;
+        }
+    }
+    let held = leases_of(db, ask.node)?;
+    let known: HashSet<&LeaseId> = ask.leases.iter().collect();
+    let strays = held.iter().filter(|held| alive && !known.contains(&held.lease)).count();
+    let cancels = held.iter().filter(|held| held.is_cancelled).map(|held| held.job).collect();
+    Ok(Beaten { at: now, alive, strays: strays as u64, cancels, roles })
+}
+
+fn note_progress(db: &Connection, now: Timestamp, progress: &Progress) -> Outcome<()> {
+    let kept = progress.kept(now);
+    db.prepare_cached(sql::LEASE_PROGRESS)?.execute(params![
+        progress.job.as_bytes(),
+        progress.lease.as_bytes(),
+        kept.at.as_micros(),
+        kept.percent,
+        kept.note,
+    ])?;
+    Ok(())
+}
+
+pub(crate) fn release(
+    db: &Connection,
+    now: Timestamp,
+    node: NodeId,
+    keep: &[LeaseId],
+    most: usize,
+) -> Outcome<Released> {
+    let keep: HashSet<&LeaseId> = keep.iter().collect();
+    let mut jobs = Vec::new();
+    let strays = leases_of(db, node)?.into_iter().filter(|held| !keep.contains(&held.lease));
+    for Held { job, lease, .. } in strays.take(most) {
+        let item = Settlement { job, lease, transition: rules::RELEASED, result: None };
+        settle::settle_one(db, now, &item)?;
+        jobs.push(job);
+    }
+    Ok(Released { at: now, jobs })
+}
+
+/// A job that a node has under lease.
+struct Held {
+    job: JobId,
+    lease: LeaseId,
+    /// Does somebody want it to stop?
+    is_cancelled: bool,
+}
+
+/// The jobs that a node has under lease, by id.
+fn leases_of(db: &Connection, node: NodeId) -> Outcome<Vec<Held>> {
+    let read = |row: &Row| {
+        Ok(Held {
+            job: rows::job_id(row, 0)?,
+            lease: rows::lease_id(row, 1)?,
+            is_cancelled: row.get(2)?,
+        })
+    };
+    let mut statement = db.prepare_cached(sql::LEASES_OF)?;
+    Ok(statement.query_map([node.as_bytes()], read)?.collect::<Read<_>>()?)
 }
 
 /// Is the node there, and not declared dead?

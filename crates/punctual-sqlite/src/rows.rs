@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use punctual_core::job::{AttemptOutcome, JobState, SlotOutcome};
-use punctual_core::{JobId, NodeId, Nonce, ScheduleId, Timestamp};
+use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::{
     Actor, AuditEntry, AuditView, Fence, JobView, Json, Leader, LeaderChange, Node, NodeInfo,
-    Pause, Queue, QueueLimits, QueueStats, RevisionView, RollupCount, Schedule, SlotView,
+    Pause, ProgressView, Queue, QueueLimits, QueueStats, RevisionView, RollupCount, Schedule,
+    SlotView,
 };
 use rusqlite::types::Type;
 use rusqlite::{Error, Row};
@@ -46,6 +47,10 @@ pub(crate) fn job_id(row: &Row, at: usize) -> Read<JobId> {
 
 pub(crate) fn node_id(row: &Row, at: usize) -> Read<NodeId> {
     Ok(NodeId::from_bytes(row.get(at)?))
+}
+
+pub(crate) fn lease_id(row: &Row, at: usize) -> Read<LeaseId> {
+    Ok(LeaseId::from_bytes(row.get(at)?))
 }
 
 /// JSON that the store wrote: a list, or nothing for an empty one.
@@ -191,7 +196,15 @@ pub(crate) fn revision(row: &Row) -> Read<RevisionView> {
         who: row.get(2)?,
         why: row.get(3)?,
         at: instant(row, 4)?,
+        superseded_at: instant_opt(row, 5)?,
     })
+}
+
+/// `progress_at, progress_percent, progress_note` from `at` on.
+pub(crate) fn progress(row: &Row, at: usize) -> Read<Option<ProgressView>> {
+    let Some(said_at) = instant_opt(row, at)? else { return Ok(None) };
+    let note = row.get::<_, Option<String>>(at + 2)?.unwrap_or_default();
+    Ok(Some(ProgressView { percent: row.get(at + 1)?, note, at: said_at }))
 }
 
 pub(crate) fn slot(row: &Row) -> Read<SlotView> {
@@ -207,7 +220,9 @@ pub(crate) fn slot(row: &Row) -> Read<SlotView> {
         reason: row.get(5)?,
         job: row.get::<_, Option<[u8; 16]>>(6)?.map(JobId::from_bytes),
         term: row.get(7)?,
-        decided_at: instant(row, 8)?,
+        node: node_id(row, 8)?,
+        revision: row.get(9)?,
+        decided_at: instant(row, 10)?,
     })
 }
 

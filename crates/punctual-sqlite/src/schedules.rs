@@ -43,6 +43,8 @@ pub(crate) fn create(db: &Connection, now: Timestamp, new: &NewSchedule) -> Outc
 
 /// Keeps a definition.
 fn revise(db: &Connection, now: Timestamp, schedule: &Schedule, actor: &Actor) -> Outcome<()> {
+    let superseded = params![schedule.id.as_bytes(), now.as_micros()];
+    db.prepare_cached(sql::REVISION_SUPERSEDE)?.execute(superseded)?;
     db.prepare_cached(sql::REVISION_INSERT)?.execute(params![
         schedule.id.as_bytes(),
         schedule.revision,

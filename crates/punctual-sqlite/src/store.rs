@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual_core::{JobId, NodeId, Nonce, ScheduleId, Timestamp};
+use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::*;
 
 use crate::clock::instant;
@@ -79,13 +79,15 @@ impl SqliteStore {
         self.writer.write(1, spoil).await
     }
 
-    /// Refuses what only the engine may do.
-    fn need_engine(&self, what: &str) -> Result<()> {
+    /// The writer, for what only the engine may do.
+    fn engine(&self, what: &str) -> Result<&Writer> {
         if self.role == Role::Engine {
-            return Ok(());
+            return Ok(&self.writer);
         }
-        let message =
-            format!("a client of `{}` may not {what}; only its engine does", self.path.display());
+        let message = format!(
+            "`{}` is open as a client, which may not {what}; do that in the process that opens it as the engine",
+            self.path.display()
+        );
         Err(StoreError::new(ErrorKind::Denied, message))
     }
 }
@@ -116,15 +118,18 @@ impl Store for SqliteStore {
 
     async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed> {
         ask.check()?;
-        self.need_engine("claim jobs")?;
         let ask = ask.clone();
-        self.writer.write(ask.most, move |db| claim::claim(db, instant(at), &ask)).await
+        self.engine("claim jobs")?
+            .write(ask.most, move |db| claim::claim(db, instant(at), &ask))
+            .await
     }
 
     async fn settle(&self, at: At, batch: &[Settlement]) -> Result<Settlements> {
         rules::check_settlements(batch)?;
         let batch = batch.to_vec();
-        self.writer.write(batch.len(), move |db| settle::settle(db, instant(at), &batch)).await
+        self.engine("settle attempts")?
+            .write(batch.len(), move |db| settle::settle(db, instant(at), &batch))
+            .await
     }
 
     async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
@@ -150,16 +155,31 @@ impl Store for SqliteStore {
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
         node.check()?;
         let info = node.clone();
-        self.writer.write(1, move |db| nodes::join(db, instant(at), &info)).await
+        self.engine("enter nodes")?.write(1, move |db| nodes::join(db, instant(at), &info)).await
     }
 
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten> {
+        ask.check()?;
         let ask = ask.clone();
-        self.writer.write(1, move |db| nodes::beat(db, instant(at), &ask)).await
+        self.engine("beat for nodes")?.write(1, move |db| nodes::beat(db, instant(at), &ask)).await
+    }
+
+    async fn release(
+        &self,
+        at: At,
+        node: NodeId,
+        keep: &[LeaseId],
+        most: usize,
+    ) -> Result<Released> {
+        rules::check_release(keep, most)?;
+        let keep = keep.to_vec();
+        let release =
+            move |db: &rusqlite::Connection| nodes::release(db, instant(at), node, &keep, most);
+        self.engine("release jobs")?.write(most, release).await
     }
 
     async fn leave(&self, _at: At, node: NodeId) -> Result<()> {
-        self.writer.write(1, move |db| nodes::leave(db, node)).await
+        self.engine("strike nodes off")?.write(1, move |db| nodes::leave(db, node)).await
     }
 
     async fn nodes(&self) -> Result<Vec<Node>> {
@@ -179,12 +199,12 @@ impl Store for SqliteStore {
         let acquire = move |db: &rusqlite::Connection| {
             leaders::acquire(db, instant(at), &role, node, nonce, lease)
         };
-        self.writer.write(1, acquire).await
+        self.engine("lead")?.write(1, acquire).await
     }
 
     async fn resign(&self, at: At, fence: &Fence) -> Result<bool> {
         let fence = fence.clone();
-        self.writer.write(1, move |db| leaders::resign(db, instant(at), &fence)).await
+        self.engine("lead")?.write(1, move |db| leaders::resign(db, instant(at), &fence)).await
     }
 
     async fn leaders(&self) -> Result<Vec<Leader>> {
@@ -200,25 +220,30 @@ impl Store for SqliteStore {
     }
 
     async fn promote(&self, at: At, most: usize) -> Result<Promoted> {
-        self.need_engine("promote timers")?;
-        self.writer.write(most, move |db| upkeep::promote(db, instant(at), most)).await
+        self.engine("promote timers")?
+            .write(most, move |db| upkeep::promote(db, instant(at), most))
+            .await
     }
 
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
-        self.need_engine("reap leases")?;
         let ask = ask.clone();
-        self.writer.write(ask.most, move |db| upkeep::reap(db, instant(at), &ask)).await
+        self.engine("reap leases")?
+            .write(ask.most, move |db| upkeep::reap(db, instant(at), &ask))
+            .await
     }
 
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
-        self.need_engine("prune history")?;
         let retention = *retention;
-        self.writer.write(most, move |db| upkeep::prune(db, instant(at), &retention, most)).await
+        self.engine("prune history")?
+            .write(most, move |db| upkeep::prune(db, instant(at), &retention, most))
+            .await
     }
 
     async fn roll_up(&self, counts: &[RollupCount]) -> Result<()> {
         let counts = counts.to_vec();
-        self.writer.write(counts.len(), move |db| upkeep::roll_up(db, &counts)).await
+        self.engine("add to counters")?
+            .write(counts.len(), move |db| upkeep::roll_up(db, &counts))
+            .await
     }
 
     async fn rollups(&self, filter: &RollupFilter) -> Result<Vec<RollupCount>> {
@@ -314,11 +339,10 @@ impl Store for SqliteStore {
         plans: &[SlotPlan],
     ) -> Result<Fired> {
         rules::check_count(plans.len(), limits::FIRE_MAX, "schedules")?;
-        self.need_engine("fire slots")?;
         let (fence, plans) = (fence.clone(), plans.to_vec());
         let fire =
             move |db: &rusqlite::Connection| fire::fire(db, instant(at), &fence, lease, &plans);
-        self.writer.write(limits::FIRE_MAX, fire).await
+        self.engine("fire slots")?.write(limits::FIRE_MAX, fire).await
     }
 
     async fn slots(

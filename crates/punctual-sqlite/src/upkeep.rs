@@ -37,11 +37,11 @@ pub(crate) fn promote(db: &Connection, now: Timestamp, most: usize) -> Outcome<P
 
 pub(crate) fn reap(db: &Connection, now: Timestamp, ask: &ReapAsk) -> Outcome<Reaped> {
     let mut reaped = Reaped { at: now, led: false, dead: Vec::new(), jobs: Vec::new() };
-    let Some((_, steady_since)) = leaders::renew(db, now, &ask.fence, ask.lease)? else {
+    let Some(renewed) = leaders::renew(db, now, &ask.fence, ask.lease)? else {
         return Ok(reaped);
     };
     reaped.led = true;
-    if now.since(steady_since) >= ask.node_lifetime {
+    if now.since(renewed.steady_since) >= ask.node_lifetime {
         reaped.dead = bury(db, now, now - ask.node_lifetime)?;
     }
     let mut statement = db.prepare_cached(sql::LEASE_ORPHANS)?;
@@ -79,7 +79,7 @@ struct Orphan {
 fn read_orphan(row: &Row) -> Read<Orphan> {
     Ok(Orphan {
         job: rows::job_id(row, 0)?,
-        lease: LeaseId::from_bytes(row.get(1)?),
+        lease: rows::lease_id(row, 1)?,
         attempt: row.get(2)?,
         spent: row.get(3)?,
         crashes: row.get(4)?,
@@ -150,6 +150,7 @@ pub(crate) fn prune(
     Ok(Pruned {
         jobs: old.len() as u64,
         slots: delete(sql::SLOT_PRUNE, &[before(retention.ledger), most])?,
+        revisions: delete(sql::REVISION_PRUNE, &[before(retention.ledger), most])?,
         keys: delete(sql::KEY_PRUNE, &[now.as_micros(), most])?,
         records: delete(sql::ROLLUP_PRUNE, &[before(retention.records), most])?
             + delete(sql::AUDIT_PRUNE, &[before(retention.records), most])?

@@ -9,8 +9,8 @@ use punctual_core::job::{AttemptOutcome, Next, RetryPolicy, Transition};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, Timestamp};
 use punctual_sqlite::{Options, SqliteStore};
 use punctual_store::{
-    At, ClaimAsk, Fence, JobFilter, Json, NewJob, NodeInfo, QueueShare, ReapAsk, Retention,
-    Settled, Settlement, Store,
+    At, BeatAsk, ClaimAsk, Fence, JobFilter, Json, NewJob, NodeInfo, QueueShare, ReapAsk,
+    Retention, Settled, Settlement, Store,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -46,15 +46,18 @@ fn ask(number: u32, most: usize) -> ClaimAsk {
 
 /// Enters the node that claims.
 async fn join(store: &SqliteStore) {
-    let info = NodeInfo {
+    store.join(AT, &info()).await.expect("it is entered");
+}
+
+fn info() -> NodeInfo {
+    NodeInfo {
         id: ask(0, 0).node,
         name: "n".to_owned(),
         version: String::new(),
         queues: Vec::new(),
         kinds: Vec::new(),
         labels: Vec::new(),
-    };
-    store.join(AT, &info).await.expect("it is entered");
+    }
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -188,12 +191,22 @@ async fn a_client_writes_jobs_and_leaves_the_rest_to_the_engine() {
         policy: RetryPolicy::default(),
         most: 1,
     };
+    let node = ask(0, 0).node;
+    let beat = BeatAsk { node, roles: Vec::new(), lease, leases: Vec::new(), progress: Vec::new() };
     let refusals = [
         client.claim(AT, &ask(1, 1)).await.unwrap_err(),
+        client.settle(AT, &[]).await.unwrap_err(),
+        client.join(AT, &info()).await.unwrap_err(),
+        client.beat(AT, &beat).await.unwrap_err(),
+        client.release(AT, node, &[], 1).await.unwrap_err(),
+        client.leave(AT, node).await.unwrap_err(),
+        client.acquire(AT, "r", node, fence.nonce, lease).await.unwrap_err(),
+        client.resign(AT, &fence).await.unwrap_err(),
         client.promote(AT, 1).await.unwrap_err(),
         client.reap(AT, &reap).await.unwrap_err(),
         client.fire(AT, &fence, lease, &[]).await.unwrap_err(),
         client.prune(AT, &Retention::default(), 1).await.unwrap_err(),
+        client.roll_up(&[]).await.unwrap_err(),
     ];
     let told: Vec<String> = refusals
         .iter()
@@ -202,11 +215,19 @@ async fn a_client_writes_jobs_and_leaves_the_rest_to_the_engine() {
         })
         .collect();
     insta::assert_snapshot!(told.join("\n"), @"
-    Denied: a client of `FILE` may not claim jobs; only its engine does
-    Denied: a client of `FILE` may not promote timers; only its engine does
-    Denied: a client of `FILE` may not reap leases; only its engine does
-    Denied: a client of `FILE` may not fire slots; only its engine does
-    Denied: a client of `FILE` may not prune history; only its engine does
+    Denied: `FILE` is open as a client, which may not claim jobs; do that in the process that opens it as the engine
+    Denied: `FILE` is open as a client, which may not settle attempts; do that in the process that opens it as the engine
+    Denied: `FILE` is open as a client, which may not enter nodes; do that in the process that opens it as the engine
+    Denied: `FILE` is open as a client, which may not beat for nodes; do that in the process that opens it as the engine
+    Denied: `FILE` is open as a client, which may not release jobs; do that in the process that opens it as the engine
+    Denied: `FILE` is open as a client, which may not strike nodes off; do that in the process that opens it as the engine
+    Denied: `FILE` is open as a client, which may not lead; do that in the process that opens it as the engine
+    Denied: `FILE` is open as a client, which may not lead; do that in the process that opens it as the engine
+    Denied: `FILE` is open as a client, which may not promote timers; do that in the process that opens it as the engine
+    Denied: `FILE` is open as a client, which may not reap leases; do that in the process that opens it as the engine
+    Denied: `FILE` is open as a client, which may not fire slots; do that in the process that opens it as the engine
+    Denied: `FILE` is open as a client, which may not prune history; do that in the process that opens it as the engine
+    Denied: `FILE` is open as a client, which may not add to counters; do that in the process that opens it as the engine
     ");
 }
 

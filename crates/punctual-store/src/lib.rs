@@ -21,7 +21,7 @@ mod settle;
 mod upkeep;
 
 use async_trait::async_trait;
-use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
+use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
 
 pub use claim::{ClaimAsk, Claimed, ClaimedJob, QueueShare};
 
@@ -32,10 +32,10 @@ pub use error::{ErrorKind, Result, StoreError};
 pub use json::Json;
 pub use leader::{Acquired, Fence, Leader, LeaderChange};
 pub use list::{
-    AttemptView, AuditCursor, Cursor, JobDetail, JobFilter, JobView, Page, RevisionView,
-    SlotCursor, SlotView,
+    AttemptView, AuditCursor, Cursor, JobDetail, JobFilter, JobView, Page, ProgressView,
+    RevisionView, SlotCursor, SlotView,
 };
-pub use node::{BeatAsk, Beaten, Node, NodeInfo, RoleBeat};
+pub use node::{BeatAsk, Beaten, Node, NodeInfo, Progress, Released, RoleBeat};
 pub use queue::{Queue, QueueChange, QueueLimits, QueueStats};
 pub use schedule::{
     Due, DueSchedule, EditAnswer, FireAnswer, Fired, NewSchedule, Pause, Schedule, ScheduleChange,
@@ -60,9 +60,10 @@ pub enum At {
 
 /// All that punctual keeps. Each method is one transaction: it happens whole or not at all.
 ///
-/// After a lost answer, `enqueue`, `settle`, `acquire`, `resign`, `join`, `beat` and
-/// `create_schedule` may be repeated and answer as if asked once. A repeated `claim` takes other
-/// jobs, and what the first one took stays leased; `roll_up` and `audit` add again.
+/// After a lost answer, `enqueue`, `settle`, `acquire`, `resign`, `join`, `beat`, `release` and
+/// `create_schedule` may be repeated and answer as if asked once, but for jobs that are given back
+/// already. A repeated `claim` takes other jobs; what the first one took are strays, of which the
+/// next `beat` tells and which `release` gives back. `roll_up` and `audit` add again.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// What time it is.
@@ -81,7 +82,8 @@ pub trait Store: Send + Sync {
     async fn settle(&self, at: At, batch: &[Settlement]) -> Result<Settlements>;
     /// Calls a job off: at once if it waits, by asking its worker if it runs.
     async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer>;
-    /// Makes ended jobs ready again, with all their attempts before them.
+    /// Makes ended jobs ready again, with all their attempts before them: none is spent, none of
+    /// their budget is used, and they expire no more, since somebody wants them now.
     async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>>;
     /// Gives a waiting job another queue, priority or due time.
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer>;
@@ -90,8 +92,18 @@ pub trait Store: Send + Sync {
 
     /// Enters a node that has just started.
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp>;
-    /// One heartbeat: the node is alive and still leads its roles.
+    /// One heartbeat: the node is alive and still leads its roles. One that was declared dead
+    /// changes nothing by it.
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten>;
+    /// Gives back the first `most` jobs that a node holds under leases other than those to keep,
+    /// as if it had settled each as released.
+    async fn release(
+        &self,
+        at: At,
+        node: NodeId,
+        keep: &[LeaseId],
+        most: usize,
+    ) -> Result<Released>;
     /// Takes a node that holds no job any more from the list.
     async fn leave(&self, at: At, node: NodeId) -> Result<()>;
     /// The nodes, by id.

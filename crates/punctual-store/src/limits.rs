@@ -12,6 +12,12 @@ pub const FIRE_MAX: usize = 500;
 pub const PAGE_MAX: usize = 500;
 /// Kinds that one node serves; a claim looks at each.
 pub const KINDS_MAX: usize = 500;
+/// Jobs that one release gives back: as with a settle, more makes commits long and nothing cheaper.
+pub const RELEASE_MAX: usize = 1_000;
+/// Leases that a node names at once: each stands for at least one job that it runs.
+pub const LEASES_MAX: usize = 10_000;
+/// Reports of progress in one beat: each is a write, and what is left out goes with the next.
+pub const PROGRESS_MAX: usize = 500;
 
 /// A payload: larger things belong in a blob store, with a reference here.
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1_024;
@@ -19,6 +25,8 @@ pub const PAYLOAD_BYTES_MAX: usize = 256 * 1_024;
 pub const RESULT_BYTES_MAX: usize = 64 * 1_024;
 /// The text of an error; what is longer is cut, since it is for people.
 pub const ERROR_BYTES_MAX: usize = 16 * 1_024;
+/// The note of a progress; what is longer is cut, since it is one line for people.
+pub const NOTE_BYTES_MAX: usize = 500;
 /// Names of queues, kinds, tenants, owners, roles and schedules.
 pub const NAME_BYTES_MAX: usize = 200;
 /// A unique key.

@@ -113,8 +113,21 @@ pub struct JobDetail {
     pub crashes: u32,
     /// Has somebody asked its worker to stop?
     pub cancel_asked: bool,
+    /// How far the attempt that is under way has come, if it said so.
+    pub progress: Option<ProgressView>,
     /// Attempts, oldest first, with the one that is under way.
     pub attempts: Vec<AttemptView>,
+}
+
+/// How far an attempt has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgressView {
+    /// How much of the work is done, up to 100.
+    pub percent: Option<u8>,
+    /// What it is doing.
+    pub note: String,
+    /// When it said so.
+    pub at: Timestamp,
 }
 
 /// One attempt.
@@ -153,6 +166,10 @@ pub struct SlotView {
     pub job: Option<JobId>,
     /// The term that decided it.
     pub term: i64,
+    /// The node that led it.
+    pub node: NodeId,
+    /// The schedule's revision as it stood then; zone and expression are in its definition.
+    pub revision: i64,
     /// When it was decided.
     pub decided_at: Timestamp,
 }
@@ -170,6 +187,8 @@ pub struct RevisionView {
     pub why: String,
     /// When.
     pub at: Timestamp,
+    /// When the next one took its place; none: it is in force.
+    pub superseded_at: Option<Timestamp>,
 }
 
 impl<T, C> Page<T, C> {

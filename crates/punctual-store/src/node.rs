@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use punctual_core::{JobId, NodeId, Timestamp};
+use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 
-use crate::{Fence, Result, StoreError, limits};
+use crate::{Fence, ProgressView, Result, StoreError, limits, rules};
 
 /// What a node says of itself when it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,25 @@ pub struct BeatAsk {
     pub roles: Vec<Fence>,
     /// For how long.
     pub lease: Duration,
+    /// The leases that it knows of, those of claims under way included. What the store holds for
+    /// it under any other is a stray: the answer to its claim was lost.
+    pub leases: Vec<LeaseId>,
+    /// How far its jobs have come, for those that have something new to say.
+    pub progress: Vec<Progress>,
+}
+
+/// How far an attempt has come. It is noted if the lease still holds, and forgotten with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The job.
+    pub job: JobId,
+    /// The lease of the attempt.
+    pub lease: LeaseId,
+    /// How much of the work is done, in hundredths; more than 100 is told as 100, since a
+    /// handler's sum must not cost its node a heartbeat.
+    pub percent: Option<u8>,
+    /// What it is doing; cut to one line's length.
+    pub note: String,
 }
 
 /// The answer to a heartbeat.
@@ -56,8 +75,9 @@ pub struct Beaten {
     pub at: Timestamp,
     /// False if the node was declared dead: it must stop its work and come back with a new id.
     pub alive: bool,
-    /// How many leases the store holds for it.
-    pub running: u64,
+    /// How many jobs the store holds for it under leases that it does not know of; to be given
+    /// back with `release`. Those of a dead node are the reaper's.
+    pub strays: u64,
     /// Jobs of it that somebody wants to stop.
     pub cancels: Vec<JobId>,
     /// One for each role of the request.
@@ -76,6 +96,34 @@ pub enum RoleBeat {
     },
     /// The term is over.
     Lost,
+}
+
+/// What a node gave back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Released {
+    /// The instant that was used.
+    pub at: Timestamp,
+    /// The jobs, by id.
+    pub jobs: Vec<JobId>,
+}
+
+impl BeatAsk {
+    /// Checks it against the bounds.
+    pub fn check(&self) -> Result<()> {
+        rules::check_count(self.leases.len(), limits::LEASES_MAX, "leases")?;
+        rules::check_count(self.progress.len(), limits::PROGRESS_MAX, "reports of progress")
+    }
+}
+
+impl Progress {
+    /// As it is kept.
+    pub fn kept(&self, now: Timestamp) -> ProgressView {
+        ProgressView {
+            percent: self.percent.map(|percent| percent.min(100)),
+            note: limits::cut(&self.note, limits::NOTE_BYTES_MAX).to_owned(),
+            at: now,
+        }
+    }
 }
 
 impl NodeInfo {

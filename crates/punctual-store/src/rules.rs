@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
-use punctual_core::{NodeId, Nonce, Timestamp};
+use punctual_core::{LeaseId, NodeId, Nonce, Timestamp};
 
 use crate::{Actor, ErrorKind, Result, Settlement, StoreError, limits};
 
@@ -41,6 +41,16 @@ pub fn check_settlements(batch: &[Settlement]) -> Result<()> {
     }
     Ok(())
 }
+
+/// Checks a release against the bounds.
+pub fn check_release(keep: &[LeaseId], most: usize) -> Result<()> {
+    check_count(keep.len(), limits::LEASES_MAX, "leases")?;
+    check_count(most, limits::RELEASE_MAX, "jobs")
+}
+
+/// What is written for an attempt whose job is given back.
+pub const RELEASED: Transition =
+    Transition { outcome: AttemptOutcome::Released, next: Next::Ready, error: None };
 
 /// What is written for an attempt whose worker was asked to stop: there is no further one.
 pub fn with_cancel(transition: &Transition, cancel: Option<&str>) -> Transition {

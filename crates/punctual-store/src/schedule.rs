@@ -1,7 +1,7 @@
 //! Schedules, their slots and the ledger.
 
 use punctual_core::job::SlotOutcome;
-use punctual_core::{JobId, ScheduleId, Timestamp};
+use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 
 use crate::{Actor, Json, NewJob, Result, SlotView, StoreError, limits};
 
@@ -361,8 +361,9 @@ impl SlotPlan {
 }
 
 impl SlotRow {
-    /// The row of the ledger, as it is decided at the watermark.
-    pub fn decided(&self, term: i64, now: Timestamp) -> SlotView {
+    /// The row of the ledger, as it is decided at the watermark by whoever leads, from the
+    /// schedule's revision as it stands.
+    pub fn decided(&self, term: i64, node: NodeId, revision: i64, now: Timestamp) -> SlotView {
         SlotView {
             slot: self.slot,
             run: 0,
@@ -372,6 +373,8 @@ impl SlotRow {
             reason: self.reason.clone(),
             job: self.job.as_ref().map(|job| job.id),
             term,
+            node,
+            revision,
             decided_at: now,
         }
     }

@@ -80,7 +80,7 @@ pub struct Retention {
     pub finished: Duration,
     /// Jobs that failed.
     pub failed: Duration,
-    /// The ledger of slots.
+    /// The ledger of slots, and superseded definitions of schedules, which it refers to.
     pub ledger: Duration,
     /// Counters and the audit.
     pub records: Duration,
@@ -108,6 +108,8 @@ pub struct Pruned {
     pub jobs: u64,
     /// Rows of the ledger.
     pub slots: u64,
+    /// Superseded definitions of schedules.
+    pub revisions: u64,
     /// Unique keys whose time was over.
     pub keys: u64,
     /// Counters and audit entries.

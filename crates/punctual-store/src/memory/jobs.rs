@@ -62,7 +62,8 @@ impl State {
             self.live.insert((schedule, job.id));
         }
         let expires_at = job.expires_after.map(|wait| due_at + wait);
-        self.bodies.insert(job.id, Body { job, expires_at, schedule, created_at: now });
+        let body = Body { job, expires_at, fresh_after: 0, schedule, created_at: now };
+        self.bodies.insert(body.job.id, body);
     }
 
     pub(super) fn claim(&mut self, now: Timestamp, ask: &ClaimAsk) -> Result<Claimed> {
@@ -122,7 +123,14 @@ impl State {
             self.end(id, Done { error, ..Done::without_attempt(JobState::Failed, life, now) });
             return None;
         }
-        let lease = Lease { lease: ask.lease, node: ask.node, life, claimed_at: now, cancel: None };
+        let lease = Lease {
+            lease: ask.lease,
+            node: ask.node,
+            life,
+            claimed_at: now,
+            cancel: None,
+            progress: None,
+        };
         self.places.insert(id, Place::Lease(lease));
         let body = self.bodies.get(&id)?;
         let job = &body.job;
@@ -281,6 +289,11 @@ impl State {
         }
         if let Some((schedule, _)) = body.schedule {
             self.live.insert((schedule, job));
+        }
+        // Somebody wants it now: what it was given at first has run out or does not matter.
+        if let Some(body) = self.bodies.get_mut(&job) {
+            body.expires_at = None;
+            body.fresh_after = attempt;
         }
         self.places.insert(job, Place::Ready(Life { due_at: now, attempt, spent: 0, crashes: 0 }));
         self.note(now, actor, "requeue job", &job.to_string());

@@ -92,6 +92,10 @@ impl State {
             trace: body.job.trace.clone(),
             spent,
             crashes,
+            progress: match place {
+                Place::Lease(lease) => lease.progress.clone(),
+                _ => None,
+            },
             cancel_asked: matches!(place, Place::Lease(lease) if lease.cancel.is_some()),
             attempts,
         })

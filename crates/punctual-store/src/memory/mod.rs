@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual_core::{JobId, NodeId, Nonce, ScheduleId, Timestamp};
+use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 
 use crate::*;
 use state::State;
@@ -113,7 +113,19 @@ impl Store for Memory {
     }
 
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten> {
+        ask.check()?;
         Ok(self.lock().beat(self.time(at), ask))
+    }
+
+    async fn release(
+        &self,
+        at: At,
+        node: NodeId,
+        keep: &[LeaseId],
+        most: usize,
+    ) -> Result<Released> {
+        rules::check_release(keep, most)?;
+        Ok(self.lock().release(self.time(at), node, keep, most))
     }
 
     async fn leave(&self, _at: At, node: NodeId) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_core::{JobId, NodeId, Nonce, Timestamp};
+use punctual_core::{JobId, LeaseId, NodeId, Nonce, Timestamp};
 
 use super::state::{Place, State};
 use crate::*;
@@ -33,19 +33,44 @@ impl State {
                 None => RoleBeat::Lost,
             });
         }
-        let leases = self.leases_of(ask.node);
+        if alive {
+            for progress in &ask.progress {
+                if let Some(Place::Lease(lease)) = self.places.get_mut(&progress.job)
+                    && lease.lease == progress.lease
+                {
+                    lease.progress = Some(progress.kept(now));
+                }
+            }
+        }
+        let strays = if alive { self.leases_of(ask.node, &ask.leases).len() } else { 0 };
         let is_cancelled = |job: &JobId| matches!(self.places.get(job), Some(Place::Lease(lease)) if lease.cancel.is_some());
+        let cancels = self.leases_of(ask.node, &[]).into_iter().map(|(job, _)| job);
         Beaten {
             at: now,
             alive,
-            running: leases.len() as u64,
-            cancels: leases.iter().copied().filter(is_cancelled).collect(),
+            strays: strays as u64,
+            cancels: cancels.filter(is_cancelled).collect(),
             roles,
         }
     }
 
+    pub(super) fn release(
+        &mut self,
+        now: Timestamp,
+        node: NodeId,
+        keep: &[LeaseId],
+        most: usize,
+    ) -> Released {
+        let mut jobs = Vec::new();
+        for (job, lease) in self.leases_of(node, keep).into_iter().take(most) {
+            self.settle(now, &Settlement { job, lease, transition: rules::RELEASED, result: None });
+            jobs.push(job);
+        }
+        Released { at: now, jobs }
+    }
+
     pub(super) fn leave(&mut self, node: NodeId) -> Result<()> {
-        let leases = self.leases_of(node).len();
+        let leases = self.leases_of(node, &[]).len();
         if leases > 0 {
             return Err(rules::still_at_work(node, leases as u64));
         }
@@ -55,16 +80,21 @@ impl State {
 
     pub(super) fn list_nodes(&self) -> Vec<Node> {
         let with_leases = |node: &Node| Node {
-            running: self.leases_of(node.info.id).len() as u64,
+            running: self.leases_of(node.info.id, &[]).len() as u64,
             ..node.clone()
         };
         self.nodes.values().map(with_leases).collect()
     }
 
-    /// The jobs that a node has under lease.
-    pub(super) fn leases_of(&self, node: NodeId) -> Vec<JobId> {
-        let is_its = |place: &Place| matches!(place, Place::Lease(lease) if lease.node == node);
-        self.places.iter().filter(|(_, place)| is_its(place)).map(|(job, _)| *job).collect()
+    /// The jobs that a node has under leases other than these, by id.
+    pub(super) fn leases_of(&self, node: NodeId, but: &[LeaseId]) -> Vec<(JobId, LeaseId)> {
+        let its = |(job, place): (&JobId, &Place)| match place {
+            Place::Lease(held) if held.node == node && !but.contains(&held.lease) => {
+                Some((*job, held.lease))
+            }
+            _ => None,
+        };
+        self.places.iter().filter_map(its).collect()
     }
 
     pub(super) fn acquire(

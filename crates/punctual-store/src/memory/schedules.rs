@@ -27,12 +27,17 @@ impl State {
     }
 
     fn revise(&mut self, now: Timestamp, schedule: &Schedule, actor: &Actor) {
-        self.revisions.entry(schedule.id).or_default().push(RevisionView {
+        let revisions = self.revisions.entry(schedule.id).or_default();
+        if let Some(last) = revisions.last_mut() {
+            last.superseded_at = Some(now);
+        }
+        revisions.push(RevisionView {
             revision: schedule.revision,
             spec: schedule.spec.clone(),
             who: actor.who.clone(),
             why: actor.why.clone(),
             at: now,
+            superseded_at: None,
         });
     }
 
@@ -126,14 +131,14 @@ impl State {
         lease: Duration,
         plans: &[SlotPlan],
     ) -> Fired {
-        let Some(until) = self.renew(now, fence, lease).map(|leader| leader.until) else {
+        let Some(leader) = self.renew(now, fence, lease).cloned() else {
             return Fired { at: now, until: None, answers: Vec::new() };
         };
-        let answers = plans.iter().map(|plan| self.fire_one(now, fence.term, plan)).collect();
-        Fired { at: now, until: Some(until), answers }
+        let answers = plans.iter().map(|plan| self.fire_one(now, &leader, plan)).collect();
+        Fired { at: now, until: Some(leader.until), answers }
     }
 
-    fn fire_one(&mut self, now: Timestamp, term: i64, plan: &SlotPlan) -> FireAnswer {
+    fn fire_one(&mut self, now: Timestamp, leader: &Leader, plan: &SlotPlan) -> FireAnswer {
         let Some(schedule) = self.schedules.get_mut(&plan.schedule) else {
             return FireAnswer::Stale;
         };
@@ -152,8 +157,9 @@ impl State {
         schedule.pause = schedule.pause.take().filter(|pause| pause.is_in_force(now));
         schedule.last_slot =
             slots.last().map(|row| row.end.unwrap_or(row.slot)).or(schedule.last_slot);
+        let revision = schedule.revision;
         for row in slots {
-            let view = row.decided(term, now);
+            let view = row.decided(leader.fence.term, leader.node, revision, now);
             self.slots.insert((plan.schedule, row.slot, view.run), view);
             if let Some(job) = &row.job {
                 self.insert_job(now, job.clone(), Some((plan.schedule, Some(row.slot))));

@@ -44,6 +44,8 @@ pub(super) struct State {
 pub(super) struct Body {
     pub(super) job: NewJob,
     pub(super) expires_at: Option<Timestamp>,
+    /// Attempts up to this one were before the job was last requeued and use none of its budget.
+    pub(super) fresh_after: u32,
     pub(super) schedule: Option<(ScheduleId, Option<Timestamp>)>,
     pub(super) created_at: Timestamp,
 }
@@ -75,6 +77,8 @@ pub(super) struct Lease {
     pub(super) claimed_at: Timestamp,
     /// Why its worker was asked to stop.
     pub(super) cancel: Option<String>,
+    /// How far it has come.
+    pub(super) progress: Option<ProgressView>,
 }
 
 /// The end of a job.
@@ -131,9 +135,11 @@ impl State {
         (rules::rank(life.due_at, priority), job)
     }
 
-    /// Time that the attempts of a job took, without snoozes, of which only the newest is kept.
+    /// Time that the attempts of a job took since it was last requeued, without snoozes, of which
+    /// only the newest is kept.
     pub(super) fn used(&self, job: JobId) -> Duration {
-        let attempts = self.attempts.range((job, 0)..=(job, u32::MAX));
+        let fresh_after = self.bodies.get(&job).map_or(0, |body| body.fresh_after);
+        let attempts = self.attempts.range((job, fresh_after.saturating_add(1))..=(job, u32::MAX));
         let took = |attempt: &Attempt| attempt.ended_at.since(attempt.claimed_at);
         let worked = attempts.filter(|(_, attempt)| attempt.outcome != AttemptOutcome::Snoozed);
         worked.map(|(_, attempt)| took(attempt)).sum()

@@ -1,7 +1,7 @@
 //! Promote, reap, prune, counters and the audit.
 
 use punctual_core::job::{JobState, Outcome, Standing, decide};
-use punctual_core::{JobId, Timestamp};
+use punctual_core::{JobId, ScheduleId, Timestamp};
 
 use super::state::{Place, State};
 use crate::*;
@@ -130,6 +130,7 @@ impl State {
             self.slots.remove(&key);
             pruned.slots += 1;
         }
+        pruned.revisions = self.prune_revisions(now - retention.ledger, most);
 
         let mut expired: Vec<_> = self
             .keys
@@ -151,13 +152,33 @@ impl State {
             .values()
             .filter(|node| node.dead_at.is_some_and(|dead_at| dead_at < now - retention.nodes))
             .map(|node| node.info.id)
-            .filter(|node| self.leases_of(*node).is_empty())
+            .filter(|node| self.leases_of(*node, &[]).is_empty())
             .collect();
         for node in silent {
             self.nodes.remove(&node);
             pruned.nodes += 1;
         }
         pruned
+    }
+
+    /// Drops up to `most` definitions that were superseded before `old`: what was decided under
+    /// them is older still.
+    fn prune_revisions(&mut self, old: Timestamp, most: usize) -> u64 {
+        let mut superseded: Vec<(Timestamp, ScheduleId, i64)> = Vec::new();
+        for (schedule, revisions) in &self.revisions {
+            superseded.extend(revisions.iter().filter_map(|revision| {
+                let at = revision.superseded_at.filter(|at| *at < old)?;
+                Some((at, *schedule, revision.revision))
+            }));
+        }
+        superseded.sort_unstable();
+        superseded.truncate(most);
+        for (_, schedule, number) in &superseded {
+            if let Some(revisions) = self.revisions.get_mut(schedule) {
+                revisions.retain(|revision| revision.revision != *number);
+            }
+        }
+        superseded.len() as u64
     }
 
     /// Drops up to `most` each of the counters, audit entries and changes of leadership that are
