@@ -326,8 +326,8 @@ impl<'a> Run<'a> {
 
     async fn release(&mut self) {
         let Some(node) = self.pick(&self.nodes.clone()) else { return };
-        let (keep, most) = (self.some_leases(), self.below(4) as usize);
-        both!(self, release(self.at(), node, &keep, most));
+        let leases = self.some_leases();
+        both!(self, release(self.at(), node, &leases));
     }
 
     async fn lead(&mut self) {

@@ -50,6 +50,10 @@ macro_rules! forward {
     ($( async fn $name:ident(&self $(, $argument:ident: $type:ty)* $(,)?) -> $answer:ty; )+) => {
         #[async_trait]
         impl<S: Store> Store for Faulty<S> {
+            fn hints(&self, topic: Topic) -> Hints {
+                self.store.hints(topic)
+            }
+
             $(
                 async fn $name(&self $(, $argument: $type)*) -> $answer {
                     match (self.decide)(stringify!($name)) {
@@ -77,7 +81,7 @@ forward! {
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer>;
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp>;
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten>;
-    async fn release(&self, at: At, node: NodeId, keep: &[LeaseId], most: usize) -> Result<Released>;
+    async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released>;
     async fn leave(&self, at: At, node: NodeId) -> Result<()>;
     async fn nodes(&self) -> Result<Vec<Node>>;
     async fn acquire(&self, at: At, role: &str, node: NodeId, nonce: Nonce, lease: Duration) -> Result<Acquired>;

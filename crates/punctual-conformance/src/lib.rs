@@ -18,6 +18,7 @@ pub mod claim;
 pub mod commands;
 pub mod enqueue;
 pub mod faulty;
+pub mod hints;
 pub mod leaders;
 pub mod lists;
 pub mod nodes;
@@ -100,12 +101,13 @@ macro_rules! suite {
                 a_running_job_cannot_be_moved, operators_leave_a_trace;
             nodes: a_node_joins_beats_and_leaves, a_node_that_was_declared_dead_learns_it_from_its_beat,
                 a_beat_tells_of_cancels, a_node_with_leases_cannot_leave,
-                a_lost_claim_leaves_strays_that_are_given_back, strays_are_given_back_in_parts,
+                a_lost_claim_leaves_strays_that_are_given_back, a_stray_that_was_called_off_is_cancelled,
                 a_dead_node_has_no_strays, progress_is_told_while_a_job_runs;
             leaders: a_role_has_one_leader_until_its_lease_ends, a_lost_reply_to_a_won_role_can_be_retried,
                 a_beat_renews_the_roles_it_names, a_lapse_begins_a_new_steady_time,
                 resigning_frees_the_role_at_once, a_lost_term_cannot_resign_its_successor,
                 a_clock_set_back_does_not_keep_a_dead_leader, changes_of_leadership_are_kept;
+            hints: new_work_is_hinted, a_freed_role_is_hinted, a_new_schedule_is_hinted;
             schedules: a_schedule_is_created_once, a_name_is_taken_within_its_tenant,
                 a_change_needs_the_stamp_that_was_seen, each_definition_is_a_revision,
                 the_ledger_names_the_revision_that_was_in_force,
@@ -157,6 +159,7 @@ mod tests {
             include_str!("cancel.rs"),
             include_str!("claim.rs"),
             include_str!("enqueue.rs"),
+            include_str!("hints.rs"),
             include_str!("leaders.rs"),
             include_str!("lists.rs"),
             include_str!("nodes.rs"),

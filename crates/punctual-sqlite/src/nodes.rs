@@ -1,9 +1,11 @@
 //! Nodes and their heartbeats.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
-use punctual_store::{BeatAsk, Beaten, NodeInfo, Progress, Released, RoleBeat, Settlement, rules};
+use punctual_store::{
+    BeatAsk, Beaten, NodeInfo, Progress, Released, RoleBeat, Settlement, limits, rules,
+};
 use rusqlite::{Connection, Row, params};
 
 use crate::error::Outcome;
@@ -43,9 +45,14 @@ pub(crate) fn beat(db: &Connection, now: Timestamp, ask: &BeatAsk) -> Outcome<Be
     }
     let held = leases_of(db, ask.node)?;
     let known: HashSet<&LeaseId> = ask.leases.iter().collect();
-    let strays = held.iter().filter(|held| alive && !known.contains(&held.lease)).count();
+    let strays: BTreeSet<LeaseId> = held
+        .iter()
+        .map(|held| held.lease)
+        .filter(|lease| alive && !known.contains(lease))
+        .collect();
+    let strays = strays.into_iter().take(limits::LEASES_MAX).collect();
     let cancels = held.iter().filter(|held| held.is_cancelled).map(|held| held.job).collect();
-    Ok(Beaten { at: now, alive, strays: strays as u64, cancels, roles })
+    Ok(Beaten { at: now, alive, strays, cancels, roles })
 }
 
 fn note_progress(db: &Connection, now: Timestamp, progress: &Progress) -> Outcome<()> {
@@ -64,13 +71,12 @@ pub(crate) fn release(
     db: &Connection,
     now: Timestamp,
     node: NodeId,
-    keep: &[LeaseId],
-    most: usize,
+    leases: &[LeaseId],
 ) -> Outcome<Released> {
-    let keep: HashSet<&LeaseId> = keep.iter().collect();
+    let leases: HashSet<&LeaseId> = leases.iter().collect();
     let mut jobs = Vec::new();
-    let strays = leases_of(db, node)?.into_iter().filter(|held| !keep.contains(&held.lease));
-    for Held { job, lease, .. } in strays.take(most) {
+    let given = leases_of(db, node)?.into_iter().filter(|held| leases.contains(&held.lease));
+    for Held { job, lease, .. } in given.take(limits::RELEASE_MAX) {
         let item = Settlement { job, lease, transition: rules::RELEASED, result: None };
         settle::settle_one(db, now, &item)?;
         jobs.push(job);

@@ -1,12 +1,14 @@
 //! The store: every method of the port is sent to the writer or to a reader.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::*;
 
+use crate::changes::Changes;
 use crate::clock::instant;
 use crate::lists::all;
 use crate::open::{self, Options, Role};
@@ -28,11 +30,13 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct SqliteStore {
-    // The readers go first, so that the writer is the last to close the file.
+    // The writer goes last: it closes the file.
+    _changes: Option<Changes>,
     pub(crate) readers: Readers,
     pub(crate) writer: Writer,
     path: std::path::PathBuf,
     role: Role,
+    bell: Arc<Bell>,
 }
 
 impl SqliteStore {
@@ -44,22 +48,16 @@ impl SqliteStore {
         let stopped = Stopped::default();
         let writer = Writer::start(owned, stopped.clone())?;
         let readers = Readers::start(path.clone(), stopped)?;
-        Ok(SqliteStore { readers, writer, path, role: options.role })
+        let bell = Arc::<Bell>::default();
+        // Only an engine acts on what others write.
+        let asker = writer.asker().filter(|_| options.role == Role::Engine);
+        let changes = asker.map(|asker| Changes::start(asker, bell.clone())).transpose()?;
+        Ok(SqliteStore { _changes: changes, readers, writer, path, role: options.role, bell })
     }
 
     /// The file, by its one name.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// A number that differs from the last one if somebody else, in this process or another, has
-    /// committed since: cheap enough to ask many times a second.
-    pub async fn data_version(&self) -> Result<i64> {
-        let ask = |db: &rusqlite::Connection| {
-            db.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
-        };
-        self.readers.check()?;
-        self.writer.look(ask).await
     }
 
     /// Copies the file, as it is at one moment, to a file that must not exist yet. Writers and
@@ -110,10 +108,16 @@ impl Store for SqliteStore {
         Ok(Schema { backend: "sqlite", version, database: rusqlite::version().to_owned() })
     }
 
+    fn hints(&self, topic: Topic) -> Hints {
+        self.bell.listen(topic)
+    }
+
     async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
         rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
         let new = jobs.to_vec();
-        self.writer.write(new.len(), move |db| jobs::enqueue(db, instant(at), &new)).await
+        let enqueue = move |db: &rusqlite::Connection| jobs::enqueue(db, instant(at), &new);
+        let answer = self.writer.write(jobs.len(), enqueue).await?;
+        Ok(self.bell.after(Topic::Work, answer, Enqueued::has_new))
     }
 
     async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed> {
@@ -126,10 +130,10 @@ impl Store for SqliteStore {
 
     async fn settle(&self, at: At, batch: &[Settlement]) -> Result<Settlements> {
         rules::check_settlements(batch)?;
-        let batch = batch.to_vec();
-        self.engine("settle attempts")?
-            .write(batch.len(), move |db| settle::settle(db, instant(at), &batch))
-            .await
+        let (count, batch) = (batch.len(), batch.to_vec());
+        let settle = move |db: &rusqlite::Connection| settle::settle(db, instant(at), &batch);
+        let answer = self.engine("settle attempts")?.write(count, settle).await?;
+        Ok(self.bell.after(Topic::Work, answer, Settlements::has_ready))
     }
 
     async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
@@ -143,13 +147,16 @@ impl Store for SqliteStore {
             let now = instant(at);
             ended.iter().map(|job| jobs::requeue(db, now, *job, &actor)).collect()
         };
-        self.writer.write(jobs.len(), requeue).await
+        let answers = self.writer.write(jobs.len(), requeue).await?;
+        Ok(self.bell.after(Topic::Work, answers, |_| true))
     }
 
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer> {
         to.check()?;
         let (to, actor) = (to.clone(), actor.clone());
-        self.writer.write(1, move |db| jobs::place(db, instant(at), job, &to, &actor)).await
+        let place = move |db: &rusqlite::Connection| jobs::place(db, instant(at), job, &to, &actor);
+        let answer = self.writer.write(1, place).await?;
+        Ok(self.bell.after(Topic::Work, answer, |_| true))
     }
 
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
@@ -164,18 +171,13 @@ impl Store for SqliteStore {
         self.engine("beat for nodes")?.write(1, move |db| nodes::beat(db, instant(at), &ask)).await
     }
 
-    async fn release(
-        &self,
-        at: At,
-        node: NodeId,
-        keep: &[LeaseId],
-        most: usize,
-    ) -> Result<Released> {
-        rules::check_release(keep, most)?;
-        let keep = keep.to_vec();
+    async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released> {
+        rules::check_release(leases)?;
+        let given = leases.to_vec();
         let release =
-            move |db: &rusqlite::Connection| nodes::release(db, instant(at), node, &keep, most);
-        self.engine("release jobs")?.write(most, release).await
+            move |db: &rusqlite::Connection| nodes::release(db, instant(at), node, &given);
+        let released = self.engine("release jobs")?.write(limits::RELEASE_MAX, release).await?;
+        Ok(self.bell.after(Topic::Work, released, |_| true))
     }
 
     async fn leave(&self, _at: At, node: NodeId) -> Result<()> {
@@ -204,7 +206,9 @@ impl Store for SqliteStore {
 
     async fn resign(&self, at: At, fence: &Fence) -> Result<bool> {
         let fence = fence.clone();
-        self.engine("lead")?.write(1, move |db| leaders::resign(db, instant(at), &fence)).await
+        let resign = move |db: &rusqlite::Connection| leaders::resign(db, instant(at), &fence);
+        let answer = self.engine("lead")?.write(1, resign).await?;
+        Ok(self.bell.after(Topic::Roles, answer, |resigned| *resigned))
     }
 
     async fn leaders(&self) -> Result<Vec<Leader>> {
@@ -220,16 +224,16 @@ impl Store for SqliteStore {
     }
 
     async fn promote(&self, at: At, most: usize) -> Result<Promoted> {
-        self.engine("promote timers")?
-            .write(most, move |db| upkeep::promote(db, instant(at), most))
-            .await
+        let promote = move |db: &rusqlite::Connection| upkeep::promote(db, instant(at), most);
+        let answer = self.engine("promote timers")?.write(most, promote).await?;
+        Ok(self.bell.after(Topic::Work, answer, Promoted::has_any))
     }
 
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
-        let ask = ask.clone();
-        self.engine("reap leases")?
-            .write(ask.most, move |db| upkeep::reap(db, instant(at), &ask))
-            .await
+        let (ask, most) = (ask.clone(), ask.most);
+        let reap = move |db: &rusqlite::Connection| upkeep::reap(db, instant(at), &ask);
+        let answer = self.engine("reap leases")?.write(most, reap).await?;
+        Ok(self.bell.after(Topic::Work, answer, |reaped| !reaped.jobs.is_empty()))
     }
 
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
@@ -270,7 +274,9 @@ impl Store for SqliteStore {
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {
         new.check()?;
         let new = new.clone();
-        self.writer.write(1, move |db| schedules::create(db, instant(at), &new)).await
+        let create = move |db: &rusqlite::Connection| schedules::create(db, instant(at), &new);
+        let answer = self.writer.write(1, create).await?;
+        Ok(self.bell.after(Topic::Schedules, answer, |_| true))
     }
 
     async fn change_schedule(
@@ -285,7 +291,8 @@ impl Store for SqliteStore {
         let edit = move |db: &rusqlite::Connection| {
             schedules::change(db, instant(at), id, stamp, &change, &actor)
         };
-        self.writer.write(1, edit).await
+        let answer = self.writer.write(1, edit).await?;
+        Ok(self.bell.after(Topic::Schedules, answer, |_| true))
     }
 
     async fn delete_schedule(
@@ -296,7 +303,10 @@ impl Store for SqliteStore {
         actor: &Actor,
     ) -> Result<EditAnswer> {
         let actor = actor.clone();
-        self.writer.write(1, move |db| schedules::delete(db, instant(at), id, stamp, &actor)).await
+        let delete =
+            move |db: &rusqlite::Connection| schedules::delete(db, instant(at), id, stamp, &actor);
+        let answer = self.writer.write(1, delete).await?;
+        Ok(self.bell.after(Topic::Schedules, answer, |_| true))
     }
 
     async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>> {
@@ -342,7 +352,8 @@ impl Store for SqliteStore {
         let (fence, plans) = (fence.clone(), plans.to_vec());
         let fire =
             move |db: &rusqlite::Connection| fire::fire(db, instant(at), &fence, lease, &plans);
-        self.engine("fire slots")?.write(limits::FIRE_MAX, fire).await
+        let answer = self.engine("fire slots")?.write(limits::FIRE_MAX, fire).await?;
+        Ok(self.bell.after(Topic::Work, answer, |_| true))
     }
 
     async fn slots(
@@ -366,7 +377,8 @@ impl Store for SqliteStore {
         let edit = move |db: &rusqlite::Connection| {
             queues::change(db, instant(at), &name, &change, &actor)
         };
-        self.writer.write(1, edit).await
+        let answer = self.writer.write(1, edit).await?;
+        Ok(self.bell.after(Topic::Work, answer, |_| true))
     }
 
     async fn queues(&self) -> Result<Vec<Queue>> {

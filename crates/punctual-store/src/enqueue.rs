@@ -211,3 +211,10 @@ pub struct Enqueued {
     /// One for each job.
     pub answers: Vec<EnqueueAnswer>,
 }
+
+impl Enqueued {
+    /// Is there a job now that was not there before, as far as can be told?
+    pub fn has_new(&self) -> bool {
+        self.answers.contains(&EnqueueAnswer::Created)
+    }
+}

@@ -5,9 +5,12 @@
 //! fix it. Every answer says which instant it used. Three stores implement the port and pass
 //! one conformance suite: [`memory`] here, which is the reference model, SQLite and PostgreSQL.
 
+#[doc(hidden)]
+pub mod bugs;
 mod claim;
 mod enqueue;
 mod error;
+mod hints;
 mod json;
 mod leader;
 pub mod limits;
@@ -29,6 +32,7 @@ pub use enqueue::{
     Delay, EnqueueAnswer, Enqueued, KeyLifetime, KeyScope, NewJob, Rejection, UniqueKey,
 };
 pub use error::{ErrorKind, Result, StoreError};
+pub use hints::{Bell, Hints, Topic};
 pub use json::Json;
 pub use leader::{Acquired, Fence, Leader, LeaderChange};
 pub use list::{
@@ -70,6 +74,8 @@ pub trait Store: Send + Sync {
     async fn now(&self, at: At) -> Result<Timestamp>;
     /// Which schema the store has.
     async fn schema(&self) -> Result<Schema>;
+    /// Where the store tells that something may have changed.
+    fn hints(&self, topic: Topic) -> Hints;
 
     // Jobs
 
@@ -95,15 +101,9 @@ pub trait Store: Send + Sync {
     /// One heartbeat: the node is alive and still leads its roles. One that was declared dead
     /// changes nothing by it.
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten>;
-    /// Gives back the first `most` jobs that a node holds under leases other than those to keep,
-    /// as if it had settled each as released.
-    async fn release(
-        &self,
-        at: At,
-        node: NodeId,
-        keep: &[LeaseId],
-        most: usize,
-    ) -> Result<Released>;
+    /// Gives back what a node holds under these leases, as if it had settled each job as
+    /// released; at most [`limits::RELEASE_MAX`] jobs, the next beat tells of the others.
+    async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released>;
     /// Takes a node that holds no job any more from the list.
     async fn leave(&self, at: At, node: NodeId) -> Result<()>;
     /// The nodes, by id.

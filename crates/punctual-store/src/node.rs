@@ -75,9 +75,11 @@ pub struct Beaten {
     pub at: Timestamp,
     /// False if the node was declared dead: it must stop its work and come back with a new id.
     pub alive: bool,
-    /// How many jobs the store holds for it under leases that it does not know of; to be given
-    /// back with `release`. Those of a dead node are the reaper's.
-    pub strays: u64,
+    /// Leases that it did not name and under which the store holds jobs for it, in order. Those
+    /// that it does not know of by now either are to be given back with `release`: a lease is
+    /// known from before its claim is sent, so that one unknown here is unknown for good. What a
+    /// dead node holds is the reaper's.
+    pub strays: Vec<LeaseId>,
     /// Jobs of it that somebody wants to stop.
     pub cancels: Vec<JobId>,
     /// One for each role of the request.

@@ -43,9 +43,8 @@ pub fn check_settlements(batch: &[Settlement]) -> Result<()> {
 }
 
 /// Checks a release against the bounds.
-pub fn check_release(keep: &[LeaseId], most: usize) -> Result<()> {
-    check_count(keep.len(), limits::LEASES_MAX, "leases")?;
-    check_count(most, limits::RELEASE_MAX, "jobs")
+pub fn check_release(leases: &[LeaseId]) -> Result<()> {
+    check_count(leases.len(), limits::LEASES_MAX, "leases")
 }
 
 /// What is written for an attempt whose job is given back.

@@ -35,6 +35,13 @@ pub struct Promoted {
     pub next_due: Option<Timestamp>,
 }
 
+impl Promoted {
+    /// Has any job become ready?
+    pub fn has_any(&self) -> bool {
+        !self.queues.is_empty()
+    }
+}
+
 /// A wish to take back the leases of dead nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReapAsk {

@@ -152,7 +152,7 @@ impl State {
             .values()
             .filter(|node| node.dead_at.is_some_and(|dead_at| dead_at < now - retention.nodes))
             .map(|node| node.info.id)
-            .filter(|node| self.leases_of(*node, &[]).is_empty())
+            .filter(|node| self.leases_of(*node).is_empty())
             .collect();
         for node in silent {
             self.nodes.remove(&node);
