@@ -1,0 +1,178 @@
+//! A node: started once, stopped once.
+
+use std::sync::{Arc, Mutex};
+
+use punctual_core::NodeId;
+use punctual_store::Store;
+use tokio::sync::watch;
+
+use crate::EngineError;
+use crate::config::Config;
+use crate::counts::Counts;
+use crate::env::Env;
+use crate::handler::Handlers;
+use crate::leader::{Leadership, MAINTENANCE, Roles};
+use crate::places::Places;
+use crate::session::{Over, Parts, Session, Wish};
+use crate::telemetry;
+use crate::work::Work;
+
+/// A running node. Dropping it stops the node at once, without waiting.
+pub struct Engine {
+    roles: Arc<Roles>,
+    places: Arc<Places>,
+    current: Arc<Mutex<Current>>,
+    wish: watch::Sender<Wish>,
+    stopped: watch::Receiver<Option<Stopped>>,
+}
+
+/// The present life of the node.
+struct Current {
+    node: NodeId,
+    work: Arc<Work>,
+}
+
+/// How a node stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// Jobs whose outcome could not be written; others take them back once they notice.
+    pub unsettled: usize,
+}
+
+/// How a node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Its present id.
+    pub node: NodeId,
+    /// Has it beaten lately? If not, it takes no work.
+    pub is_in_touch: bool,
+    /// Jobs it holds.
+    pub held: usize,
+    /// Places that are free for handlers.
+    pub free: usize,
+}
+
+impl Engine {
+    /// Joins the store and starts to work. An error says what to do; nothing runs then.
+    pub async fn start(
+        env: Arc<dyn Env>,
+        store: Arc<dyn Store>,
+        config: Config,
+        handlers: Handlers,
+    ) -> Result<Engine, EngineError> {
+        config.check()?;
+        let roles = Arc::new(Roles::new(env.clone(), &config.timing));
+        if config.maintains {
+            roles.want(MAINTENANCE);
+        }
+        let parts = Arc::new(Parts {
+            places: Arc::new(Places::new(config.max_running)),
+            roles: roles.clone(),
+            counts: Arc::<Counts>::default(),
+            handlers: Arc::new(handlers),
+            config: Arc::new(config),
+            store,
+            env: env.clone(),
+        });
+        let session = Session::begin(parts.clone()).await?;
+        let current = Arc::new(Mutex::new(Current::of(&session)));
+        let (wish, wishes) = watch::channel(Wish::Run);
+        let (tell, stopped) = watch::channel(None);
+        let places = parts.places.clone();
+        env.spawn(Box::pin(live(parts, session, current.clone(), wishes, tell)));
+        Ok(Engine { roles, places, current, wish, stopped })
+    }
+
+    /// Its present id. A node that was declared dead comes back with another.
+    pub fn node(&self) -> NodeId {
+        self.health().node
+    }
+
+    /// How it is.
+    pub fn health(&self) -> Health {
+        let current = self.current.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Health {
+            node: current.node,
+            is_in_touch: current.work.is_in_touch(),
+            held: current.work.held(),
+            free: self.places.free(),
+        }
+    }
+
+    /// Stands for leading a role of the application's own.
+    pub fn lead(&self, role: &str) -> Leadership {
+        self.roles.want(role);
+        Leadership { role: role.to_owned(), roles: self.roles.clone() }
+    }
+
+    /// A role that the engine seeks by itself.
+    pub fn leadership(&self, role: &str) -> Leadership {
+        Leadership { role: role.to_owned(), roles: self.roles.clone() }
+    }
+
+    /// Asks the node to finish what runs and to stop.
+    pub fn stop(&self) {
+        self.wish.send_if_modified(|wish| raise(wish, Wish::Stop));
+    }
+
+    /// Asks the node to stop at once; what runs is given back.
+    pub fn stop_now(&self) {
+        self.wish.send_if_modified(|wish| raise(wish, Wish::StopNow));
+    }
+
+    /// Ends when the node has stopped.
+    pub async fn stopped(&self) -> Stopped {
+        let mut stopped = self.stopped.clone();
+        match stopped.wait_for(Option::is_some).await {
+            Ok(stopped) => stopped.unwrap_or(Stopped { unsettled: 0 }),
+            // Its tasks were dropped with their runtime.
+            Err(_) => Stopped { unsettled: self.health().held },
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop_now();
+    }
+}
+
+fn raise(wish: &mut Wish, to: Wish) -> bool {
+    let is_more = *wish < to;
+    *wish = to.max(*wish);
+    is_more
+}
+
+impl Current {
+    fn of(session: &Session) -> Current {
+        Current { node: session.node, work: session.work.clone() }
+    }
+}
+
+/// Life after life, until the node is told to stop.
+async fn live(
+    parts: Arc<Parts>,
+    mut session: Session,
+    current: Arc<Mutex<Current>>,
+    mut wish: watch::Receiver<Wish>,
+    tell: watch::Sender<Option<Stopped>>,
+) {
+    loop {
+        if let Over::Stopped { unsettled } = session.live(&mut wish).await {
+            tell.send_replace(Some(Stopped { unsettled }));
+            return;
+        }
+        session = loop {
+            if *wish.borrow() >= Wish::Stop {
+                tell.send_replace(Some(Stopped { unsettled: 0 }));
+                return;
+            }
+            match Session::begin(parts.clone()).await {
+                Ok(session) => break session,
+                Err(error) => telemetry::not_rejoined(&error),
+            }
+            parts.env.sleep(parts.env.jitter(parts.config.timing.beat)).await;
+        };
+        *current.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Current::of(&session);
+    }
+}
