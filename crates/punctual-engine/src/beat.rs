@@ -6,11 +6,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use punctual_core::{LeaseId, NodeId};
 use punctual_store::{BeatAsk, Result, Store};
-use tokio::sync::watch;
 
 use crate::config::Timing;
 use crate::env::Env;
 use crate::leader::Roles;
+use crate::level::Level;
 use crate::service::{Report, Rest, Service, within};
 use crate::telemetry;
 use crate::work::Work;
@@ -22,7 +22,7 @@ pub(crate) struct Beat {
     pub(crate) roles: Arc<Roles>,
     pub(crate) node: NodeId,
     pub(crate) timing: Timing,
-    pub(crate) dead: watch::Sender<bool>,
+    pub(crate) dead: Arc<Level>,
 }
 
 impl Beat {
@@ -68,7 +68,7 @@ impl Service for Beat {
         };
         self.roles.renewed(sent, &ask.roles, &beaten.roles, beaten.at);
         if !beaten.alive {
-            self.dead.send_replace(true);
+            self.dead.raise(1);
             return Ok(Report::new(0, Rest::End));
         }
         self.work.beaten_at(sent);

@@ -6,11 +6,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual_core::{LeaseId, NodeId};
 use punctual_store::{ClaimAsk, ErrorKind, Hints, QueueShare, Result, Store, Topic};
-use tokio::sync::watch;
 
 use crate::config::{Config, QueueOrder, ServedQueue};
 use crate::env::Env;
 use crate::executor::Executor;
+use crate::level::Level;
 use crate::service::{Report, Rest, Service, within};
 use crate::telemetry;
 use crate::work::Work;
@@ -27,7 +27,7 @@ pub(crate) struct Claimer {
     config: Arc<Config>,
     kinds: Vec<String>,
     hints: Hints,
-    dead: watch::Sender<bool>,
+    dead: Arc<Level>,
     /// Once nothing was left: when to look again, and how long was waited before.
     idle: Option<(Duration, Duration)>,
 }
@@ -38,7 +38,7 @@ impl Claimer {
         executor: Executor,
         node: NodeId,
         config: Arc<Config>,
-        dead: watch::Sender<bool>,
+        dead: Arc<Level>,
     ) -> Claimer {
         Claimer {
             env: executor.env.clone(),
@@ -112,7 +112,7 @@ impl Service for Claimer {
                 self.work.claimed(lease, sent, Vec::new());
                 if error.kind() == ErrorKind::Conflict {
                     // The store says that the node is dead.
-                    self.dead.send_replace(true);
+                    self.dead.raise(1);
                 }
                 return Err(error);
             }

@@ -1,10 +1,9 @@
 //! A node: started once, stopped once.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use punctual_core::NodeId;
 use punctual_store::Store;
-use tokio::sync::watch;
 
 use crate::EngineError;
 use crate::config::Config;
@@ -12,8 +11,9 @@ use crate::counts::Counts;
 use crate::env::Env;
 use crate::handler::Handlers;
 use crate::leader::{Leadership, MAINTENANCE, Roles};
+use crate::level::Level;
 use crate::places::Places;
-use crate::session::{Over, Parts, Session, Wish};
+use crate::session::{Over, Parts, STOP, STOP_NOW, Session};
 use crate::telemetry;
 use crate::work::Work;
 
@@ -22,14 +22,21 @@ pub struct Engine {
     roles: Arc<Roles>,
     places: Arc<Places>,
     current: Arc<Mutex<Current>>,
-    wish: watch::Sender<Wish>,
-    stopped: watch::Receiver<Option<Stopped>>,
+    wish: Arc<Level>,
+    outcome: Arc<Outcome>,
 }
 
 /// The present life of the node.
 struct Current {
     node: NodeId,
     work: Arc<Work>,
+}
+
+/// How the node stopped, once it has.
+#[derive(Default)]
+struct Outcome {
+    stopped: OnceLock<Stopped>,
+    is_over: Level,
 }
 
 /// How a node stopped.
@@ -76,11 +83,10 @@ impl Engine {
         });
         let session = Session::begin(parts.clone()).await?;
         let current = Arc::new(Mutex::new(Current::of(&session)));
-        let (wish, wishes) = watch::channel(Wish::Run);
-        let (tell, stopped) = watch::channel(None);
+        let (wish, outcome) = (Arc::<Level>::default(), Arc::<Outcome>::default());
         let places = parts.places.clone();
-        env.spawn(Box::pin(live(parts, session, current.clone(), wishes, tell)));
-        Ok(Engine { roles, places, current, wish, stopped })
+        env.spawn(Box::pin(live(parts, session, current.clone(), wish.clone(), outcome.clone())));
+        Ok(Engine { roles, places, current, wish, outcome })
     }
 
     /// Its present id. A node that was declared dead comes back with another.
@@ -112,22 +118,18 @@ impl Engine {
 
     /// Asks the node to finish what runs and to stop.
     pub fn stop(&self) {
-        self.wish.send_if_modified(|wish| raise(wish, Wish::Stop));
+        self.wish.raise(STOP);
     }
 
     /// Asks the node to stop at once; what runs is given back.
     pub fn stop_now(&self) {
-        self.wish.send_if_modified(|wish| raise(wish, Wish::StopNow));
+        self.wish.raise(STOP_NOW);
     }
 
     /// Ends when the node has stopped.
     pub async fn stopped(&self) -> Stopped {
-        let mut stopped = self.stopped.clone();
-        match stopped.wait_for(Option::is_some).await {
-            Ok(stopped) => stopped.unwrap_or(Stopped { unsettled: 0 }),
-            // Its tasks were dropped with their runtime.
-            Err(_) => Stopped { unsettled: self.health().held },
-        }
+        self.outcome.is_over.reached(1).await;
+        self.outcome.stopped.get().copied().unwrap_or(Stopped { unsettled: 0 })
     }
 }
 
@@ -137,10 +139,12 @@ impl Drop for Engine {
     }
 }
 
-fn raise(wish: &mut Wish, to: Wish) -> bool {
-    let is_more = *wish < to;
-    *wish = to.max(*wish);
-    is_more
+impl Outcome {
+    fn tell(&self, stopped: Stopped) {
+        // There is one telling, by whoever runs the node.
+        let _ = self.stopped.set(stopped);
+        self.is_over.raise(1);
+    }
 }
 
 impl Current {
@@ -154,17 +158,17 @@ async fn live(
     parts: Arc<Parts>,
     mut session: Session,
     current: Arc<Mutex<Current>>,
-    mut wish: watch::Receiver<Wish>,
-    tell: watch::Sender<Option<Stopped>>,
+    wish: Arc<Level>,
+    outcome: Arc<Outcome>,
 ) {
     loop {
-        if let Over::Stopped { unsettled } = session.live(&mut wish).await {
-            tell.send_replace(Some(Stopped { unsettled }));
+        if let Over::Stopped { unsettled } = session.live(&wish).await {
+            outcome.tell(Stopped { unsettled });
             return;
         }
         session = loop {
-            if *wish.borrow() >= Wish::Stop {
-                tell.send_replace(Some(Stopped { unsettled: 0 }));
+            if wish.get() >= STOP {
+                outcome.tell(Stopped { unsettled: 0 });
                 return;
             }
             match Session::begin(parts.clone()).await {

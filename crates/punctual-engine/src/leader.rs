@@ -8,10 +8,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual_core::{NodeId, Nonce, Timestamp};
 use punctual_store::{Acquired, Fence, Result, RoleBeat, Store};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use crate::config::Timing;
 use crate::env::Env;
+use crate::level::Level;
 use crate::service::{Report, Rest, Service, within};
 use crate::telemetry;
 
@@ -23,7 +24,7 @@ pub(crate) struct Roles {
     env: Arc<dyn Env>,
     margin: Duration,
     roles: Mutex<BTreeMap<String, Role>>,
-    changed: watch::Sender<()>,
+    changed: Level,
     pub(crate) seeker: Arc<Notify>,
 }
 
@@ -43,7 +44,7 @@ impl Roles {
             env,
             margin: timing.leader_margin,
             roles: Mutex::default(),
-            changed: watch::Sender::new(()),
+            changed: Level::default(),
             seeker: Arc::default(),
         }
     }
@@ -114,7 +115,7 @@ impl Roles {
             drop(roles);
             if !was_led {
                 telemetry::term_began(fence);
-                self.changed.send_replace(());
+                self.changed.step();
             }
         }
     }
@@ -133,7 +134,7 @@ impl Roles {
             };
             drop(roles);
             telemetry::term_lost(fence);
-            self.changed.send_replace(());
+            self.changed.step();
             self.seeker.notify_one();
         }
     }
@@ -154,7 +155,7 @@ impl Roles {
         drop(roles);
         if is_changed {
             telemetry::stepped_down();
-            self.changed.send_replace(());
+            self.changed.step();
             self.seeker.notify_one();
         }
     }
@@ -282,20 +283,19 @@ impl Leadership {
 
     /// Ends when this node leads the role.
     pub async fn won(&self) -> Fence {
-        let mut changed = self.roles.changed.subscribe();
         loop {
+            let seen = self.roles.changed.get();
             if let Some(fence) = self.term() {
                 return fence;
             }
-            // The sender lives as long as the roles, which `self` holds.
-            drop(changed.changed().await);
+            self.roles.changed.reached(seen + 1).await;
         }
     }
 
     /// Ends when this node does not lead the role, or may no longer trust that it does.
     pub async fn lost(&self) {
-        let mut changed = self.roles.changed.subscribe();
         loop {
+            let seen = self.roles.changed.get();
             let trusted_until = self.roles.lock().get(&self.role).map(|role| role.trusted_until);
             let left = trusted_until.unwrap_or_default().saturating_sub(self.roles.env.elapsed());
             if left.is_zero() || self.term().is_none() {
@@ -303,7 +303,7 @@ impl Leadership {
             }
             tokio::select! {
                 biased;
-                _ = changed.changed() => {}
+                () = self.roles.changed.reached(seen + 1) => {}
                 () = self.roles.env.sleep(left) => {}
             }
         }

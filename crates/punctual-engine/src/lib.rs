@@ -14,6 +14,7 @@ mod error;
 mod executor;
 mod handler;
 mod leader;
+mod level;
 mod places;
 mod promoter;
 mod reaper;

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_store::{ErrorKind, Result, StoreError};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use crate::env::Env;
+use crate::level::Level;
 use crate::telemetry;
 
 /// The shortest and the longest wait after a pass that failed; it doubles in between.
@@ -51,16 +52,16 @@ impl Report {
     }
 }
 
-/// Runs a service until it is told to stop. A pass that fails or panics is logged and tried
+/// Runs a service until its time is over. A pass that fails or panics is logged and tried
 /// again later: a service that ended would be missed by nobody until it is too late.
 pub(crate) async fn run(
     env: Arc<dyn Env>,
     mut service: impl Service,
     wake: Arc<Notify>,
-    mut stop: watch::Receiver<bool>,
+    over: Arc<Level>,
 ) {
     let mut backoff = BACKOFF.0;
-    while !*stop.borrow() {
+    while over.get() == 0 {
         let rest = match caught(service.run_once()).await {
             Ok(Ok(report)) => {
                 backoff = BACKOFF.0;
@@ -90,7 +91,7 @@ pub(crate) async fn run(
         };
         tokio::select! {
             biased;
-            () = until(&mut stop, |stop| *stop) => return,
+            () = over.reached(1) => return,
             () = rested => {}
         }
     }
@@ -116,14 +117,6 @@ pub(crate) async fn within<T>(
             let waited = punctual_core::format_duration(patience);
             Err(StoreError::new(ErrorKind::Unreachable, format!("the store gave no answer within {waited}")))
         }
-    }
-}
-
-/// Ends when a watched value is as wanted.
-pub(crate) async fn until<T>(value: &mut watch::Receiver<T>, wanted: impl FnMut(&T) -> bool) {
-    if value.wait_for(wanted).await.is_err() {
-        // Nobody will change it any more.
-        std::future::pending::<()>().await;
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use punctual_core::NodeId;
 use punctual_store::{NodeInfo, Result, Store, Topic};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use crate::EngineError;
 use crate::beat::Beat;
@@ -16,10 +16,11 @@ use crate::env::Env;
 use crate::executor::Executor;
 use crate::handler::Handlers;
 use crate::leader::{Roles, Seeker};
+use crate::level::Level;
 use crate::places::Places;
 use crate::promoter::{Promoter, Timers};
 use crate::reaper::{Pruner, Reaper};
-use crate::service::{self, Service, until, within};
+use crate::service::{self, Service, within};
 use crate::settler::Settler;
 use crate::stop::StopReason;
 use crate::telemetry;
@@ -37,15 +38,10 @@ pub(crate) struct Parts {
     pub(crate) counts: Arc<Counts>,
 }
 
-/// What was asked of the node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Wish {
-    Run,
-    /// Finish what runs, start nothing.
-    Stop,
-    /// Stop at once.
-    StopNow,
-}
+/// A wish of this level: finish what runs, start nothing, and stop.
+pub(crate) const STOP: u64 = 1;
+/// A wish of this level: stop at once.
+pub(crate) const STOP_NOW: u64 = 2;
 
 /// How a life ended.
 pub(crate) enum Over {
@@ -60,11 +56,11 @@ pub(crate) struct Session {
     pub(crate) work: Arc<Work>,
     parts: Arc<Parts>,
     wakes: Wakes,
-    dead: watch::Sender<bool>,
+    dead: Arc<Level>,
     /// Ends what makes new work: claims and offices.
-    quiet: watch::Sender<bool>,
+    quiet: Arc<Level>,
     /// Ends everything.
-    over: watch::Sender<bool>,
+    over: Arc<Level>,
 }
 
 impl Session {
@@ -88,9 +84,9 @@ impl Session {
             node,
             work: Arc::new(work),
             wakes,
-            dead: watch::Sender::new(false),
-            quiet: watch::Sender::new(false),
-            over: watch::Sender::new(false),
+            dead: Arc::default(),
+            quiet: Arc::default(),
+            over: Arc::default(),
             parts,
         };
         session.start()?;
@@ -114,9 +110,8 @@ impl Session {
         let watchdog = Watchdog { env: env.clone(), work: self.work.clone(), beat: timing.beat };
         // On a thread of their own: a handler that blocks must not make its node look dead, and
         // somebody has to notice that it does.
-        let pulse = service::run(env.clone(), beat, Arc::default(), self.over.subscribe());
-        let watch =
-            service::run(env.clone(), watchdog, wakes.watchdog.clone(), self.over.subscribe());
+        let pulse = service::run(env.clone(), beat, Arc::default(), self.over.clone());
+        let watch = service::run(env.clone(), watchdog, wakes.watchdog.clone(), self.over.clone());
         let both = async {
             tokio::join!(pulse, watch);
         };
@@ -188,21 +183,21 @@ impl Session {
         Ok(())
     }
 
-    fn run(&self, service: impl Service + 'static, wake: &Arc<Notify>, end: &watch::Sender<bool>) {
+    fn run(&self, service: impl Service + 'static, wake: &Arc<Notify>, over: &Arc<Level>) {
         let env = &self.parts.env;
-        let loops = service::run(env.clone(), service, wake.clone(), end.subscribe());
+        let loops = service::run(env.clone(), service, wake.clone(), over.clone());
         env.spawn(Box::pin(loops));
     }
 
     /// Wakes a service whenever the store gives a hint.
     fn pass_on(&self, topic: Topic, wake: &Arc<Notify>) {
         let (mut hints, wake) = (self.parts.store.hints(topic), wake.clone());
-        let mut quiet = self.quiet.subscribe();
+        let quiet = self.quiet.clone();
         self.parts.env.spawn(Box::pin(async move {
             loop {
                 tokio::select! {
                     biased;
-                    () = until(&mut quiet, |quiet| *quiet) => return,
+                    () = quiet.reached(1) => return,
                     () = hints.heard() => wake.notify_one(),
                 }
             }
@@ -210,14 +205,13 @@ impl Session {
     }
 
     /// Lives until the node is told to stop or is declared dead.
-    pub(crate) async fn live(&self, wish: &mut watch::Receiver<Wish>) -> Over {
-        let mut dead = self.dead.subscribe();
+    pub(crate) async fn live(&self, wish: &Level) -> Over {
         tokio::select! {
             biased;
-            () = until(wish, |wish| *wish >= Wish::Stop) => {}
-            () = until(&mut dead, |dead| *dead) => return self.die().await,
+            () = wish.reached(STOP) => {}
+            () = self.dead.reached(1) => return self.die().await,
         }
-        self.quiet.send_replace(true);
+        self.quiet.raise(1);
         self.work.close();
         let Parts { env, store, config, roles, .. } = &*self.parts;
         let timing = &config.timing;
@@ -226,8 +220,8 @@ impl Session {
         tokio::select! {
             biased;
             () = self.work.emptied() => {}
-            () = until(wish, |wish| *wish == Wish::StopNow) => {}
-            () = until(&mut dead, |dead| *dead) => {}
+            () = wish.reached(STOP_NOW) => {}
+            () = self.dead.reached(1) => {}
             () = env.sleep(config.shutdown_grace) => {}
         }
         self.work.stop_all(StopReason::Shutdown);
@@ -236,7 +230,7 @@ impl Session {
         tokio::select! {
             biased;
             () = self.work.emptied() => {}
-            () = until(wish, |wish| *wish == Wish::StopNow) => {
+            () = wish.reached(STOP_NOW) => {
                 self.work.drop_all();
                 tokio::select! {
                     biased;
@@ -244,10 +238,10 @@ impl Session {
                     () = env.sleep(timing.call) => {}
                 }
             }
-            () = until(&mut dead, |dead| *dead) => self.work.drop_all(),
+            () = self.dead.reached(1) => self.work.drop_all(),
             () = env.sleep(patience) => self.work.drop_all(),
         }
-        self.over.send_replace(true);
+        self.over.raise(1);
         let unsettled = self.work.held();
         if let Err(error) = self.leave(env, unsettled).await {
             telemetry::failed("leave", &error);
@@ -257,7 +251,7 @@ impl Session {
 
     /// Takes the node from the list, unless somebody has to take its jobs back.
     async fn leave(&self, env: &Arc<dyn Env>, unsettled: usize) -> Result<()> {
-        if unsettled > 0 || *self.dead.borrow() {
+        if unsettled > 0 || self.dead.get() > 0 {
             return Ok(());
         }
         let call = self.parts.store.leave(env.at(), self.node);
@@ -266,7 +260,7 @@ impl Session {
 
     /// Its jobs are another's by now: whatever still runs has to end before the node comes back.
     async fn die(&self) -> Over {
-        self.quiet.send_replace(true);
+        self.quiet.raise(1);
         self.parts.roles.forget();
         self.work.close();
         self.work.stop_all(StopReason::OutOfTouch);
@@ -277,7 +271,7 @@ impl Session {
             () = self.parts.env.sleep(grace) => {}
         }
         self.work.drop_all();
-        self.over.send_replace(true);
+        self.over.raise(1);
         telemetry::rejoined();
         Over::Dead
     }
@@ -286,7 +280,7 @@ impl Session {
 impl Drop for Session {
     /// A session that is dropped leaves no loop behind.
     fn drop(&mut self) {
-        self.quiet.send_replace(true);
-        self.over.send_replace(true);
+        self.quiet.raise(1);
+        self.over.raise(1);
     }
 }

@@ -3,7 +3,10 @@
 //! A hint may come late, come for nothing or not come at all; whoever listens also looks by
 //! itself now and then, and nothing but speed depends on hints.
 
-use tokio::sync::watch;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::Notify;
 
 /// What a hint is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,17 +22,28 @@ pub enum Topic {
 /// Where a store gives its hints.
 #[derive(Debug, Default)]
 pub struct Bell {
-    work: watch::Sender<()>,
-    roles: watch::Sender<()>,
-    schedules: watch::Sender<()>,
+    work: Arc<Rings>,
+    roles: Arc<Rings>,
+    schedules: Arc<Rings>,
+}
+
+/// How often a bell has rung. `Notify` wakes in the order of waiting, so that a simulated run
+/// can be repeated; a watch channel wakes by chance.
+#[derive(Debug, Default)]
+struct Rings {
+    count: AtomicU64,
+    rung: Notify,
 }
 
 /// Where hints about one topic arrive. Many in a row are one.
 #[derive(Clone, Debug)]
-pub struct Hints(watch::Receiver<()>);
+pub struct Hints {
+    rings: Arc<Rings>,
+    heard: u64,
+}
 
 impl Bell {
-    fn sender(&self, topic: Topic) -> &watch::Sender<()> {
+    fn rings(&self, topic: Topic) -> &Arc<Rings> {
         match topic {
             Topic::Work => &self.work,
             Topic::Roles => &self.roles,
@@ -39,7 +53,9 @@ impl Bell {
 
     /// Tells all who listen.
     pub fn ring(&self, topic: Topic) {
-        self.sender(topic).send_replace(());
+        let rings = self.rings(topic);
+        rings.count.fetch_add(1, Ordering::AcqRel);
+        rings.rung.notify_waiters();
     }
 
     /// Tells all who listen, if there is something to tell, and passes the answer on.
@@ -52,23 +68,27 @@ impl Bell {
 
     /// Listens from now on.
     pub fn listen(&self, topic: Topic) -> Hints {
-        Hints(self.sender(topic).subscribe())
+        let rings = self.rings(topic).clone();
+        Hints { heard: rings.count.load(Ordering::Acquire), rings }
     }
 }
 
 impl Hints {
     /// Was there one since the last time?
     pub fn take(&mut self) -> bool {
-        let is_new = self.0.has_changed().unwrap_or(false);
-        self.0.mark_unchanged();
-        is_new
+        let count = self.rings.count.load(Ordering::Acquire);
+        std::mem::replace(&mut self.heard, count) != count
     }
 
     /// Ends with the next one.
     pub async fn heard(&mut self) {
-        if self.0.changed().await.is_err() {
-            // The store is closed and will not tell anything any more.
-            std::future::pending::<()>().await;
+        let rings = self.rings.clone();
+        loop {
+            let rung = rings.rung.notified();
+            if self.take() {
+                return;
+            }
+            rung.await;
         }
     }
 }
