@@ -1,13 +1,15 @@
 //! A store behind a bad connection: requests get lost before they are carried out, replies after.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::*;
+use tokio::sync::Notify;
 
 /// What happens to a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Fault {
     /// Nothing.
     None,
@@ -15,6 +17,8 @@ pub enum Fault {
     Request,
     /// The reply is lost: the store has done it, and the caller does not know.
     Reply,
+    /// The reply is held up until somebody lets it go.
+    Held(Arc<Notify>),
 }
 
 /// Wraps a store; `decide` is asked before each call, by the name of the method.
@@ -62,6 +66,11 @@ macro_rules! forward {
                         Fault::Reply => {
                             self.store.$name($($argument),*).await?;
                             Err(lost())
+                        }
+                        Fault::Held(letting_go) => {
+                            let reply = self.store.$name($($argument),*).await;
+                            letting_go.notified().await;
+                            reply
                         }
                     }
                 }
