@@ -50,6 +50,7 @@ impl Service for Beat {
     }
 
     async fn run_once(&mut self) -> Result<Report> {
+        self.work.give_back_late();
         let sent = self.env.elapsed();
         let ask = BeatAsk {
             node: self.node,

@@ -47,9 +47,9 @@ impl Drop for Place {
     }
 }
 
-/// How many jobs ended lately: as many will end soon, so that as many can be fetched ahead.
-/// Where jobs take longer than a window nothing is fetched ahead, and nothing waits here that
-/// could run elsewhere.
+/// How many fast jobs ended lately: as many will end soon, so that as many can be fetched ahead.
+/// Jobs that take longer than a window do not count: what is fetched ahead of them would wait
+/// here while it could run elsewhere.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     window: u128,
@@ -60,9 +60,9 @@ pub(crate) struct Pace {
 impl Pace {
     const WINDOW: Duration = Duration::from_millis(50);
 
-    pub(crate) fn ended(&mut self, now: Duration) {
+    pub(crate) fn ended(&mut self, now: Duration, took: Duration) {
         self.turn(now);
-        self.ended += 1;
+        self.ended += usize::from(took <= Self::WINDOW);
     }
 
     /// How many jobs to hold beyond those that can start at once.
@@ -101,13 +101,14 @@ mod tests {
         let at = |ms: u64| Duration::from_millis(1_000 + ms);
         assert_eq!(pace.ahead(at(0)), 0);
         for _ in 0..30 {
-            pace.ended(at(10));
+            pace.ended(at(10), Duration::from_millis(50));
+            pace.ended(at(10), Duration::from_millis(51));
         }
         assert_eq!(pace.ahead(at(20)), 30);
         assert_eq!(pace.ahead(at(60)), 30);
         assert_eq!(pace.ahead(at(170)), 0);
         for _ in 0..1_000 {
-            pace.ended(at(180));
+            pace.ended(at(180), Duration::ZERO);
         }
         assert_eq!(pace.ahead(at(181)), limits::CLAIM_MAX);
     }

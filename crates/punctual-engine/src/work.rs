@@ -22,6 +22,10 @@ use crate::telemetry;
 /// but enough to fill one settle while another is under way.
 const UNSETTLED_MAX: usize = limits::SETTLE_MAX;
 
+/// How long a job that was fetched ahead may wait for a place. Its like end within a few
+/// milliseconds, or it would not have been fetched; if they stopped doing so, others may have room.
+const AHEAD_MAX: Duration = Duration::from_secs(1);
+
 /// How long a task that was dropped may take to be gone before it is called stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
@@ -137,6 +141,9 @@ impl Work {
 
     /// A heartbeat that was sent then has succeeded.
     pub(crate) fn beaten_at(&self, sent: Duration) {
+        if !self.is_in_touch() {
+            self.wakes.claimer.notify_one();
+        }
         self.beaten.store(u64::try_from(sent.as_micros()).unwrap_or(u64::MAX), Ordering::Release);
     }
 
@@ -293,11 +300,14 @@ impl Work {
     pub(crate) fn ended(&self, key: Key, ended: Ended) {
         let mut state = self.lock();
         let now = self.env.elapsed();
-        state.pace.ended(now);
-        let Some(held) = state.held.get(&key).filter(|held| held.phase != Phase::Ended) else {
+        let State { held, pace, .. } = &mut *state;
+        let Some(held) = held.get(&key).filter(|held| held.phase != Phase::Ended) else {
             telemetry::late_result();
             return;
         };
+        if let Phase::Running(until, limit) = held.phase {
+            pace.ended(now, (now + limit).saturating_sub(until));
+        }
         let Ended { outcome, result } = match held.stop.reason() {
             Some(reason) if ended.outcome != Outcome::Done => Ended::from(stopped(reason)),
             _ => bounded(ended),
@@ -392,6 +402,19 @@ impl Work {
     fn give_back_waiting(&self, state: &mut State) {
         for job in std::mem::take(&mut state.waiting) {
             self.give_back(state, (job.id, job.lease));
+        }
+    }
+
+    /// Gives back what was fetched ahead and has waited for too long.
+    pub(crate) fn give_back_late(&self) {
+        let mut state = self.lock();
+        let late = self.env.elapsed().saturating_sub(AHEAD_MAX);
+        while let Some(key) = state.waiting.front().map(|job| (job.id, job.lease)) {
+            if state.held.get(&key).is_some_and(|held| held.claimed > late) {
+                return;
+            }
+            state.waiting.pop_front();
+            self.give_back(&mut state, key);
         }
     }
 
