@@ -1,11 +1,12 @@
 //! Takes jobs from the store: as many as can start, when there may be any.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::{LeaseId, NodeId};
-use punctual_store::{ClaimAsk, ErrorKind, Hints, QueueShare, Result, Store, Topic};
+use punctual_store::{ClaimAsk, ClaimedJob, ErrorKind, Hints, QueueShare, Result, Store, Topic};
 
 use crate::config::{Config, QueueOrder, ServedQueue};
 use crate::env::Env;
@@ -28,8 +29,11 @@ pub(crate) struct Claimer {
     kinds: Vec<String>,
     hints: Hints,
     dead: Arc<Level>,
-    /// Once nothing was left: when to look again, and how long was waited before.
-    idle: Option<(Duration, Duration)>,
+    /// Queues in which nothing was left.
+    dry: BTreeSet<String>,
+    /// When they are looked at again without being told of work, and after which wait.
+    look_at: Duration,
+    wait: Duration,
 }
 
 impl Claimer {
@@ -45,7 +49,9 @@ impl Claimer {
             work: executor.work.clone(),
             kinds: executor.handlers.kinds(),
             hints: store.hints(Topic::Work),
-            idle: None,
+            dry: BTreeSet::new(),
+            look_at: Duration::ZERO,
+            wait: Duration::ZERO,
             store,
             executor,
             node,
@@ -56,7 +62,8 @@ impl Claimer {
 
     /// The queues in the order in which this claim looks at them.
     fn shares(&self, most: usize) -> Vec<QueueShare> {
-        let mut queues: Vec<&ServedQueue> = self.config.queues.iter().collect();
+        let queues = self.config.queues.iter().filter(|queue| !self.dry.contains(&queue.name));
+        let mut queues: Vec<&ServedQueue> = queues.collect();
         if self.config.order == QueueOrder::Weighted {
             queues = shuffled(&*self.env, queues);
         }
@@ -68,12 +75,23 @@ impl Claimer {
         queues.into_iter().map(share).filter(|share| share.most > 0).collect()
     }
 
-    /// Nothing is left: rest until somebody tells of work, or until the next look.
-    fn rest(&mut self) -> Rest {
-        let before = self.idle.map_or(Duration::ZERO, |(_, wait)| wait);
-        let wait = (before * 2).clamp(POLL_FIRST, self.config.timing.poll.max(POLL_FIRST));
-        self.idle = Some((self.env.elapsed() + wait, wait));
-        Rest::AtMost(wait)
+    /// Remembers which of these queues gave less than was asked for; is there any?
+    fn note_dry(&mut self, asked: &[QueueShare], claimed: &[ClaimedJob]) -> bool {
+        let before = self.dry.len();
+        for share in asked {
+            let given = claimed.iter().filter(|job| job.queue == share.name).count();
+            if given < share.most {
+                self.dry.insert(share.name.clone());
+            }
+        }
+        self.dry.len() > before
+    }
+
+    /// When to look again. Where work came unannounced, more may: the wait begins anew.
+    fn put_off(&mut self, came_unannounced: bool) {
+        let before = if came_unannounced { Duration::ZERO } else { self.wait };
+        self.wait = (before * 2).clamp(POLL_FIRST, self.config.timing.poll.max(POLL_FIRST));
+        self.look_at = self.env.elapsed() + self.wait;
     }
 }
 
@@ -86,18 +104,17 @@ impl Service for Claimer {
     async fn run_once(&mut self) -> Result<Report> {
         let started = self.executor.fill();
         let was_told = self.hints.take();
-        if let Some((until, _)) = self.idle.filter(|_| !was_told) {
-            let left = until.saturating_sub(self.env.elapsed());
-            if !left.is_zero() {
-                return Ok(Report::new(started, Rest::AtMost(left)));
-            }
+        let now = self.env.elapsed();
+        if was_told || now >= self.look_at {
+            self.dry.clear();
         }
         let most = self.work.room();
         let queues = self.shares(most);
         if queues.is_empty() {
-            // Room comes with the end of a job, and touch with a heartbeat.
-            self.idle = None;
-            return Ok(Report::new(started, Rest::AtMost(self.config.timing.poll)));
+            // Room comes with the end of a job, and touch with a heartbeat; both wake.
+            let poll = self.config.timing.poll;
+            let wait = if self.dry.is_empty() { poll } else { self.look_at.saturating_sub(now) };
+            return Ok(Report::new(started, Rest::AtMost(wait)));
         }
         let lease = LeaseId::mint(self.env.wall(), self.env.seed());
         let (node, kinds) = (self.node, self.kinds.clone());
@@ -119,15 +136,14 @@ impl Service for Claimer {
         };
         let count = claimed.len();
         telemetry::claimed(count);
+        let is_dry = count < most && self.note_dry(&ask.queues, &claimed);
         self.work.claimed(lease, sent, claimed);
         self.executor.fill();
-        let rest = if count < most {
-            self.rest()
-        } else {
-            self.idle = None;
-            Rest::None
-        };
-        Ok(Report::new(count, rest))
+        if !is_dry {
+            return Ok(Report::new(count, Rest::None));
+        }
+        self.put_off(count > 0 && !was_told);
+        Ok(Report::new(count, Rest::AtMost(self.wait)))
     }
 }
 

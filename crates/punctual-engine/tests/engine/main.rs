@@ -1,0 +1,7 @@
+//! The engine over the store in memory, with a clock that the tests own: what it promises, a file
+//! per subject.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod claiming;
+mod world;
