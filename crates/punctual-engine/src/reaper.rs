@@ -96,7 +96,8 @@ impl Service for Pruner {
         }
         let call = self.store.prune(self.env.at(), &self.config.retention, PRUNE_AT_ONCE);
         let pruned = within(&*self.env, timing.call, call).await?;
-        let rows = pruned.jobs + pruned.slots + pruned.keys + pruned.records + pruned.nodes;
+        let punctual_store::Pruned { jobs, slots, revisions, keys, records, nodes } = pruned;
+        let rows = jobs + slots + revisions + keys + records + nodes;
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         let rest = if rows >= PRUNE_AT_ONCE { PRUNE_PAUSE } else { timing.prune };
         Ok(Report::new(rows, Rest::AtMost(rest)))
