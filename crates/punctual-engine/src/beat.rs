@@ -64,6 +64,7 @@ impl Service for Beat {
             Ok(beaten) => beaten,
             Err(error) => {
                 self.roles.unsure(&ask.roles);
+                self.work.put_back_progress(ask.progress);
                 return Err(error);
             }
         };

@@ -63,7 +63,18 @@ pub(crate) struct RollUp {
     pub(crate) counts: Arc<Counts>,
     pub(crate) timing: Timing,
     /// Counts that were not written because the store was busy.
-    pub(crate) left: Vec<RollupCount>,
+    left: Vec<RollupCount>,
+}
+
+impl RollUp {
+    pub(crate) fn new(
+        env: Arc<dyn Env>,
+        store: Arc<dyn Store>,
+        counts: Arc<Counts>,
+        timing: Timing,
+    ) -> RollUp {
+        RollUp { env, store, counts, timing, left: Vec::new() }
+    }
 }
 
 #[async_trait]

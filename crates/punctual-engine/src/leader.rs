@@ -110,7 +110,9 @@ impl Roles {
     fn trust(&self, fence: &Fence, sent: Duration, lease: Duration) {
         let mut roles = self.lock();
         if let Some(role) = roles.get_mut(&fence.role).filter(|role| role.nonce == fence.nonce) {
-            let was_led = role.fence.replace(fence.clone()).is_some();
+            // A term that was not trusted any more begins anew for whoever waits for it.
+            let was_led = role.fence.replace(fence.clone()).is_some()
+                && self.env.elapsed() < role.trusted_until;
             role.trusted_until = sent + lease.saturating_sub(self.margin);
             drop(roles);
             if !was_led {
@@ -167,14 +169,28 @@ impl Roles {
         }
     }
 
-    /// Gives up everything that is led, at once, so that others need not wait for the leases.
+    /// Gives up everything that is led, at once, so that others need not wait for the leases;
+    /// and wants nothing more, so that what is being won is given up as well.
     pub(crate) async fn resign_all(&self, store: &dyn Store, patience: Duration) {
-        for fence in self.fences() {
-            if let Some(role) = self.lock().get_mut(&fence.role) {
-                role.is_wanted = false;
-            }
-            self.resign(store, &fence, patience).await;
+        for role in self.lock().values_mut() {
+            role.is_wanted = false;
         }
+        let resigned = async {
+            for fence in self.fences() {
+                self.resign(store, &fence, patience).await;
+            }
+        };
+        // However many they are: at worst their leases run out.
+        tokio::select! {
+            biased;
+            () = resigned => {}
+            () = self.env.sleep(patience) => {}
+        }
+        self.forget();
+    }
+
+    fn is_wanted(&self, role: &str) -> bool {
+        self.lock().get(role).is_some_and(|role| role.is_wanted)
     }
 
     async fn resign(&self, store: &dyn Store, fence: &Fence, patience: Duration) {
@@ -203,6 +219,11 @@ impl Seeker {
         match within(env, self.timing.call, call).await? {
             Acquired::Won { at, term, until } => {
                 let fence = Fence { role: role.to_owned(), term, nonce };
+                if !self.roles.is_wanted(role) {
+                    // The node changed its mind while it asked.
+                    self.roles.resign(&*self.store, &fence, self.timing.call).await;
+                    return Ok(false);
+                }
                 self.roles.trust(&fence, sent, until.since(at));
                 Ok(true)
             }
@@ -241,9 +262,16 @@ impl Service for Seeker {
             let due = roles.iter().filter(|(_, role)| seeks(role) && role.try_at <= now);
             due.map(|(name, role)| (name.clone(), role.nonce)).collect()
         };
-        let mut won = 0;
+        let (mut won, mut failed) = (0, None);
         for (role, nonce) in due {
-            won += usize::from(self.acquire(&role, nonce).await?);
+            // One role that cannot be had does not keep the node from the others.
+            match self.acquire(&role, nonce).await {
+                Ok(is_won) => won += usize::from(is_won),
+                Err(error) => failed = Some(error),
+            }
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         let next = self.roles.lock().values().filter(|role| seeks(role)).map(|r| r.try_at).min();
         let rest = next.map_or(Rest::UntilWoken, |next| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::NodeId;
-use punctual_store::{NodeInfo, Result, Store, Topic};
+use punctual_store::{ErrorKind, NodeInfo, Result, Store, Topic};
 use tokio::sync::Notify;
 
 use crate::EngineError;
@@ -98,19 +98,10 @@ impl Session {
         let (timing, wakes) = (config.timing, &self.wakes);
         let timers = Arc::new(Timers::new(env.clone(), &timing, wakes.promoter.clone()));
 
-        let beat = Beat {
-            env: env.clone(),
-            store: store.clone(),
-            work: self.work.clone(),
-            roles: roles.clone(),
-            node: self.node,
-            timing,
-            dead: self.dead.clone(),
-        };
         let watchdog = Watchdog { env: env.clone(), work: self.work.clone(), beat: timing.beat };
         // On a thread of their own: a handler that blocks must not make its node look dead, and
         // somebody has to notice that it does.
-        let pulse = service::run(env.clone(), beat, Arc::default(), self.over.clone());
+        let pulse = service::run(env.clone(), self.beat(), Arc::default(), self.over.clone());
         let watch = service::run(env.clone(), watchdog, wakes.watchdog.clone(), self.over.clone());
         let both = async {
             tokio::join!(pulse, watch);
@@ -168,19 +159,23 @@ impl Session {
             &idle,
             &self.quiet,
         );
-        self.run(
-            RollUp {
-                env: env.clone(),
-                store: store.clone(),
-                counts: counts.clone(),
-                timing,
-                left: Vec::new(),
-            },
-            &Arc::default(),
-            &self.over,
-        );
+        let roll_up = RollUp::new(env.clone(), store.clone(), counts.clone(), timing);
+        self.run(roll_up, &Arc::default(), &self.over);
         self.run(Reaper { env, store, roles, timers, config }, &Arc::default(), &self.quiet);
         Ok(())
+    }
+
+    fn beat(&self) -> Beat {
+        let Parts { env, store, config, roles, .. } = &*self.parts;
+        Beat {
+            env: env.clone(),
+            store: store.clone(),
+            work: self.work.clone(),
+            roles: roles.clone(),
+            node: self.node,
+            timing: config.timing,
+            dead: self.dead.clone(),
+        }
     }
 
     fn run(&self, service: impl Service + 'static, wake: &Arc<Notify>, over: &Arc<Level>) {
@@ -213,10 +208,28 @@ impl Session {
         }
         self.quiet.raise(1);
         self.work.close();
-        let Parts { env, store, config, roles, .. } = &*self.parts;
+        let Parts { env, store, config, roles, counts, .. } = &*self.parts;
+        // A store that does not answer must not hold up whoever is in a hurry.
+        tokio::join!(roles.resign_all(&**store, config.timing.call), self.drain(wish));
+        self.over.raise(1);
+        let unsettled = self.work.held();
+        // With jobs that somebody has to take back, the node stays on the list.
+        if unsettled == 0 && self.dead.get() == 0 {
+            let mut roll_up =
+                RollUp::new(env.clone(), store.clone(), counts.clone(), config.timing);
+            let (counted, left) = tokio::join!(roll_up.run_once(), self.leave());
+            for (what, error) in [("roll_up", counted.err()), ("leave", left.err())] {
+                error.inspect(|error| telemetry::failed(what, error));
+            }
+        }
+        Over::Stopped { unsettled }
+    }
+
+    /// Lets what runs finish, for as long as it may; the rest is told to stop and given back.
+    async fn drain(&self, wish: &Level) {
+        let Parts { env, config, .. } = &*self.parts;
         let timing = &config.timing;
-        roles.resign_all(&**store, timing.call).await;
-        // What runs may finish; whoever is in a hurry says so a second time.
+        // Whoever is in a hurry says so a second time.
         tokio::select! {
             biased;
             () = self.work.emptied() => {}
@@ -241,21 +254,24 @@ impl Session {
             () = self.dead.reached(1) => self.work.drop_all(),
             () = env.sleep(patience) => self.work.drop_all(),
         }
-        self.over.raise(1);
-        let unsettled = self.work.held();
-        if let Err(error) = self.leave(env, unsettled).await {
-            telemetry::failed("leave", &error);
-        }
-        Over::Stopped { unsettled }
     }
 
-    /// Takes the node from the list, unless somebody has to take its jobs back.
-    async fn leave(&self, env: &Arc<dyn Env>, unsettled: usize) -> Result<()> {
-        if unsettled > 0 || self.dead.get() > 0 {
-            return Ok(());
+    /// Takes the node from the list.
+    async fn leave(&self) -> Result<()> {
+        match self.strike_off().await {
+            // The answer to a claim was lost: a last heartbeat tells of its jobs and gives them
+            // back.
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                self.beat().run_once().await?;
+                self.strike_off().await
+            }
+            left => left,
         }
-        let call = self.parts.store.leave(env.at(), self.node);
-        within(&**env, self.parts.config.timing.call, call).await
+    }
+
+    async fn strike_off(&self) -> Result<()> {
+        let Parts { env, store, config, .. } = &*self.parts;
+        within(&**env, config.timing.call, store.leave(env.at(), self.node)).await
     }
 
     /// Its jobs are another's by now: whatever still runs has to end before the node comes back.

@@ -207,6 +207,7 @@ impl Work {
         if state.is_closed {
             self.give_back_waiting(&mut state);
         }
+        self.tell_if_empty(&state);
     }
 
     /// The leases that the node knows of.
@@ -214,14 +215,20 @@ impl Work {
         self.lock().leases.keys().copied().collect()
     }
 
-    /// Ends when the node holds no job.
+    /// Ends when the node holds no job and no claim is under way that could bring one.
     pub(crate) async fn emptied(&self) {
         loop {
             let emptied = self.wakes.emptied.notified();
-            if self.held() == 0 {
+            if self.lock().leases.is_empty() {
                 return;
             }
             emptied.await;
+        }
+    }
+
+    fn tell_if_empty(&self, state: &State) {
+        if state.leases.is_empty() {
+            self.wakes.emptied.notify_waiters();
         }
     }
 
@@ -291,6 +298,16 @@ impl Work {
         let mut state = self.lock();
         let said = state.held.values_mut().filter_map(|held| held.said.take());
         said.take(limits::PROGRESS_MAX).collect()
+    }
+
+    /// It was not told; what was said since is newer.
+    pub(crate) fn put_back_progress(&self, said: Vec<Progress>) {
+        let mut state = self.lock();
+        for progress in said {
+            if let Some(held) = state.held.get_mut(&(progress.job, progress.lease)) {
+                held.said.get_or_insert(progress);
+            }
+        }
     }
 
     // Ending
@@ -511,9 +528,7 @@ impl Work {
             Some(Finished { queue: held.queue, kind: held.kind, took })
         };
         let finished = batch.iter().map(&mut forget).collect();
-        if state.held.is_empty() {
-            self.wakes.emptied.notify_waiters();
-        }
+        self.tell_if_empty(&state);
         self.wakes.claimer.notify_one();
         finished
     }

@@ -4,4 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod claiming;
+mod outcomes;
+mod settling;
+mod stopping;
+mod touch;
 mod world;
