@@ -68,11 +68,13 @@ impl Service for Beat {
                 return Err(error);
             }
         };
-        self.roles.renewed(sent, &ask.roles, &beaten.roles, beaten.at);
         if !beaten.alive {
+            // The roles are forgotten with the node: were they lost here, it would seek them
+            // once more under the id of a dead one, and keep them from all others for a lease.
             self.dead.raise(1);
             return Ok(Report::new(0, Rest::End));
         }
+        self.roles.renewed(sent, &ask.roles, &beaten.roles, beaten.at);
         self.work.beaten_at(sent);
         self.work.cancel(&beaten.cancels);
         self.give_back(&beaten.strays).await?;

@@ -132,6 +132,10 @@ impl Default for Config {
     }
 }
 
+/// A heartbeat names the leases that the node knows of, which may be one for each job: those at
+/// work, those whose outcome is not durable, and those fetched ahead.
+const MAX_RUNNING_MAX: usize = limits::LEASES_MAX - limits::SETTLE_MAX - 2 * limits::CLAIM_MAX;
+
 impl Config {
     /// Says what cannot be, and what would.
     pub fn check(&self) -> Result<(), EngineError> {
@@ -143,6 +147,15 @@ impl Config {
             return invalid(
                 "max_running is 0, so that no job of the queues can run; set it to 1 or more, or serve no queue".to_owned(),
             );
+        }
+        if self.max_running > MAX_RUNNING_MAX {
+            return invalid(format!(
+                "max_running is {}; the most is {MAX_RUNNING_MAX}; run more nodes instead",
+                self.max_running
+            ));
+        }
+        if self.timeout.is_zero() {
+            return invalid("timeout is zero, so that no attempt could take any time".to_owned());
         }
         for (index, queue) in self.queues.iter().enumerate() {
             if let Err(message) = limits::check_name("queue", &queue.name, false) {

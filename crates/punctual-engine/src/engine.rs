@@ -68,6 +68,7 @@ impl Engine {
         handlers: Handlers,
     ) -> Result<Engine, EngineError> {
         config.check()?;
+        handlers.check()?;
         let roles = Arc::new(Roles::new(env.clone(), &config.timing));
         if config.maintains {
             roles.want(MAINTENANCE);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use punctual_core::job::{Outcome, RetryPolicy};
 use punctual_store::{ClaimedJob, Json, limits};
 
+use crate::EngineError;
 use crate::env::Boxed;
 use crate::stop::{Stop, StopReason};
 use crate::work::Work;
@@ -56,6 +57,19 @@ impl Handlers {
     /// The kinds that have one.
     pub fn kinds(&self) -> Vec<String> {
         self.0.keys().cloned().collect()
+    }
+
+    /// Says what the store would refuse with every claim.
+    pub(crate) fn check(&self) -> Result<(), EngineError> {
+        if self.0.len() > limits::KINDS_MAX {
+            return Err(EngineError::Config(format!(
+                "{} kinds have a handler; the most is {}; spread them over several nodes",
+                self.0.len(),
+                limits::KINDS_MAX
+            )));
+        }
+        let check = |kind: &String| limits::check_name("kind", kind, false);
+        self.0.keys().try_for_each(check).map_err(EngineError::Config)
     }
 
     pub(crate) fn get(&self, kind: &str) -> Option<&Arc<dyn Handler>> {

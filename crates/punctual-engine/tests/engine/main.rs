@@ -4,7 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod claiming;
+mod configuring;
+mod leading;
 mod outcomes;
+mod services;
 mod settling;
 mod stopping;
 mod touch;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use punctual_conformance::{Fault, Faulty};
@@ -83,14 +83,19 @@ pub(crate) struct Line {
 type Decide = Box<dyn FnMut(&'static str) -> Fault + Send>;
 
 impl Line {
-    fn pass(&self, method: &'static str) -> Fault {
+    pub(crate) fn pass(&self, method: &'static str) -> Fault {
         *self.calls.lock().unwrap().entry(method).or_default() += 1;
-        self.fault.lock().unwrap().as_mut().map_or(Fault::None, |decide| decide(method))
+        self.decide().as_mut().map_or(Fault::None, |decide| decide(method))
+    }
+
+    /// It may have panicked on purpose.
+    fn decide(&self) -> MutexGuard<'_, Option<Decide>> {
+        self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// From now on calls suffer what `decide` says.
     pub(crate) fn suffer(&self, decide: impl FnMut(&'static str) -> Fault + Send + 'static) {
-        *self.fault.lock().unwrap() = Some(Box::new(decide));
+        *self.decide() = Some(Box::new(decide));
     }
 
     /// From now on calls of these methods suffer this.
@@ -109,7 +114,7 @@ impl Line {
 
     /// All is well again.
     pub(crate) fn heal(&self) {
-        *self.fault.lock().unwrap() = None;
+        *self.decide() = None;
     }
 
     /// How often a method was called.
