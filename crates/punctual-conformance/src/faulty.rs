@@ -17,6 +17,8 @@ pub enum Fault {
     Request,
     /// The reply is lost: the store has done it, and the caller does not know.
     Reply,
+    /// The request is lost, and nobody says so: there never is a reply.
+    Silence,
     /// The reply is held up until somebody lets it go.
     Held(Arc<Notify>),
 }
@@ -67,6 +69,7 @@ macro_rules! forward {
                             self.store.$name($($argument),*).await?;
                             Err(lost())
                         }
+                        Fault::Silence => std::future::pending().await,
                         Fault::Held(letting_go) => {
                             let reply = self.store.$name($($argument),*).await;
                             letting_go.notified().await;

@@ -108,7 +108,7 @@ impl Default for Timing {
             promote: s(1),
             prune: s(60),
             roll_up: s(10),
-            poll: s(1),
+            poll: s(5),
         }
     }
 }

@@ -3,10 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod blocking;
 mod claiming;
 mod configuring;
 mod leading;
 mod outcomes;
+mod predecessors;
 mod services;
 mod settling;
 mod stopping;

@@ -73,8 +73,7 @@ async fn a_heartbeat_that_gets_no_answer_counts_as_failed() {
     let world = World::new();
     let node = world.start(config("a", 3), on("mail", done)).await;
     world.pass(s(5)).await;
-    let silence = Arc::new(Notify::new());
-    node.line.fail(&["beat"], Fault::Held(silence));
+    node.line.fail(&["beat"], Fault::Silence);
     let start = world.now();
     world.until("it gives up", || !node.health().is_in_touch).await;
     assert!(world.now() - start <= timing().give_up + ms(5));

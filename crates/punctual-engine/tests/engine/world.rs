@@ -132,6 +132,7 @@ pub(crate) struct World {
     pub(crate) env: Arc<Clockwork>,
     pub(crate) memory: Memory,
     minted: AtomicU64,
+    skipped: Arc<AtomicU64>,
 }
 
 /// A node and its connection.
@@ -152,9 +153,12 @@ impl World {
     #[expect(clippy::disallowed_methods, reason = "the tests own this clock")]
     pub(crate) fn new() -> World {
         let start = Instant::now();
-        let memory = Memory::new(move || START + start.elapsed());
+        let skipped = Arc::new(AtomicU64::new(0));
+        let ahead = skipped.clone();
+        let memory =
+            Memory::new(move || START + start.elapsed() + s(ahead.load(Ordering::Relaxed)));
         let env = Arc::new(Clockwork { start, drawn: AtomicU64::new(0) });
-        World { env, memory, minted: AtomicU64::new(0) }
+        World { env, memory, minted: AtomicU64::new(0), skipped }
     }
 
     /// Starts a node on a connection of its own.
@@ -178,6 +182,18 @@ impl World {
     /// Lets time pass.
     pub(crate) async fn pass(&self, wait: Duration) {
         self.env.sleep(wait).await;
+    }
+
+    /// Sets the store's clock forward; to the nodes no time passes.
+    pub(crate) fn skip_days(&self, days: u64) {
+        self.skipped.fetch_add(days * 86_400, Ordering::Relaxed);
+    }
+
+    /// A node's process dies: nothing of it reaches the store any more.
+    pub(crate) async fn kill(&self, node: Node) {
+        node.line.cut();
+        node.stop_now();
+        self.soon(node.stopped()).await;
     }
 
     pub(crate) fn now(&self) -> Duration {
