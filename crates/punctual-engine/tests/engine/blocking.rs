@@ -50,7 +50,10 @@ impl Handler for Blocks {
 }
 
 /// Tells of counters whose labels name this kind, or that have no label.
-struct Counters(Mutex<Vec<Sender<(String, Option<String>)>>>);
+struct Counters(Mutex<Vec<Sender<Counted>>>);
+
+/// The name of a counter, and its kind.
+type Counted = (String, Option<String>);
 
 struct Told {
     name: String,
@@ -97,7 +100,7 @@ fn counters() -> &'static Counters {
 }
 
 /// Every increment of a counter from now on, in all tests of this process.
-fn listen() -> Receiver<(String, Option<String>)> {
+fn listen() -> Receiver<Counted> {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     INSTALLED.get_or_init(|| metrics::set_global_recorder(Recorder).expect("the only one"));
     let (sender, receiver) = channel();
@@ -181,9 +184,8 @@ fn heartbeats_go_on_while_every_thread_is_blocked() {
 fn a_handler_that_blocks_is_reported_and_keeps_its_place_until_it_returns() {
     let counted = listen();
     let wait_for = |name: &str, kind: Option<&str>| {
-        let is_it = |(counter, of): &(String, Option<String>)| {
-            counter == name && (kind.is_none() || of.as_deref() == kind)
-        };
+        let is_it =
+            |(counter, of): &Counted| counter == name && (kind.is_none() || of.as_deref() == kind);
         while !is_it(&counted.recv_timeout(NEVER).unwrap_or_else(|_| panic!("no {name}"))) {}
     };
     let scene = Scene::new(2, "blocks and is reported");

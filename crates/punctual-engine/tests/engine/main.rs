@@ -10,6 +10,7 @@ mod leading;
 mod outcomes;
 mod predecessors;
 mod services;
+mod settings;
 mod settling;
 mod stopping;
 mod touch;

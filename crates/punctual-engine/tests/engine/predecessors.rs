@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use punctual_conformance::Fault;
+use punctual_core::JobId;
 use punctual_core::job::{AttemptOutcome, Backoff, JobState, Outcome, RetryPolicy, Spread};
-use punctual_core::{JobId, Timestamp};
 use punctual_engine::{
     Attempt, Config, Ended, Env, MAINTENANCE, QueueOrder, ServedQueue, StopReason, Timing,
 };
 use punctual_store::{
     Actor, At, AuditEntry, JobFilter, Json, NewJob, QueueChange, QueueLimits, RequeueAnswer,
-    Retention, RollupCount, RollupFilter, Store,
+    Retention, Store,
 };
 
 use crate::world::*;
@@ -247,7 +247,7 @@ async fn f17_dead_letters_stay_ninety_days_and_everything_goes_at_its_age() {
         if !world.memory.audits(None, 10).await.unwrap().items.is_empty() {
             kept.push("audit");
         }
-        if counted(&world).await > 0 {
+        if world.counted().await > 0 {
             kept.push("counts");
         }
         kept
@@ -271,12 +271,6 @@ async fn f17_dead_letters_stay_ninety_days_and_everything_goes_at_its_age() {
     assert_eq!(kept().await, ["waiting"]);
     assert!(node.health().is_in_touch, "a clock that leaps kills nobody");
     assert_eq!(world.nodes().await.len(), 1);
-}
-
-async fn counted(world: &World) -> i64 {
-    let filter = RollupFilter { from: Timestamp::EPOCH, to: Timestamp::MAX, metric: None };
-    let rows: Vec<RollupCount> = world.memory.rollups(&filter).await.unwrap();
-    rows.iter().map(|row| row.count).sum()
 }
 
 /// A setting, and the test that fails if it does nothing.
@@ -318,7 +312,7 @@ fn f18_every_setting_has_a_test_that_fails_without_it() {
     let Retention { finished: _, failed: _, ledger: _, records: _, nodes: _ } =
         Retention::default();
     let shown: [Shown; 29] = [
-        ("name, version, labels", "f18_a_node_says_of_itself_what_it_was_told"),
+        ("name, version, labels", "a_node_says_of_itself_what_it_was_told"),
         ("queues", "a_node_that_serves_no_queue_claims_nothing"),
         ("order: strict", "in_strict_order_the_second_queue_waits_for_the_first"),
         (
@@ -327,30 +321,30 @@ fn f18_every_setting_has_a_test_that_fails_without_it() {
         ),
         ("queue's max_running", "a_queue_runs_no_more_than_its_own_limit_and_refills_at_once"),
         ("max_running", "no_more_is_claimed_than_can_start"),
-        ("maintains", "f18_only_a_node_that_maintains_looks_after_the_store"),
+        ("maintains", "only_a_node_that_maintains_looks_after_the_store"),
         ("timeout", "the_nodes_timeout_holds_where_the_job_has_none"),
-        ("policy", "f18_the_policy_is_that_of_failed_and_of_abandoned_jobs"),
+        ("policy", "the_policy_is_that_of_failed_and_of_abandoned_jobs"),
         ("handler's policy", "a_handlers_own_policy_goes_before_the_nodes"),
         ("shutdown_grace", "what_outlasts_the_grace_is_told_dropped_and_given_back_at_no_cost"),
         (
             "retention: finished, failed, records",
             "f17_dead_letters_stay_ninety_days_and_everything_goes_at_its_age",
         ),
-        ("retention: as told", "f18_history_is_kept_for_as_long_as_was_told"),
-        ("retention: nodes", "f18_history_is_kept_for_as_long_as_was_told"),
-        ("retention: ledger", "f18_history_is_kept_for_as_long_as_was_told"),
-        ("beat", "f18_each_period_sets_how_often_its_service_works"),
-        ("reap", "f18_each_period_sets_how_often_its_service_works"),
-        ("promote", "f18_each_period_sets_how_often_its_service_works"),
-        ("prune", "f18_each_period_sets_how_often_its_service_works"),
-        ("roll_up", "f18_each_period_sets_how_often_its_service_works"),
-        ("poll", "f18_each_period_sets_how_often_its_service_works"),
-        ("call", "f18_each_patience_is_as_long_as_it_was_told"),
-        ("give_up", "f18_each_patience_is_as_long_as_it_was_told"),
-        ("cancel_grace", "f18_each_patience_is_as_long_as_it_was_told"),
-        ("dead", "f18_each_patience_is_as_long_as_it_was_told"),
-        ("leader_lease", "f18_each_patience_is_as_long_as_it_was_told"),
-        ("leader_margin", "f18_each_patience_is_as_long_as_it_was_told"),
+        ("retention: as told", "history_is_kept_for_as_long_as_was_told"),
+        ("retention: nodes", "history_is_kept_for_as_long_as_was_told"),
+        ("retention: ledger", "history_is_kept_for_as_long_as_was_told"),
+        ("beat", "each_period_sets_how_often_its_service_works"),
+        ("reap", "each_period_sets_how_often_its_service_works"),
+        ("promote", "each_period_sets_how_often_its_service_works"),
+        ("prune", "each_period_sets_how_often_its_service_works"),
+        ("roll_up", "each_period_sets_how_often_its_service_works"),
+        ("poll", "each_period_sets_how_often_its_service_works"),
+        ("call", "each_patience_is_as_long_as_it_was_told"),
+        ("give_up", "each_patience_is_as_long_as_it_was_told"),
+        ("cancel_grace", "each_patience_is_as_long_as_it_was_told"),
+        ("dead", "each_patience_is_as_long_as_it_was_told"),
+        ("leader_lease", "each_patience_is_as_long_as_it_was_told"),
+        ("leader_margin", "each_patience_is_as_long_as_it_was_told"),
         ("job's timeout", "an_attempt_that_takes_too_long_is_told_and_then_dropped"),
         ("job's budget", "all_attempts_together_stay_within_the_budget"),
     ];
@@ -359,246 +353,12 @@ fn f18_every_setting_has_a_test_that_fails_without_it() {
         include_str!("outcomes.rs"),
         include_str!("stopping.rs"),
         include_str!("predecessors.rs"),
+        include_str!("settings.rs"),
     ];
     for (setting, test) in shown {
         let written = format!("async fn {test}(");
         assert!(sources.iter().any(|source| source.contains(&written)), "{setting}: no {test}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn f18_a_node_says_of_itself_what_it_was_told() {
-    let world = World::new();
-    let config = Config {
-        version: "7.1".to_owned(),
-        labels: vec![("zone".to_owned(), "eu".to_owned())],
-        ..serving(&["mail", "cron"], config("anna", 3))
-    };
-    let node = world.start(config, on("send", done)).await;
-    let [seen] = &world.nodes().await[..] else { panic!("one node") };
-    let info = &seen.info;
-    assert_eq!((info.id, info.name.as_str(), info.version.as_str()), (node.node(), "anna", "7.1"));
-    assert_eq!(
-        (&info.queues[..], &info.kinds[..]),
-        (&["mail", "cron"].map(str::to_owned)[..], &["send".to_owned()][..])
-    );
-    assert_eq!(info.labels, [("zone".to_owned(), "eu".to_owned())]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn f18_only_a_node_that_maintains_looks_after_the_store() {
-    let world = World::new();
-    let node = world.start(Config { maintains: false, ..config("a", 3) }, on("mail", done)).await;
-    world.pass(s(60)).await;
-    assert!(!node.leadership(MAINTENANCE).is_leader());
-    for method in ["acquire", "promote", "reap", "prune"] {
-        assert_eq!(node.line.calls(method), 0, "{method}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn f18_the_policy_is_that_of_failed_and_of_abandoned_jobs() {
-    let world = World::new();
-    let watching = Config { policy: retry_after(s(33)), ..producer("watcher") };
-    let watcher = world.start(watching, on("none", done)).await;
-    world.soon(watcher.leadership(MAINTENANCE).won()).await;
-    let config = Config { policy: retry_after(s(11)), maintains: false, ..config("a", 3) };
-    let fails = ends(Outcome::Fail("no".to_owned()));
-    let node = world.start(config, and(on("fails", fails), "hangs", hangs)).await;
-    let failed = world.enqueue(world.job("fails")).await;
-    let abandoned = world.enqueue(world.job("hangs")).await;
-    let wait = |detail: punctual_store::JobDetail| {
-        let ended_at = detail.attempts[0].ended_at.unwrap();
-        detail.view.due_at.unwrap().since(ended_at)
-    };
-    assert_eq!(wait(world.comes_to(failed, JobState::Retrying).await), s(11));
-    world.comes_to(abandoned, JobState::Running).await;
-    world.kill(node).await;
-    assert_eq!(wait(world.comes_to(abandoned, JobState::Retrying).await), s(33));
-}
-
-#[tokio::test(start_paused = true)]
-async fn f18_history_is_kept_for_as_long_as_was_told() {
-    let world = World::new();
-    let day = |days: u64| s(days * 86_400);
-    let retention = Retention {
-        finished: day(2),
-        failed: day(4),
-        ledger: day(6),
-        records: day(8),
-        nodes: day(10),
-    };
-    let config = Config { retention, policy: retry_after(s(1)), ..config("a", 3) };
-    let failure = ends(Outcome::FailForGood("no".to_owned()));
-    let node = world.start(config, and(on("mail", done), "bad", failure)).await;
-    let fence = world.soon(node.leadership(MAINTENANCE).won()).await;
-    world.pass(s(20)).await;
-    let jobs = [world.job("mail"), world.job("bad")];
-    world.enqueue_all(&jobs).await;
-    world.comes_to(jobs[0].id, JobState::Succeeded).await;
-    world.comes_to(jobs[1].id, JobState::Failed).await;
-    let slots = one_slot(&world, &fence).await;
-    let dead = world.start(Config { maintains: false, ..quick("b", 1) }, on("none", done)).await;
-    world.kill(dead).await;
-    world.pass(s(120)).await;
-    let mut went = BTreeMap::new();
-    for today in 0..=12 {
-        let mut gone = Vec::new();
-        for (name, job) in [("finished", jobs[0].id), ("failed", jobs[1].id)] {
-            gone.push((name, world.memory.job(job).await.unwrap().is_none()));
-        }
-        gone.push(("ledger", world.memory.slots(slots, None, 10).await.unwrap().items.is_empty()));
-        gone.push(("records", counted(&world).await == 0));
-        gone.push(("nodes", world.nodes().await.len() == 1));
-        for (name, _) in gone.into_iter().filter(|(_, is_gone)| *is_gone) {
-            went.entry(name).or_insert(today);
-        }
-        world.skip_days(1);
-        world.pass(s(130)).await;
-    }
-    let expected = [("finished", 2), ("failed", 4), ("ledger", 6), ("records", 8), ("nodes", 10)];
-    assert_eq!(went, expected.into());
-}
-
-/// A schedule with one decided slot.
-async fn one_slot(world: &World, fence: &punctual_store::Fence) -> punctual_core::ScheduleId {
-    let now = world.memory.now(At::Database).await.unwrap();
-    let new = punctual_store::NewSchedule {
-        id: punctual_core::ScheduleId::mint(now, [1; 10]),
-        tenant: String::new(),
-        name: "nightly".to_owned(),
-        owner: String::new(),
-        shard: 0,
-        spec: Json::null(),
-        next_slot: Some(Timestamp::from_seconds(now.floor_seconds())),
-        actor: Actor::new("ana", "needed"),
-    };
-    let schedule = world.memory.create_schedule(At::Database, &new).await.unwrap();
-    let row = punctual_store::SlotRow {
-        slot: new.next_slot.unwrap(),
-        end: None,
-        count: 1,
-        outcome: punctual_core::job::SlotOutcome::Missed,
-        reason: None,
-        job: None,
-    };
-    let plan = punctual_store::SlotPlan {
-        schedule: schedule.id,
-        stamp: schedule.stamp,
-        decision: punctual_store::SlotDecision::Advance { slots: vec![row], next_slot: None },
-    };
-    world.memory.fire(At::Database, fence, s(5), &[plan]).await.unwrap();
-    assert_eq!(world.memory.slots(schedule.id, None, 10).await.unwrap().items.len(), 1);
-    schedule.id
-}
-
-/// How often a leading node calls a method in ten minutes, with a job now and then.
-async fn calls(timing: Timing, method: &str) -> usize {
-    let world = World::new();
-    let node = world.start(Config { timing, ..config("a", 3) }, on("mail", done)).await;
-    world.soon(node.leadership(MAINTENANCE).won()).await;
-    world.pass(s(100)).await;
-    node.line.take_calls();
-    for _ in 0..10 {
-        // Counts to roll up, but not by the work that polling finds.
-        world.enqueue(world.job("mail")).await;
-        world.pass(s(60)).await;
-    }
-    node.line.take_calls().get(method).copied().unwrap_or(0)
-}
-
-#[tokio::test(start_paused = true)]
-async fn f18_each_period_sets_how_often_its_service_works() {
-    type Change = fn(&mut Timing, Duration);
-    let periods: [(&str, &str, Change); 5] = [
-        ("beat", "beat", |timing, period| timing.beat = period),
-        ("reap", "reap", |timing, period| timing.reap = period),
-        ("promote", "promote", |timing, period| timing.promote = period),
-        ("prune", "prune", |timing, period| timing.prune = period),
-        ("poll", "claim", |timing, period| timing.poll = period),
-    ];
-    for (setting, method, change) in periods {
-        for period in [ms(500), s(2)] {
-            let mut timing = timing();
-            change(&mut timing, period);
-            let expected = (600.0 / period.as_secs_f64()) as usize;
-            let seen = calls(timing, method).await;
-            let spread = expected / 10 + 25;
-            assert!(
-                seen.abs_diff(expected) <= spread,
-                "{setting} of {period:?}: {seen} calls where {expected} are due"
-            );
-        }
-    }
-    // Ten jobs in ten minutes are rolled up in at most so many parts as there are jobs.
-    assert_eq!(calls(Timing { roll_up: s(5), ..timing() }, "roll_up").await, 10);
-    assert!((2..=3).contains(&calls(Timing { roll_up: s(250), ..timing() }, "roll_up").await));
-}
-
-/// From the loss of its connection: when a node stops its work, when it drops it, when it stops
-/// leading, when another leads, and when its jobs are taken back.
-async fn after_the_cut(timing: Timing) -> [Duration; 5] {
-    let world = World::new();
-    let stops = Arc::new(Mutex::new(None));
-    let (log, env) = (stops.clone(), world.env.clone());
-    let stubborn = move |attempt: Attempt| {
-        let (log, env) = (log.clone(), env.clone());
-        async move {
-            attempt.stopped().await;
-            *log.lock().unwrap() = Some(env.elapsed());
-            std::future::pending().await
-        }
-    };
-    let node = world.start(Config { timing, ..config("a", 1) }, on("mail", stubborn)).await;
-    let led = node.leadership(MAINTENANCE);
-    world.soon(led.won()).await;
-    let other = world.start(Config { timing, ..producer("b") }, on("none", done)).await;
-    let job = world.enqueue(world.job("mail")).await;
-    world.pass(s(30)).await;
-    node.line.suffer(|_| Fault::Silence);
-    let cut = world.now();
-    world.soon(led.lost()).await;
-    let lost = world.now() - cut;
-    world.soon(other.leadership(MAINTENANCE).won()).await;
-    let replaced = world.now() - cut;
-    world.until("it stops", || stops.lock().unwrap().is_some()).await;
-    let stopped = stops.lock().unwrap().unwrap() - cut;
-    world.until("it is dropped", || node.health().free == 1).await;
-    let dropped = world.now() - cut;
-    world.comes_to(job, JobState::Retrying).await;
-    [stopped, dropped, lost, replaced, world.now() - cut]
-}
-
-#[tokio::test(start_paused = true)]
-async fn f18_each_patience_is_as_long_as_it_was_told() {
-    let check = |what: &str, seen: Duration, expected: Duration| {
-        // From a heartbeat up to a second before the cut, to a look up to three seconds late.
-        let range = expected.saturating_sub(s(1))..=expected + s(3);
-        assert!(range.contains(&seen), "{what}: {seen:?} where {expected:?} is due");
-    };
-    let base = Timing { call: s(1), ..timing() };
-    let [stopped, dropped, _, replaced, reaped] = after_the_cut(base).await;
-    check("give_up", stopped, s(10));
-    check("cancel_grace", dropped, s(13));
-    check("leader_lease", replaced, s(5));
-    // The new leader gives everybody a life's time before it declares anybody dead.
-    check("dead", reaped, s(20));
-
-    let changed = Timing { give_up: s(20), cancel_grace: s(10), dead: s(40), ..base };
-    let [stopped, dropped, _, _, reaped] = after_the_cut(changed).await;
-    check("give_up", stopped, s(20));
-    check("cancel_grace", dropped, s(30));
-    check("dead", reaped, s(45));
-
-    let longer = Timing { leader_lease: s(15), call: s(20), ..base };
-    let [_, _, lost, replaced, _] = after_the_cut(longer).await;
-    check("leader_margin of 1 s", lost, s(14));
-    check("leader_lease", replaced, s(15));
-    let [_, _, lost, ..] = after_the_cut(Timing { leader_margin: s(8), ..longer }).await;
-    check("leader_margin of 8 s", lost, s(7));
-    // With a short patience the doubt comes before the lease ends.
-    let [_, _, lost, ..] = after_the_cut(Timing { call: s(2), ..longer }).await;
-    check("call", lost, s(3));
 }
 
 /// Backoff had no jitter and wrapped to nothing past attempt 32, a timeout always waited a minute,
@@ -848,7 +608,7 @@ async fn q12_nodes_share_a_process_serve_many_queues_and_keep_what_happened() {
 async fn n7_what_may_run_follows_from_what_runs_and_nothing_piles_up() {
     let world = World::new();
     let _watcher = watcher(&world).await;
-    let limits = QueueLimits { max_running: Some(1), ..QueueLimits::default() };
+    let limits = QueueLimits { max_running: Some(1) };
     let actor = Actor::new("ana", "one at a time");
     let change = QueueChange::Limit(limits);
     world.memory.change_queue(At::Database, "default", &change, &actor).await.unwrap();

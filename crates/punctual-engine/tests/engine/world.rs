@@ -11,11 +11,12 @@ use punctual_conformance::{Fault, Faulty};
 use punctual_core::job::{Backoff, Growth, JobState, Outcome, RetryPolicy, Spread};
 use punctual_core::{JobId, Timestamp, hash};
 use punctual_engine::{
-    Attempt, Boxed, Config, Ended, Engine, Env, Handler, Handlers, ServedQueue, Timing,
+    Attempt, Boxed, Config, Ended, Engine, Env, Handler, Handlers, ServedQueue, System, Timing,
 };
 use punctual_store::memory::Memory;
 use punctual_store::{
-    Actor, At, EnqueueAnswer, JobDetail, Json, NewJob, Node as NodeView, QueueStats, Store,
+    Actor, At, EnqueueAnswer, JobDetail, Json, NewJob, Node as NodeView, QueueStats, RollupFilter,
+    Store,
 };
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
@@ -58,13 +59,12 @@ impl Env for Clockwork {
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the source of it")]
     fn sleep(&self, wait: Duration) -> Boxed {
-        Box::pin(tokio::time::sleep(wait))
+        System.sleep(wait)
     }
 
     fn spawn(&self, task: Boxed) -> AbortHandle {
-        tokio::spawn(task).abort_handle()
+        System.spawn(task)
     }
 
     fn spawn_apart(&self, _name: &str, task: Boxed) -> std::io::Result<()> {
@@ -289,6 +289,12 @@ impl World {
             sum.failed += stats.failed;
         }
         sum
+    }
+
+    /// How many attempts were counted and written down.
+    pub(crate) async fn counted(&self) -> i64 {
+        let filter = RollupFilter { from: Timestamp::EPOCH, to: Timestamp::MAX, metric: None };
+        self.memory.rollups(&filter).await.unwrap().iter().map(|row| row.count).sum()
     }
 
     pub(crate) async fn nodes(&self) -> Vec<NodeView> {
