@@ -6,6 +6,8 @@ mod kill;
 mod measure;
 mod raw;
 mod store;
+mod worker;
+mod worker_kill;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -50,6 +52,26 @@ enum Command {
         #[arg(long, default_value_t = 20)]
         kills: u64,
     },
+    /// Kill and stop processes that run the engine, again and again, and check every job
+    WorkerKill {
+        /// How often a process is killed
+        #[arg(long, default_value_t = 10)]
+        kills: u64,
+        /// How often a process is told to stop
+        #[arg(long, default_value_t = 5)]
+        stops: u64,
+    },
+    /// The process that runs the engine
+    #[command(hide = true)]
+    Worker {
+        /// The file to work on
+        file: PathBuf,
+        /// What its jobs follow from
+        seed: u64,
+        /// Write no jobs, and end with the last one
+        #[arg(long)]
+        drain: bool,
+    },
     /// The process that is killed
     #[command(hide = true)]
     KillWriter {
@@ -72,6 +94,8 @@ fn main() -> ExitCode {
             store::run(directory, &scale, json)
         }
         Command::SqliteKill { kills } => kill::prove(kills),
+        Command::WorkerKill { kills, stops } => worker_kill::prove(kills, stops),
+        Command::Worker { file, seed, drain } => worker::run(&file, seed, drain),
         Command::KillWriter { file, seed } => kill::write_until_killed(&file, seed),
     };
     match done {

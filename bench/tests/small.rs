@@ -27,6 +27,20 @@ fn twenty_kills_lose_nothing_that_was_acknowledged() {
 }
 
 #[test]
+fn workers_that_are_killed_and_stopped_lose_and_burn_nothing() {
+    let proof = run(&["worker-kill", "--kills", "10", "--stops", "5"]);
+    assert!(proof["kills"].as_u64() >= Some(10) && proof["stops"].as_u64() >= Some(5), "{proof}");
+    for nothing in ["lost", "over_attempts", "stale_accepted", "burnt_by_stops"] {
+        assert_eq!(proof[nothing], 0, "{proof}");
+    }
+    // A run in which nothing happened shows nothing.
+    assert!(proof["aborting_jobs_failed_after_3_crashes"].as_u64() >= Some(1), "{proof}");
+    for something in ["attempts_abandoned", "attempts_released", "failed", "succeeded"] {
+        assert!(proof[something].as_u64() >= Some(5), "{proof}");
+    }
+}
+
+#[test]
 fn the_store_bench_measures_every_figure() {
     let bench =
         run(&["store", "--backend", "sqlite", "--json", "--backlog", "20000", "--slice-ms", "5"]);

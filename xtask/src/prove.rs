@@ -56,6 +56,13 @@ const PROOFS: &[Proof] = &[
         timed: false,
     },
     Proof {
+        name: "worker-kill",
+        about: "200 kills and 50 stops of processes that run the engine on SQLite",
+        cargo: "run --release -p punctual-bench -- worker-kill --kills 200 --stops 50",
+        size: None,
+        timed: false,
+    },
+    Proof {
         name: "store-bench",
         about: "the SQLite store beside the bare statements",
         cargo: "run --release -p punctual-bench -- store --backend sqlite --json",
