@@ -4,6 +4,7 @@
 mod ids;
 mod kill;
 mod measure;
+mod queue;
 mod raw;
 mod store;
 mod worker;
@@ -45,6 +46,27 @@ enum Command {
         /// How long each turn lasts, in milliseconds
         #[arg(long, default_value_t = 500)]
         slice_ms: u64,
+    },
+    /// The engine beside the store it runs on: drain, pickup, and what it costs when idle
+    Queue {
+        /// Which database
+        #[arg(long, value_enum)]
+        backend: Backend,
+        /// Print one line of JSON
+        #[arg(long)]
+        json: bool,
+        /// Where the files go [default: the system's temporary directory]
+        #[arg(long)]
+        directory: Option<PathBuf>,
+        /// How many jobs each turn drains
+        #[arg(long, default_value_t = 50_000)]
+        jobs: usize,
+        /// How many jobs are picked up one by one
+        #[arg(long, default_value_t = 300)]
+        pickups: usize,
+        /// How long an idle node is watched, in milliseconds
+        #[arg(long, default_value_t = 10_000)]
+        idle_ms: u64,
     },
     /// Kill a process that writes to SQLite, again and again, and count what is lost
     SqliteKill {
@@ -92,6 +114,10 @@ fn main() -> ExitCode {
         Command::Store { backend: Backend::Sqlite, json, directory, backlog, slice_ms } => {
             let scale = store::Scale { backlog, slice: Duration::from_millis(slice_ms) };
             store::run(directory, &scale, json)
+        }
+        Command::Queue { backend: Backend::Sqlite, json, directory, jobs, pickups, idle_ms } => {
+            let scale = queue::Scale { jobs, pickups, idle: Duration::from_millis(idle_ms) };
+            queue::run(directory, &scale, json)
         }
         Command::SqliteKill { kills } => kill::prove(kills),
         Command::WorkerKill { kills, stops } => worker_kill::prove(kills, stops),

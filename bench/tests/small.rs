@@ -27,6 +27,21 @@ fn twenty_kills_lose_nothing_that_was_acknowledged() {
 }
 
 #[test]
+fn the_queue_bench_measures_every_figure() {
+    let small = ["--jobs", "400", "--pickups", "5", "--idle-ms", "100"];
+    let bench = run(&[&["queue", "--backend", "sqlite", "--json"][..], &small].concat());
+    for (part, figure) in [
+        ("drain", "bare_per_s"),
+        ("drain", "engine_per_s"),
+        ("pickup", "insert_and_claim_us"),
+        ("pickup", "engine_us"),
+        ("idle", "calls_per_s"),
+    ] {
+        assert!(bench[part][figure].as_f64() > Some(0.0), "{part}: {bench}");
+    }
+}
+
+#[test]
 fn workers_that_are_killed_and_stopped_lose_and_burn_nothing() {
     let proof = run(&["worker-kill", "--kills", "10", "--stops", "5"]);
     assert!(proof["kills"].as_u64() >= Some(10) && proof["stops"].as_u64() >= Some(5), "{proof}");

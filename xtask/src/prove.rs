@@ -63,6 +63,13 @@ const PROOFS: &[Proof] = &[
         timed: false,
     },
     Proof {
+        name: "queue-bench",
+        about: "the engine on SQLite beside the bare loop, its pickup, and what it costs when idle",
+        cargo: "run --release -p punctual-bench -- queue --backend sqlite --json",
+        size: None,
+        timed: false,
+    },
+    Proof {
         name: "store-bench",
         about: "the SQLite store beside the bare statements",
         cargo: "run --release -p punctual-bench -- store --backend sqlite --json",
