@@ -10,11 +10,12 @@ use punctual_core::job::{JobState, Outcome, SlotOutcome, decide};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp, hash};
 use punctual_store::*;
 
+use crate::Subject;
 use crate::world::{json, policy};
 
 /// Drives both stores, which must be empty, with `steps` commands that follow from `seed`.
 /// Panics at the first answer that differs.
-pub async fn compare(seed: u64, steps: u64, reference: &dyn Store, other: &dyn Store) {
+pub async fn compare(seed: u64, steps: u64, reference: &dyn Subject, other: &dyn Subject) {
     let mut run = Run::new(seed, reference, other);
     for step in 0..steps {
         run.step = step;
@@ -28,6 +29,7 @@ struct Run<'a> {
     step: u64,
     drawn: u64,
     now: Timestamp,
+    subjects: [&'a dyn Subject; 2],
     reference: &'a dyn Store,
     other: &'a dyn Store,
     jobs: Vec<JobId>,
@@ -48,14 +50,15 @@ macro_rules! both {
 }
 
 impl<'a> Run<'a> {
-    fn new(seed: u64, reference: &'a dyn Store, other: &'a dyn Store) -> Run<'a> {
+    fn new(seed: u64, reference: &'a dyn Subject, other: &'a dyn Subject) -> Run<'a> {
         Run {
             seed,
             step: 0,
             drawn: 0,
             now: Timestamp::from_seconds(1_798_761_600),
-            reference,
-            other,
+            subjects: [reference, other],
+            reference: reference.store(),
+            other: other.store(),
             jobs: Vec::new(),
             claimed: Vec::new(),
             nodes: Vec::new(),
@@ -108,7 +111,7 @@ impl<'a> Run<'a> {
     }
 
     async fn command(&mut self) {
-        match self.below(41) {
+        match self.below(42) {
             0..=3 => self.pass(),
             4..=9 => self.enqueue().await,
             10..=14 => self.claim().await,
@@ -128,6 +131,7 @@ impl<'a> Run<'a> {
             36 => self.change_queue().await,
             37 => self.note().await,
             38 => self.release().await,
+            39 => self.spoil().await,
             _ => self.look().await,
         }
     }
@@ -482,6 +486,27 @@ impl<'a> Run<'a> {
             schedule: schedule.id,
             stamp: schedule.stamp,
             decision: SlotDecision::Advance { slots, next_slot },
+        }
+    }
+
+    /// Now and then, so that most of a run is sound.
+    async fn spoil(&mut self) {
+        if !self.one_in(3) {
+            return;
+        }
+        let job = self.some_job();
+        let what = match self.below(5) {
+            0 => rules::Spoil::Body(job),
+            1 => rules::Spoil::Tags(job),
+            2 => rules::Spoil::Seat(job),
+            3 => rules::Spoil::Lease(job),
+            _ => {
+                let Some(schedule) = self.pick(&self.schedules.clone()) else { return };
+                rules::Spoil::Schedule(schedule)
+            }
+        };
+        for subject in self.subjects {
+            subject.spoil(what).await;
         }
     }
 

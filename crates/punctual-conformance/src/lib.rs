@@ -26,13 +26,14 @@ pub mod predecessors;
 pub mod queues;
 pub mod schedules;
 pub mod settle;
+pub mod unreadable;
 pub mod upkeep;
 mod world;
 
 use async_trait::async_trait;
-use punctual_core::JobId;
 use punctual_store::Store;
 use punctual_store::memory::Memory;
+use punctual_store::rules::Spoil;
 
 pub use faulty::{Fault, Faulty};
 pub use world::World;
@@ -42,8 +43,8 @@ pub use world::World;
 pub trait Subject: Send + Sync {
     /// The store.
     fn store(&self) -> &dyn Store;
-    /// Makes a job's row unreadable, as damage or a foreign hand would.
-    async fn spoil(&self, job: JobId);
+    /// Makes something unreadable that is there, as damage or a foreign hand would.
+    async fn spoil(&self, what: Spoil);
 }
 
 #[async_trait]
@@ -52,8 +53,8 @@ impl Subject for Memory {
         self
     }
 
-    async fn spoil(&self, job: JobId) {
-        Memory::spoil(self, job);
+    async fn spoil(&self, what: Spoil) {
+        Memory::spoil(self, what);
     }
 }
 
@@ -63,8 +64,8 @@ impl<S: Subject + Store> Subject for Faulty<S> {
         self
     }
 
-    async fn spoil(&self, job: JobId) {
-        self.inner().spoil(job).await;
+    async fn spoil(&self, what: Spoil) {
+        self.inner().spoil(what).await;
     }
 }
 
@@ -84,7 +85,7 @@ macro_rules! suite {
             claim: jobs_are_claimed_in_the_order_of_their_ranks, a_claim_takes_no_more_than_it_asked_for,
                 a_claim_takes_only_the_kinds_it_can_serve, queues_are_served_in_the_order_asked,
                 a_job_is_claimed_once, an_old_job_of_low_priority_overtakes_new_ones_of_high,
-                a_bad_row_does_not_block_the_queue, a_claim_tells_all_that_a_worker_needs,
+                a_claim_tells_all_that_a_worker_needs,
                 the_time_of_earlier_attempts_is_told_for_a_budget, a_clock_set_back_gives_no_time_back, a_dead_or_unknown_node_claims_nothing, a_claim_that_makes_no_sense_is_refused,
                 an_empty_store_yields_nothing;
             settle: success_ends_a_job, stale_worker_cannot_settle_a_reclaimed_job, reaped_lease_cannot_settle,
@@ -126,6 +127,11 @@ macro_rules! suite {
                 nobody_is_declared_dead_while_leadership_is_young, reaping_needs_the_term,
                 a_reaped_job_that_was_to_be_cancelled_is, pruning_never_revives_a_slot,
                 pruning_keeps_what_is_young_or_unfinished, counters_add_up, the_audit_is_read_in_pages;
+            unreadable: a_bad_row_does_not_block_the_queue, a_bad_seat_in_line_fails_alone, a_bad_timer_fails_alone,
+                a_bad_seat_of_a_running_job_lets_its_end_count, a_bad_lease_fails_with_the_next_beat,
+                a_bad_lease_of_a_dead_node_fails_alone, a_bad_seat_can_be_cancelled_and_requeued,
+                a_bad_seat_cannot_be_moved, bad_tags_are_left_out_of_lists,
+                a_bad_schedule_is_set_aside_and_the_rest_fires, a_bad_schedule_can_be_mended_or_removed;
             predecessors: f5_results_are_fenced, f7_a_duplicate_is_a_job_that_exists, f16_a_batch_runs_in_order_and_nothing_starves,
                 c4_equal_payloads_are_duplicates_and_success_frees_the_key, c7_a_claim_is_a_lease,
                 c16_concurrent_claims_never_share_a_job, q2_a_late_worker_changes_nothing,
@@ -167,6 +173,7 @@ mod tests {
             include_str!("queues.rs"),
             include_str!("schedules.rs"),
             include_str!("settle.rs"),
+            include_str!("unreadable.rs"),
             include_str!("upkeep.rs"),
         ];
         let mut found = 0;

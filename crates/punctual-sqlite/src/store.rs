@@ -67,16 +67,6 @@ impl SqliteStore {
         backup::run(self.path.clone(), to.as_ref().to_owned()).await
     }
 
-    /// Makes a job's row unreadable, as damage or a foreign hand would; for tests.
-    #[doc(hidden)]
-    pub async fn spoil(&self, job: JobId) -> Result<()> {
-        let spoil = move |db: &rusqlite::Connection| {
-            db.execute(sql::SPOIL, [job.as_bytes()])?;
-            Ok(())
-        };
-        self.writer.write(1, spoil).await
-    }
-
     /// The writer, for what only the engine may do.
     fn engine(&self, what: &str) -> Result<&Writer> {
         if self.role == Role::Engine {
@@ -338,7 +328,13 @@ impl Store for SqliteStore {
     }
 
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due> {
-        self.readers.read(move |db| fire::due(db, instant(at), shard, most)).await
+        let read = move |db: &rusqlite::Connection| fire::due(db, instant(at), shard, most);
+        let (due, unreadable) = self.readers.read(read).await?;
+        if !unreadable.is_empty() {
+            let set_aside = move |db: &rusqlite::Connection| fire::set_aside(db, &unreadable);
+            self.writer.write(1, set_aside).await?;
+        }
+        Ok(due)
     }
 
     async fn fire(

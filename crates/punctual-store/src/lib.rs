@@ -68,6 +68,11 @@ pub enum At {
 /// `create_schedule` may be repeated and answer as if asked once, but for jobs that are given back
 /// already. A repeated `claim` takes other jobs; what the first one took are strays, of which the
 /// next `beat` tells and which `release` gives back. `roll_up` and `audit` add again.
+///
+/// A row that cannot be read, because somebody else wrote it or the disk damaged it, stands in
+/// nobody's way. Whatever comes across such a job fails it with [`rules::UNREADABLE`], and only
+/// the end that its worker reports still counts; such a schedule is set aside. Lists show what can
+/// be read of it, or leave it out.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// What time it is.
@@ -179,7 +184,8 @@ pub trait Store: Send + Sync {
     ) -> Result<Vec<Schedule>>;
     /// All revisions of a schedule, newest first.
     async fn revisions(&self, id: ScheduleId) -> Result<Vec<RevisionView>>;
-    /// The schedules whose next slot is due, earliest first, with their unfinished jobs.
+    /// The schedules whose next slot is due, earliest first, with their unfinished jobs. One whose
+    /// row cannot be read is set aside instead, so that it keeps no other from firing.
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due>;
     /// Advances each watermark and inserts its slots' jobs, or neither; nothing at all for a
     /// leader whose term is over.

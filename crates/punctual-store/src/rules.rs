@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
-use punctual_core::{LeaseId, NodeId, Nonce, Timestamp};
+use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 
-use crate::{Actor, ErrorKind, Result, Settlement, StoreError, limits};
+use crate::{Actor, ErrorKind, Json, Result, Schedule, Settlement, StoreError, limits};
 
 /// Checks how many there are.
 pub fn check_count(count: usize, most: usize, what: &str) -> Result<()> {
@@ -22,8 +22,29 @@ pub fn rank(due_at: Timestamp, priority: i16) -> Timestamp {
     Timestamp::from_micros(due_at.as_micros().saturating_sub(ahead))
 }
 
-/// What is written down of a job whose row cannot be read.
+/// What is written down of a job or schedule whose row cannot be read.
 pub const UNREADABLE: &str = "its row cannot be read, so that it was set aside";
+
+/// A schedule whose row cannot be read, as it is shown: with what can be read of it, which is
+/// enough to disable, mend or delete it.
+pub fn unreadable(schedule: Schedule) -> Schedule {
+    Schedule { spec: Json::null(), set_aside: Some(UNREADABLE.to_owned()), ..schedule }
+}
+
+/// What a test makes unreadable, as damage or a foreign hand would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Spoil {
+    /// A job's body: what a worker needs to know.
+    Body(JobId),
+    /// A job's tags, which its body holds as a list.
+    Tags(JobId),
+    /// How often a job was tried, where it waits or runs.
+    Seat(JobId),
+    /// The lease that a job runs under.
+    Lease(JobId),
+    /// A schedule's definition.
+    Schedule(ScheduleId),
+}
 
 /// Checks a settle against the bounds.
 pub fn check_settlements(batch: &[Settlement]) -> Result<()> {
@@ -67,6 +88,19 @@ pub fn with_cancel(transition: &Transition, cancel: Option<&str>) -> Transition 
             error: Some(reason.to_owned()),
         },
         _ => Transition { error, ..*transition },
+    }
+}
+
+/// What is written for an attempt of a job of which nobody knows how often it was tried: its end
+/// counts, but it is not tried again.
+pub fn without_further_attempt(transition: Transition) -> Transition {
+    match transition.next.is_final() {
+        true => transition,
+        false => Transition {
+            next: Next::Failed,
+            error: Some(UNREADABLE.to_owned()),
+            outcome: transition.outcome,
+        },
     }
 }
 

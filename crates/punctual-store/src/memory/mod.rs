@@ -47,9 +47,9 @@ impl Memory {
         *self.lock() = snapshot.0;
     }
 
-    /// Makes a job's body unreadable, as damage or a foreign hand would.
-    pub fn spoil(&self, job: JobId) {
-        self.lock().spoiled.insert(job);
+    /// Makes something unreadable.
+    pub fn spoil(&self, what: rules::Spoil) {
+        self.lock().spoil(what);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -232,11 +232,12 @@ impl Store for Memory {
     }
 
     async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>> {
-        Ok(self.lock().schedules.get(&id).cloned())
+        Ok(self.lock().seen(id))
     }
 
     async fn schedule_named(&self, tenant: &str, name: &str) -> Result<Option<Schedule>> {
-        Ok(self.lock().schedule_named(tenant, name).cloned())
+        let state = self.lock();
+        Ok(state.schedule_named(tenant, name).and_then(|schedule| state.seen(schedule.id)))
     }
 
     async fn schedules(

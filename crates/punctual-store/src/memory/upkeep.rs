@@ -1,6 +1,6 @@
 //! Promote, reap, prune, counters and the audit.
 
-use punctual_core::job::{JobState, Outcome, Standing, decide};
+use punctual_core::job::{JobState, Next, Outcome, Standing, decide};
 use punctual_core::{JobId, ScheduleId, Timestamp};
 
 use super::state::{Place, State};
@@ -27,8 +27,12 @@ impl State {
             if let (Some(Place::Timer(life)), Some(body)) =
                 (self.places.get(job).cloned(), self.bodies.get(job))
             {
-                *promoted.queues.entry(body.job.queue.clone()).or_default() += 1;
-                self.places.insert(*job, Place::Ready(life));
+                if life.is_readable {
+                    *promoted.queues.entry(body.job.queue.clone()).or_default() += 1;
+                    self.places.insert(*job, Place::Ready(life));
+                } else {
+                    self.set_aside(now, *job, life);
+                }
             }
         }
         promoted
@@ -71,6 +75,10 @@ impl State {
 
     fn take_back(&mut self, now: Timestamp, job: JobId, ask: &ReapAsk) -> Option<ReapedJob> {
         let Place::Lease(lease) = self.places.get(&job)?.clone() else { return None };
+        if !lease.life.is_readable {
+            self.set_aside(now, job, lease.life);
+            return Some(ReapedJob { job, next: Next::Failed });
+        }
         let body = self.bodies.get(&job)?;
         let standing = Standing {
             job,
@@ -114,7 +122,8 @@ impl State {
         for (_, job) in ended.into_iter().take(most) {
             self.places.remove(&job);
             self.bodies.remove(&job);
-            self.spoiled.remove(&job);
+            self.spoiled.remove(&rules::Spoil::Body(job));
+            self.spoiled.remove(&rules::Spoil::Tags(job));
             self.attempts.retain(|(of, _), _| *of != job);
             pruned.jobs += 1;
         }
