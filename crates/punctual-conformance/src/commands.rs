@@ -420,7 +420,10 @@ impl<'a> Run<'a> {
             _ => ScheduleChange::Disable,
         };
         both!(self, change_schedule(self.at(), id, stamp, &change, &actor));
-        both!(self, revisions(id));
+        let page = both!(self, revisions(id, None, 2));
+        if let Some(cursor) = page.and_then(|page| page.next) {
+            both!(self, revisions(id, Some(cursor), 2));
+        }
     }
 
     async fn fire(&mut self) {
@@ -569,10 +572,12 @@ impl<'a> Run<'a> {
         both!(self, queues());
         both!(self, queue_stats());
         both!(self, audits(None, limits::PAGE_MAX));
-        both!(
-            self,
-            rollups(&RollupFilter { from: Timestamp::MIN, to: Timestamp::MAX, metric: None })
-        );
+        let metric = self.one_in(2).then(|| "failed".to_owned());
+        let filter = RollupFilter { from: Timestamp::MIN, to: Timestamp::MAX, metric };
+        let page = both!(self, rollups(&filter, None, 2));
+        if let Some(cursor) = page.and_then(|page| page.next) {
+            both!(self, rollups(&filter, Some(&cursor), limits::PAGE_MAX));
+        }
         for role in ["scheduler/0", "maintenance"] {
             both!(self, leader_changes(role, 100));
         }
@@ -582,7 +587,7 @@ impl<'a> Run<'a> {
         }
         for id in self.schedules.clone() {
             both!(self, schedule(id));
-            both!(self, revisions(id));
+            both!(self, revisions(id, None, limits::PAGE_MAX));
             both!(self, slots(id, None, limits::PAGE_MAX));
         }
     }

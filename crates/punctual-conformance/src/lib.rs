@@ -13,6 +13,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub mod bounds;
 pub mod cancel;
 pub mod claim;
 pub mod commands;
@@ -118,6 +119,7 @@ macro_rules! suite {
                 a_schedule_that_cannot_be_planned_is_set_aside_and_the_rest_fires,
                 a_plan_that_breaks_a_rule_sets_its_schedule_aside, a_run_of_skips_is_one_row,
                 a_fired_slot_has_its_job, live_jobs_of_a_schedule_are_told_until_they_end,
+                live_jobs_beyond_a_bound_are_counted_and_not_named, revisions_are_read_in_pages,
                 an_edit_never_lets_a_slot_come_again, a_deleted_schedule_leaves_its_ledger, schedules_are_listed_by_name, the_ledger_is_read_in_pages;
             queues: a_paused_queue_yields_nothing, a_pause_of_a_queue_says_who_and_why_and_ends_by_itself,
                 a_limit_holds_over_all_nodes, statistics_count_each_state;
@@ -126,7 +128,10 @@ macro_rules! suite {
             upkeep: promotion_makes_due_jobs_ready_and_tells_the_next, the_third_crash_fails_the_job,
                 nobody_is_declared_dead_while_leadership_is_young, reaping_needs_the_term,
                 a_reaped_job_that_was_to_be_cancelled_is, pruning_never_revives_a_slot,
-                pruning_keeps_what_is_young_or_unfinished, counters_add_up, the_audit_is_read_in_pages;
+                pruning_keeps_what_is_young_or_unfinished, counters_add_up,
+                counters_are_read_in_pages, the_audit_is_read_in_pages;
+            bounds: more_than_a_bound_is_refused_with_the_way_out, a_name_out_of_bounds_is_refused,
+                a_text_for_people_is_cut, what_is_at_a_bound_is_taken;
             unreadable: a_bad_row_does_not_block_the_queue, a_bad_seat_in_line_fails_alone, a_bad_timer_fails_alone,
                 a_bad_seat_of_a_running_job_lets_its_end_count, a_bad_lease_fails_with_the_next_beat,
                 a_bad_lease_of_a_dead_node_fails_alone, a_bad_seat_can_be_cancelled_and_requeued,
@@ -162,6 +167,7 @@ mod tests {
     fn every_test_is_in_the_suite() {
         let list = include_str!("lib.rs");
         let sources = [
+            include_str!("bounds.rs"),
             include_str!("cancel.rs"),
             include_str!("claim.rs"),
             include_str!("enqueue.rs"),

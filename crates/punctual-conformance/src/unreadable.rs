@@ -235,7 +235,7 @@ pub async fn a_bad_schedule_is_set_aside_and_the_rest_fires(world: &World<'_>) {
     world.pass(60);
     for _ in 0..2 {
         let due = world.store().due(world.at(), 0, 10).await.unwrap().schedules;
-        assert_eq!(due, [DueSchedule { schedule: good.clone(), live: Vec::new() }]);
+        assert_eq!(due, [DueSchedule { schedule: good.clone(), live: Vec::new(), live_count: 0 }]);
     }
     let set_aside = Schedule { stamp: bad.stamp + 1, ..shown };
     assert_eq!(world.reread(&bad).await, set_aside);
@@ -274,5 +274,5 @@ pub async fn a_bad_schedule_can_be_mended_or_removed(world: &World<'_>) {
     assert_eq!((&mended.spec, &mended.set_aside), (&spec, &None));
     assert_eq!(world.reread(&other).await, mended);
     let due = store.due(world.at(), 0, 10).await.unwrap().schedules;
-    assert_eq!(due, [DueSchedule { schedule: mended, live: Vec::new() }]);
+    assert_eq!(due, [DueSchedule { schedule: mended, live: Vec::new(), live_count: 0 }]);
 }

@@ -29,9 +29,12 @@ pub(crate) fn due(
             unreadable.push(schedule);
             continue;
         }
-        let jobs = live.query_map([schedule.id.as_bytes()], |row| Ok(rows::job_id(row, 0).ok()))?;
-        let live = jobs.filter_map(Result::transpose).collect::<rusqlite::Result<_>>()?;
-        schedules.push(DueSchedule { schedule, live });
+        let asked = params![schedule.id.as_bytes(), rows::rows(limits::LIVE_COUNT_MAX)];
+        let jobs = live.query_map(asked, |row| Ok(rows::job_id(row, 0).ok()))?;
+        let mut live = jobs.filter_map(Result::transpose).collect::<rusqlite::Result<Vec<_>>>()?;
+        let live_count = live.len();
+        live.truncate(limits::LIVE_MAX);
+        schedules.push(DueSchedule { schedule, live, live_count });
     }
     Ok((Due { at: now, schedules }, unreadable))
 }

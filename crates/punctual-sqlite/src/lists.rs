@@ -4,7 +4,8 @@ use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, ScheduleId};
 use punctual_store::{
     AttemptView, AuditCursor, AuditView, Cursor, JobDetail, JobFilter, JobView, Json, Page,
-    RollupCount, RollupFilter, Schedule, SlotCursor, SlotView, limits,
+    RevisionCursor, RevisionView, RollupCount, RollupCursor, RollupFilter, Schedule, SlotCursor,
+    SlotView, limits,
 };
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_iter};
@@ -94,9 +95,42 @@ pub(crate) fn audits(
     page(db, sql::AUDITS, bound, most, cursor, |row| rows::audit(row).map(Some))
 }
 
-pub(crate) fn rollups(db: &Connection, filter: &RollupFilter) -> Outcome<Vec<RollupCount>> {
-    let asked = params![filter.from.as_micros(), filter.to.as_micros(), filter.metric];
-    all(db, sql::ROLLUPS, asked, rows::rollup)
+pub(crate) fn revisions(
+    db: &Connection,
+    id: ScheduleId,
+    after: Option<RevisionCursor>,
+    most: usize,
+) -> Outcome<Page<RevisionView, RevisionCursor>> {
+    let before = after.map_or(i64::MAX, |RevisionCursor(revision)| revision);
+    let bound = params![id.as_bytes(), before, page_rows(most)];
+    let cursor = |row: &Row| Ok(RevisionCursor(row.get(0)?));
+    page(db, sql::REVISIONS, bound, most, cursor, |row| rows::revision(row).map(Some))
+}
+
+pub(crate) fn rollups(
+    db: &Connection,
+    filter: &RollupFilter,
+    after: Option<RollupCursor>,
+    most: usize,
+) -> Outcome<Page<RollupCount, RollupCursor>> {
+    // No metric is empty, so that nothing stands before the first of a minute.
+    let after = after.filter(|after| after.minute >= filter.from).unwrap_or(RollupCursor {
+        minute: filter.from,
+        metric: String::new(),
+        queue: String::new(),
+        kind: String::new(),
+    });
+    let bound = params![
+        after.minute.as_micros(),
+        after.metric,
+        after.queue,
+        after.kind,
+        filter.to.as_micros(),
+        filter.metric,
+        page_rows(most),
+    ];
+    let cursor = |row: &Row| Ok(rows::rollup(row)?.cursor());
+    page(db, sql::ROLLUPS, bound, most, cursor, |row| rows::rollup(row).map(Some))
 }
 
 pub(crate) fn jobs(

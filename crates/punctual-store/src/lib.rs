@@ -37,7 +37,7 @@ pub use json::Json;
 pub use leader::{Acquired, Fence, Leader, LeaderChange};
 pub use list::{
     AttemptView, AuditCursor, Cursor, JobDetail, JobFilter, JobView, Page, ProgressView,
-    RevisionView, SlotCursor, SlotView,
+    RevisionCursor, RevisionView, RollupCursor, SlotCursor, SlotView,
 };
 pub use node::{BeatAsk, Beaten, Node, NodeInfo, Progress, Released, RoleBeat};
 pub use queue::{Queue, QueueChange, QueueLimits, QueueStats};
@@ -140,7 +140,12 @@ pub trait Store: Send + Sync {
     /// Adds to the per-minute counters.
     async fn roll_up(&self, counts: &[RollupCount]) -> Result<()>;
     /// Reads the per-minute counters, oldest first.
-    async fn rollups(&self, filter: &RollupFilter) -> Result<Vec<RollupCount>>;
+    async fn rollups(
+        &self,
+        filter: &RollupFilter,
+        after: Option<&RollupCursor>,
+        most: usize,
+    ) -> Result<Page<RollupCount, RollupCursor>>;
     /// Notes what somebody did.
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()>;
     /// What was done, newest first.
@@ -182,8 +187,13 @@ pub trait Store: Send + Sync {
         after: Option<&str>,
         most: usize,
     ) -> Result<Vec<Schedule>>;
-    /// All revisions of a schedule, newest first.
-    async fn revisions(&self, id: ScheduleId) -> Result<Vec<RevisionView>>;
+    /// The revisions of a schedule, newest first.
+    async fn revisions(
+        &self,
+        id: ScheduleId,
+        after: Option<RevisionCursor>,
+        most: usize,
+    ) -> Result<Page<RevisionView, RevisionCursor>>;
     /// The schedules whose next slot is due, earliest first, with their unfinished jobs. One whose
     /// row cannot be read is set aside instead, so that it keeps no other from firing.
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due>;

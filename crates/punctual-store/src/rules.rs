@@ -5,7 +5,10 @@ use std::time::Duration;
 use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 
-use crate::{Actor, ErrorKind, Json, Result, Schedule, Settlement, StoreError, limits};
+use crate::{
+    Actor, ErrorKind, Json, Result, RollupCount, Schedule, Settlement, SlotDecision, SlotPlan,
+    StoreError, limits,
+};
 
 /// Checks how many there are.
 pub fn check_count(count: usize, most: usize, what: &str) -> Result<()> {
@@ -66,6 +69,54 @@ pub fn check_settlements(batch: &[Settlement]) -> Result<()> {
 /// Checks a release against the bounds.
 pub fn check_release(leases: &[LeaseId]) -> Result<()> {
     check_count(leases.len(), limits::LEASES_MAX, "leases")
+}
+
+/// Checks a fire against the bounds.
+pub fn check_plans(plans: &[SlotPlan]) -> Result<()> {
+    check_count(plans.len(), limits::FIRE_MAX, "schedules")?;
+    let mut total = 0;
+    for plan in plans {
+        if let SlotDecision::Advance { slots, .. } = &plan.decision {
+            check_count(slots.len(), limits::PLAN_SLOTS_MAX, "slots of a schedule")?;
+            total += slots.len();
+        }
+    }
+    check_count(total, limits::FIRE_SLOTS_MAX, "slots")
+}
+
+/// Checks a schedule's definition against the bound.
+pub fn check_spec(spec: &Json) -> Result<()> {
+    let (bytes, most) = (spec.as_str().len(), limits::SPEC_BYTES_MAX);
+    if bytes <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "the definition has {bytes} bytes; the most is {most}; let its payload refer to what is large"
+    );
+    Err(StoreError::new(ErrorKind::Limit, message))
+}
+
+/// Checks counters against the bounds.
+pub fn check_counts(counts: &[RollupCount]) -> Result<()> {
+    check_count(counts.len(), limits::ROLLUP_MAX, "counters")?;
+    for count in counts {
+        for (what, name, may_be_empty) in [
+            ("metric", &count.metric, false),
+            ("queue", &count.queue, true),
+            ("kind", &count.kind, true),
+        ] {
+            limits::check_name(what, name, may_be_empty).map_err(StoreError::invalid)?;
+        }
+        let most = limits::ROLLUP_VALUE_MAX;
+        for value in [count.count, count.sum] {
+            if !(-most..=most).contains(&value) {
+                let message =
+                    format!("{value} is too much for a counter at once; the most is {most}");
+                return Err(StoreError::invalid(message));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What is written for an attempt whose job is given back.

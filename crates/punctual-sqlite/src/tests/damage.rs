@@ -250,7 +250,7 @@ async fn go_on(store: &SqliteStore, scene: &Scene, round: u64) {
     }
     for schedule in scene.schedules {
         store.schedule(schedule).await.unwrap();
-        store.revisions(schedule).await.unwrap();
+        store.revisions(schedule, None, 500).await.unwrap();
         store.slots(schedule, None, 500).await.unwrap();
     }
     store.schedules("", None, 500).await.unwrap();
@@ -261,7 +261,7 @@ async fn go_on(store: &SqliteStore, scene: &Scene, round: u64) {
     store.queue_stats().await.unwrap();
     store.audits(None, 500).await.unwrap();
     let all = RollupFilter { from: Timestamp::MIN, to: Timestamp::MAX, metric: None };
-    store.rollups(&all).await.unwrap();
+    store.rollups(&all, None, 500).await.unwrap();
 }
 
 #[tokio::test]

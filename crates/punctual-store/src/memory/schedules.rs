@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_core::{ScheduleId, Timestamp};
+use punctual_core::{JobId, ScheduleId, Timestamp};
 
 use super::state::State;
 use crate::*;
@@ -81,6 +81,19 @@ impl State {
         EditAnswer::Done(schedule)
     }
 
+    pub(super) fn list_revisions(
+        &self,
+        id: ScheduleId,
+        after: Option<RevisionCursor>,
+        most: usize,
+    ) -> Page<RevisionView, RevisionCursor> {
+        let is_before = |view: &&RevisionView| {
+            after.is_none_or(|RevisionCursor(revision)| view.revision < revision)
+        };
+        let newest_first = self.revisions.get(&id).into_iter().flatten().rev().filter(is_before);
+        Page::take(newest_first.cloned(), most, |view| RevisionCursor(view.revision))
+    }
+
     /// A schedule as far as it can be read.
     pub(super) fn seen(&self, id: ScheduleId) -> Option<Schedule> {
         let schedule = self.schedules.get(&id)?.clone();
@@ -130,14 +143,17 @@ impl State {
                 schedule.set_aside = Some(rules::UNREADABLE.to_owned());
             }
         }
-        let with_live = |schedule: Schedule| DueSchedule {
-            live: self
+        let with_live = |schedule: Schedule| {
+            let live: Vec<JobId> = self
                 .live
                 .iter()
                 .filter(|(id, _)| *id == schedule.id)
                 .map(|(_, job)| *job)
-                .collect(),
-            schedule,
+                .take(limits::LIVE_COUNT_MAX)
+                .collect();
+            let live_count = live.len();
+            let live = live.into_iter().take(limits::LIVE_MAX).collect();
+            DueSchedule { schedule, live, live_count }
         };
         Due { at: now, schedules: due.into_iter().map(with_live).collect() }
     }

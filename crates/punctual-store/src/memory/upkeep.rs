@@ -227,14 +227,20 @@ impl State {
         for count in counts {
             let key = (count.minute, count.metric.clone(), count.queue.clone(), count.kind.clone());
             let total = self.rollups.entry(key).or_default();
-            total.0 += count.count;
-            total.1 += count.sum;
+            total.0 = total.0.saturating_add(count.count);
+            total.1 = total.1.saturating_add(count.sum);
         }
     }
 
-    pub(super) fn list_rollups(&self, filter: &RollupFilter) -> Vec<RollupCount> {
+    pub(super) fn list_rollups(
+        &self,
+        filter: &RollupFilter,
+        after: Option<&RollupCursor>,
+        most: usize,
+    ) -> Page<RollupCount, RollupCursor> {
         let is_asked = |metric: &str| filter.metric.as_deref().is_none_or(|asked| asked == metric);
-        self.rollups
+        let counts = self
+            .rollups
             .iter()
             .filter(|((minute, metric, ..), _)| {
                 (filter.from..filter.to).contains(minute) && is_asked(metric)
@@ -247,7 +253,8 @@ impl State {
                 count: *count,
                 sum: *sum,
             })
-            .collect()
+            .filter(|count| after.is_none_or(|after| count.cursor() > *after));
+        Page::take(counts, most, RollupCount::cursor)
     }
 
     pub(super) fn note(&mut self, now: Timestamp, actor: &Actor, action: &str, subject: &str) {
