@@ -570,7 +570,10 @@ impl<'a> Run<'a> {
         both!(self, nodes());
         both!(self, leaders());
         both!(self, queues());
-        both!(self, queue_stats());
+        let page = both!(self, queue_stats(None, 2));
+        if let Some(cursor) = page.and_then(|page| page.next) {
+            both!(self, queue_stats(Some(&cursor), limits::PAGE_MAX));
+        }
         both!(self, audits(None, limits::PAGE_MAX));
         let metric = self.one_in(2).then(|| "failed".to_owned());
         let filter = RollupFilter { from: Timestamp::MIN, to: Timestamp::MAX, metric };

@@ -36,8 +36,8 @@ pub use hints::{Bell, Hints, Topic};
 pub use json::Json;
 pub use leader::{Acquired, Fence, Leader, LeaderChange};
 pub use list::{
-    AttemptView, AuditCursor, Cursor, JobDetail, JobFilter, JobView, Page, ProgressView,
-    RevisionCursor, RevisionView, RollupCursor, SlotCursor, SlotView,
+    AttemptView, AuditCursor, Cursor, JobDetail, JobFilter, JobView, Page, Pager, ProgressView,
+    RevisionCursor, RevisionView, RollupCursor, SlotCursor, SlotView, Source, StatsCursor,
 };
 pub use node::{BeatAsk, Beaten, Node, NodeInfo, Progress, Released, RoleBeat};
 pub use queue::{Queue, QueueChange, QueueLimits, QueueStats};
@@ -227,7 +227,11 @@ pub trait Store: Send + Sync {
     /// Queues that have a setting, by name.
     async fn queues(&self) -> Result<Vec<Queue>>;
     /// What waits and runs, by queue and kind.
-    async fn queue_stats(&self) -> Result<Vec<QueueStats>>;
+    async fn queue_stats(
+        &self,
+        after: Option<&StatsCursor>,
+        most: usize,
+    ) -> Result<Page<QueueStats, StatsCursor>>;
     /// One job with its attempts.
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>>;
     /// Jobs, newest first.

@@ -258,7 +258,7 @@ async fn go_on(store: &SqliteStore, scene: &Scene, round: u64) {
     store.leaders().await.unwrap();
     store.leader_changes("other", 10).await.unwrap();
     store.queues().await.unwrap();
-    store.queue_stats().await.unwrap();
+    store.queue_stats(None, 500).await.unwrap();
     store.audits(None, 500).await.unwrap();
     let all = RollupFilter { from: Timestamp::MIN, to: Timestamp::MAX, metric: None };
     store.rollups(&all, None, 500).await.unwrap();
