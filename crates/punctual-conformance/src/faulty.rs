@@ -104,7 +104,9 @@ forward! {
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped>;
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned>;
     async fn roll_up(&self, counts: &[RollupCount]) -> Result<()>;
-    async fn rollups(&self, filter: &RollupFilter) -> Result<Vec<RollupCount>>;
+    async fn rollups(
+        &self, filter: &RollupFilter, after: Option<&RollupCursor>, most: usize
+    ) -> Result<Page<RollupCount, RollupCursor>>;
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()>;
     async fn audits(&self, after: Option<AuditCursor>, most: usize) -> Result<Page<AuditView, AuditCursor>>;
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule>;
@@ -115,7 +117,9 @@ forward! {
     async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>>;
     async fn schedule_named(&self, tenant: &str, name: &str) -> Result<Option<Schedule>>;
     async fn schedules(&self, tenant: &str, after: Option<&str>, most: usize) -> Result<Vec<Schedule>>;
-    async fn revisions(&self, id: ScheduleId) -> Result<Vec<RevisionView>>;
+    async fn revisions(
+        &self, id: ScheduleId, after: Option<RevisionCursor>, most: usize
+    ) -> Result<Page<RevisionView, RevisionCursor>>;
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due>;
     async fn fire(&self, at: At, fence: &Fence, lease: Duration, plans: &[SlotPlan]) -> Result<Fired>;
     async fn slots(
@@ -123,7 +127,9 @@ forward! {
     ) -> Result<Page<SlotView, SlotCursor>>;
     async fn change_queue(&self, at: At, name: &str, change: &QueueChange, actor: &Actor) -> Result<Queue>;
     async fn queues(&self) -> Result<Vec<Queue>>;
-    async fn queue_stats(&self) -> Result<Vec<QueueStats>>;
+    async fn queue_stats(
+        &self, after: Option<&StatsCursor>, most: usize
+    ) -> Result<Page<QueueStats, StatsCursor>>;
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>>;
     async fn jobs(
         &self, filter: &JobFilter, after: Option<Cursor>, most: usize

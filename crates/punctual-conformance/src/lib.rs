@@ -13,6 +13,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub mod bounds;
 pub mod cancel;
 pub mod claim;
 pub mod commands;
@@ -26,13 +27,14 @@ pub mod predecessors;
 pub mod queues;
 pub mod schedules;
 pub mod settle;
+pub mod unreadable;
 pub mod upkeep;
 mod world;
 
 use async_trait::async_trait;
-use punctual_core::JobId;
 use punctual_store::Store;
 use punctual_store::memory::Memory;
+use punctual_store::rules::Spoil;
 
 pub use faulty::{Fault, Faulty};
 pub use world::World;
@@ -42,8 +44,8 @@ pub use world::World;
 pub trait Subject: Send + Sync {
     /// The store.
     fn store(&self) -> &dyn Store;
-    /// Makes a job's row unreadable, as damage or a foreign hand would.
-    async fn spoil(&self, job: JobId);
+    /// Makes something unreadable that is there, as damage or a foreign hand would.
+    async fn spoil(&self, what: Spoil);
 }
 
 #[async_trait]
@@ -52,8 +54,8 @@ impl Subject for Memory {
         self
     }
 
-    async fn spoil(&self, job: JobId) {
-        Memory::spoil(self, job);
+    async fn spoil(&self, what: Spoil) {
+        Memory::spoil(self, what);
     }
 }
 
@@ -63,8 +65,8 @@ impl<S: Subject + Store> Subject for Faulty<S> {
         self
     }
 
-    async fn spoil(&self, job: JobId) {
-        self.inner().spoil(job).await;
+    async fn spoil(&self, what: Spoil) {
+        self.inner().spoil(what).await;
     }
 }
 
@@ -84,7 +86,7 @@ macro_rules! suite {
             claim: jobs_are_claimed_in_the_order_of_their_ranks, a_claim_takes_no_more_than_it_asked_for,
                 a_claim_takes_only_the_kinds_it_can_serve, queues_are_served_in_the_order_asked,
                 a_job_is_claimed_once, an_old_job_of_low_priority_overtakes_new_ones_of_high,
-                a_bad_row_does_not_block_the_queue, a_claim_tells_all_that_a_worker_needs,
+                a_claim_tells_all_that_a_worker_needs,
                 the_time_of_earlier_attempts_is_told_for_a_budget, a_clock_set_back_gives_no_time_back, a_dead_or_unknown_node_claims_nothing, a_claim_that_makes_no_sense_is_refused,
                 an_empty_store_yields_nothing;
             settle: success_ends_a_job, stale_worker_cannot_settle_a_reclaimed_job, reaped_lease_cannot_settle,
@@ -117,15 +119,25 @@ macro_rules! suite {
                 a_schedule_that_cannot_be_planned_is_set_aside_and_the_rest_fires,
                 a_plan_that_breaks_a_rule_sets_its_schedule_aside, a_run_of_skips_is_one_row,
                 a_fired_slot_has_its_job, live_jobs_of_a_schedule_are_told_until_they_end,
+                live_jobs_beyond_a_bound_are_counted_and_not_named, revisions_are_read_in_pages,
                 an_edit_never_lets_a_slot_come_again, a_deleted_schedule_leaves_its_ledger, schedules_are_listed_by_name, the_ledger_is_read_in_pages;
             queues: a_paused_queue_yields_nothing, a_pause_of_a_queue_says_who_and_why_and_ends_by_itself,
-                a_limit_holds_over_all_nodes, statistics_count_each_state;
+                a_limit_holds_over_all_nodes, statistics_count_each_state, statistics_are_read_in_pages;
             lists: jobs_are_listed_newest_first_in_pages, jobs_are_filtered_by_each_property,
-                failed_jobs_are_listed_with_their_error, the_history_of_a_job_is_told;
+                failed_jobs_are_listed_with_their_error, many_jobs_are_looked_at_in_parts,
+                the_history_of_a_job_is_told;
             upkeep: promotion_makes_due_jobs_ready_and_tells_the_next, the_third_crash_fails_the_job,
                 nobody_is_declared_dead_while_leadership_is_young, reaping_needs_the_term,
                 a_reaped_job_that_was_to_be_cancelled_is, pruning_never_revives_a_slot,
-                pruning_keeps_what_is_young_or_unfinished, counters_add_up, the_audit_is_read_in_pages;
+                pruning_keeps_what_is_young_or_unfinished, counters_add_up,
+                counters_are_read_in_pages, the_audit_is_read_in_pages;
+            bounds: more_than_a_bound_is_refused_with_the_way_out, a_name_out_of_bounds_is_refused,
+                a_text_for_people_is_cut, what_is_at_a_bound_is_taken;
+            unreadable: a_bad_row_does_not_block_the_queue, a_bad_seat_in_line_fails_alone, a_bad_timer_fails_alone,
+                a_bad_seat_of_a_running_job_lets_its_end_count, a_bad_lease_fails_with_the_next_beat,
+                a_bad_lease_of_a_dead_node_fails_alone, a_bad_seat_can_be_cancelled_and_requeued,
+                a_bad_seat_cannot_be_moved, bad_tags_are_left_out_of_lists,
+                a_bad_schedule_is_set_aside_and_the_rest_fires, a_bad_schedule_can_be_mended_or_removed;
             predecessors: f5_results_are_fenced, f7_a_duplicate_is_a_job_that_exists, f16_a_batch_runs_in_order_and_nothing_starves,
                 c4_equal_payloads_are_duplicates_and_success_frees_the_key, c7_a_claim_is_a_lease,
                 c16_concurrent_claims_never_share_a_job, q2_a_late_worker_changes_nothing,
@@ -156,6 +168,7 @@ mod tests {
     fn every_test_is_in_the_suite() {
         let list = include_str!("lib.rs");
         let sources = [
+            include_str!("bounds.rs"),
             include_str!("cancel.rs"),
             include_str!("claim.rs"),
             include_str!("enqueue.rs"),
@@ -167,6 +180,7 @@ mod tests {
             include_str!("queues.rs"),
             include_str!("schedules.rs"),
             include_str!("settle.rs"),
+            include_str!("unreadable.rs"),
             include_str!("upkeep.rs"),
         ];
         let mut found = 0;

@@ -188,7 +188,7 @@ pub async fn q7_time_works_on_every_store(world: &World<'_>) {
     let later = world.enqueue(later).await;
     let due_at = Some(world.now() + Duration::from_micros(1_500_001));
     assert_eq!(world.job(later).await.view.due_at, due_at);
-    assert_eq!(world.store().queue_stats().await.unwrap()[0].scheduled, 1);
+    assert_eq!(world.store().queue_stats(None, 10).await.unwrap().items[0].scheduled, 1);
     for outcome in [Some(failure()), Some(Outcome::Released), None] {
         world.enqueue_one().await;
         let job = world.claim_one(node).await;
@@ -254,7 +254,7 @@ pub async fn q11_a_bad_row_fails_alone_and_attempts_mean_attempts(world: &World<
     let node = world.join().await;
     let bad = world.enqueue_one().await;
     let good = world.enqueue(NewJob { max_attempts: 2, ..world.new_job() }).await;
-    world.spoil(bad).await;
+    world.spoil(rules::Spoil::Body(bad)).await;
     let claimed = world.claim(&world.ask(node, 10)).await;
     assert_eq!(claimed.iter().map(|job| job.id).collect::<Vec<_>>(), [good]);
     assert_eq!(world.settle(&claimed[0], failure()).await, Settled::Applied(JobState::Retrying));

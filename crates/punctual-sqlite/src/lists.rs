@@ -3,8 +3,9 @@
 use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, ScheduleId};
 use punctual_store::{
-    AttemptView, AuditCursor, AuditView, Cursor, JobDetail, JobFilter, JobView, Json, Page,
-    RollupCount, RollupFilter, Schedule, SlotCursor, SlotView, limits,
+    AttemptView, AuditCursor, AuditView, Cursor, JobDetail, JobFilter, JobView, Json, Page, Pager,
+    RevisionCursor, RevisionView, RollupCount, RollupCursor, RollupFilter, Schedule, SlotCursor,
+    SlotView, Source, limits,
 };
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_iter};
@@ -13,19 +14,44 @@ use crate::error::Outcome;
 use crate::rows::{self, Read};
 use crate::sql;
 
-/// All rows of a statement.
+/// All rows of a statement that can be read.
 pub(crate) fn all<T>(
     db: &Connection,
     statement: &str,
     bound: impl Params,
-    read: impl FnMut(&Row) -> Read<T>,
+    read: impl Fn(&Row) -> Read<T>,
 ) -> Outcome<Vec<T>> {
-    Ok(db.prepare_cached(statement)?.query_map(bound, read)?.collect::<Read<_>>()?)
+    let mut statement = db.prepare_cached(statement)?;
+    let mut found = statement.query(bound)?;
+    let mut items = Vec::new();
+    while let Some(row) = found.next()? {
+        items.extend(read(row).ok());
+    }
+    Ok(items)
 }
 
-/// How many rows a page of this size reads: one more, to know whether there is a next.
-fn page_rows(most: usize) -> i64 {
-    rows::rows(most.clamp(1, limits::PAGE_MAX) + 1)
+/// A page of the rows of a statement, which has them in order and is read no further than needed.
+/// A row whose place in the list cannot be read is left out, and so is one that `read` has nothing
+/// to show of.
+fn page<T, C>(
+    db: &Connection,
+    statement: &str,
+    bound: impl Params,
+    most: usize,
+    cursor: impl Fn(&Row) -> Read<C>,
+    read: impl Fn(&Row) -> Read<Option<T>>,
+) -> Outcome<Page<T, C>> {
+    let mut statement = db.prepare_cached(statement)?;
+    let mut found = statement.query(bound)?;
+    let mut pager = Pager::new(most);
+    while let Some(row) = found.next()? {
+        if let Ok(cursor) = cursor(row)
+            && !pager.take(cursor, read(row).ok().flatten())
+        {
+            break;
+        }
+    }
+    Ok(pager.page())
 }
 
 pub(crate) fn schedules(
@@ -46,9 +72,9 @@ pub(crate) fn slots(
 ) -> Outcome<Page<SlotView, SlotCursor>> {
     let (slot, run) =
         after.map_or((i64::MAX, i32::MAX), |SlotCursor(slot, run)| (slot.as_micros(), run));
-    let views =
-        all(db, sql::SLOTS, params![id.as_bytes(), slot, run, page_rows(most)], rows::slot)?;
-    Ok(Page::take(views.into_iter(), most, |view| SlotCursor(view.slot, view.run)))
+    let bound = params![id.as_bytes(), slot, run];
+    let cursor = |row: &Row| Ok(SlotCursor(rows::instant(row, 0)?, row.get(1)?));
+    page(db, sql::SLOTS, bound, most, cursor, |row| rows::slot(row).map(Some))
 }
 
 pub(crate) fn audits(
@@ -57,13 +83,46 @@ pub(crate) fn audits(
     most: usize,
 ) -> Outcome<Page<AuditView, AuditCursor>> {
     let before = after.map_or(i64::MAX, |AuditCursor(id)| id);
-    let views = all(db, sql::AUDITS, params![before, page_rows(most)], rows::audit)?;
-    Ok(Page::take(views.into_iter(), most, |view| AuditCursor(view.id)))
+    let cursor = |row: &Row| Ok(AuditCursor(row.get(0)?));
+    page(db, sql::AUDITS, [before], most, cursor, |row| rows::audit(row).map(Some))
 }
 
-pub(crate) fn rollups(db: &Connection, filter: &RollupFilter) -> Outcome<Vec<RollupCount>> {
-    let asked = params![filter.from.as_micros(), filter.to.as_micros(), filter.metric];
-    all(db, sql::ROLLUPS, asked, rows::rollup)
+pub(crate) fn revisions(
+    db: &Connection,
+    id: ScheduleId,
+    after: Option<RevisionCursor>,
+    most: usize,
+) -> Outcome<Page<RevisionView, RevisionCursor>> {
+    let before = after.map_or(i64::MAX, |RevisionCursor(revision)| revision);
+    let bound = params![id.as_bytes(), before];
+    let cursor = |row: &Row| Ok(RevisionCursor(row.get(0)?));
+    page(db, sql::REVISIONS, bound, most, cursor, |row| rows::revision(row).map(Some))
+}
+
+pub(crate) fn rollups(
+    db: &Connection,
+    filter: &RollupFilter,
+    after: Option<RollupCursor>,
+    most: usize,
+) -> Outcome<Page<RollupCount, RollupCursor>> {
+    // No metric is empty, so that nothing stands before the first of a minute.
+    let after = after.filter(|after| after.minute >= filter.from).unwrap_or(RollupCursor {
+        minute: filter.from,
+        metric: String::new(),
+        queue: String::new(),
+        kind: String::new(),
+    });
+    let bound = params![
+        after.minute.as_micros(),
+        after.metric,
+        after.queue,
+        after.kind,
+        filter.to.as_micros(),
+        filter.metric,
+    ];
+    let cursor = |row: &Row| Ok(rows::rollup(row)?.cursor());
+    let asked = |row: &Row| Ok(Some(rows::rollup(row)?).filter(|_| row.get(6) == Ok(true)));
+    page(db, sql::ROLLUPS, bound, most, cursor, asked)
 }
 
 pub(crate) fn jobs(
@@ -72,144 +131,159 @@ pub(crate) fn jobs(
     after: Option<Cursor>,
     most: usize,
 ) -> Outcome<Page<JobView, Cursor>> {
-    let Some((statement, mut bound)) = jobs_statement(filter, after) else {
-        return Ok(Page { items: Vec::new(), next: None });
+    let Some(source) = filter.source() else { return Ok(Pager::new(most).page()) };
+    let (statement, bound) = jobs_statement(source, filter, after);
+    let cursor = |row: &Row| {
+        let ended = if filter.is_by_end() { rows::instant_opt(row, 17)? } else { None };
+        Ok(Cursor { ended, job: rows::job_id(row, 0)? })
     };
-    bound[0] = Value::Integer(page_rows(most));
-    let views = all(db, &statement, params_from_iter(bound), rows::job_view)?;
-    Ok(Page::take(views.into_iter(), most, |view| filter.cursor(view)))
+    let asked = |row: &Row| match row.get(19)? {
+        Some(true) => rows::job_view(row),
+        _ => Ok(None),
+    };
+    page(db, &statement, params_from_iter(bound), most, cursor, asked)
 }
 
-/// What a list of jobs is driven by: the table and index that hold the fewest jobs which are
-/// not asked for.
-struct Driver {
-    from: String,
-    /// The column that the list is ordered by.
-    order: &'static str,
-    /// What holds for the state that is asked for.
-    state: Option<String>,
+/// Terms of a statement, and the values that are bound to it.
+#[derive(Default)]
+struct Terms {
+    terms: Vec<String>,
+    bound: Vec<Value>,
 }
 
-/// The list for a filter, with its parameters, of which the first is the number of rows; none
-/// if no job can be in that state.
+impl Terms {
+    /// Adds a term, in which `?_` stands for the next value.
+    fn add(&mut self, term: &str, values: impl IntoIterator<Item = Value>) {
+        let mut term = term.to_owned();
+        for value in values {
+            self.bound.push(value);
+            term = term.replacen("?_", &format!("?{}", self.bound.len()), 1);
+        }
+        self.terms.push(term);
+    }
+
+    /// All terms so far as one, which holds if there is none.
+    fn all(&mut self) -> String {
+        let terms = std::mem::take(&mut self.terms);
+        if terms.is_empty() { "1".to_owned() } else { terms.join("\n  AND ") }
+    }
+}
+
+/// The list for a filter, with its values. What it goes through is in the order of an index; the
+/// rest of the filter is a column, so that whoever reads knows how many rows were passed over.
 pub(crate) fn jobs_statement(
+    source: Source,
     filter: &JobFilter,
     after: Option<Cursor>,
-) -> Option<(String, Vec<Value>)> {
-    let driver = driver(filter)?;
-    let mut terms = vec!["1".to_owned()];
-    let mut bound = vec![Value::Null];
-    let mut term = |text: &str, values: Vec<Value>| {
-        let mut text = text.to_owned();
-        for value in values {
-            bound.push(value);
-            text = text.replacen("?_", &format!("?{}", bound.len()), 1);
+) -> (String, Vec<Value>) {
+    let mut terms = Terms::default();
+    let from = drive(source, &mut terms);
+    let (from, order) = match from {
+        From::Body(index) => (format!("punctual_job AS j{index}"), "j.id"),
+        From::Place(table) => {
+            let place = format!("punctual_job_{table}");
+            (format!("{place}\nCROSS JOIN punctual_job AS j ON j.id = s.job"), "s.job")
         }
-        terms.push(text);
     };
-    let text = |text: &String| vec![Value::Text(text.clone())];
-    if let Some(queue) = &filter.queue {
-        term("j.queue = ?_", text(queue));
-    }
-    if let Some(kind) = &filter.kind {
-        term("j.kind = ?_", text(kind));
-    }
-    if let Some(tenant) = &filter.tenant {
-        term("j.tenant = ?_", text(tenant));
-    }
-    if let Some(schedule) = &filter.schedule {
-        term("j.schedule = ?_", vec![Value::Blob(schedule.as_bytes().to_vec())]);
-    }
-    if let Some(tag) = &filter.tag {
-        term("EXISTS (SELECT 1 FROM json_each(j.tags) WHERE value = ?_)", text(tag));
-    }
     if let Some(Cursor { ended, job }) = after {
         let job = Value::Blob(job.as_bytes().to_vec());
         match ended.filter(|_| filter.is_by_end()) {
-            None => term(&format!("{} < ?_", driver.order), vec![job]),
+            None => terms.add(&format!("{order} < ?_"), [job]),
             Some(ended) => {
                 let ended = Value::Integer(ended.as_micros());
-                term("(s.finished_at, s.job) < (?_, ?_)", vec![ended, job]);
+                terms.add("(s.finished_at, s.job) < (?_, ?_)", [ended, job]);
             }
         }
     }
-    if filter.tenant.as_ref().is_some_and(|tenant| !tenant.is_empty()) {
-        terms.push("j.tenant <> ''".to_owned());
-    }
-    terms.extend(driver.state);
+    let within = terms.all();
+    ask(filter, &mut terms);
     let order = match filter.is_by_end() {
-        true => format!("s.finished_at DESC, {}", driver.order),
-        false => driver.order.to_owned(),
+        true => format!("s.finished_at DESC, {order}"),
+        false => order.to_owned(),
     };
     let statement = sql::JOBS
-        .replace("{from}", &driver.from)
-        .replace("{where}", &terms.join("\n  AND "))
+        .replace("{asked}", &terms.all())
+        .replace("{from}", &from)
+        .replace("{within}", &within)
         .replace("{order}", &order);
-    Some((statement, bound))
+    (statement, terms.bound)
 }
 
-fn driver(filter: &JobFilter) -> Option<Driver> {
-    if matches!(filter.state, Some(JobState::Blocked | JobState::Skipped)) {
-        return None;
-    }
-    let has_tenant = filter.tenant.as_ref().is_some_and(|tenant| !tenant.is_empty());
-    let has_body_index = filter.queue.is_some() || filter.schedule.is_some() || has_tenant;
-    match filter.state {
-        // Few jobs fail, and they are listed by when they did.
-        Some(JobState::Failed) => return Some(by_state(JobState::Failed)),
-        // A schedule has few jobs, whatever their state.
-        _ if filter.schedule.is_some() => {}
-        // Most jobs of any filter have ended well: the body's index is the better one.
-        Some(JobState::Succeeded | JobState::Cancelled) if has_body_index => {}
-        Some(state) => return Some(by_state(state)),
-        None => {}
-    }
-    let from = if filter.schedule.is_some() {
-        "punctual_job AS j INDEXED BY punctual_job_by_schedule"
-    } else if filter.queue.is_some() {
-        "punctual_job AS j INDEXED BY punctual_job_by_queue"
-    } else if has_tenant {
-        "punctual_job AS j INDEXED BY punctual_job_by_tenant"
-    } else {
-        "punctual_job AS j"
-    };
-    // `coalesce` keeps SQLite from turning the joins around.
-    let state = filter.state.map(|state| match state {
-        JobState::Ready => "coalesce(r.attempt, -1) >= 0".to_owned(),
-        JobState::Scheduled => "coalesce(t.attempt, -1) = 0".to_owned(),
-        JobState::Retrying => "coalesce(t.attempt, -1) > 0".to_owned(),
-        JobState::Running => "coalesce(l.attempt, -1) >= 0".to_owned(),
-        ended => format!("coalesce(d.outcome, -1) = {}", rows::end_code(ended)),
-    });
-    Some(Driver { from: from.to_owned(), order: "j.id", state })
+/// What a list is read from.
+enum From {
+    /// The bodies, by this index.
+    Body(&'static str),
+    /// The table of one place, and its index.
+    Place(&'static str),
 }
 
-/// The list of one state is driven by the table of that state.
-fn by_state(state: JobState) -> Driver {
-    let (table, term) = match state {
-        JobState::Ready => ("ready AS s INDEXED BY punctual_job_ready_job", None),
-        JobState::Scheduled => {
-            ("timer AS s INDEXED BY punctual_job_timer_job", Some("s.attempt = 0".to_owned()))
+/// What a list goes through, and what holds for all of it.
+fn drive(source: Source, terms: &mut Terms) -> From {
+    let text = |text: &str| [Value::Text(text.to_owned())];
+    match source {
+        Source::All => From::Body(""),
+        Source::Schedule(schedule) => {
+            terms.add("j.schedule = ?_", [Value::Blob(schedule.as_bytes().to_vec())]);
+            From::Body(" INDEXED BY punctual_job_by_schedule")
         }
-        JobState::Retrying => {
-            ("timer AS s INDEXED BY punctual_job_timer_job", Some("s.attempt > 0".to_owned()))
+        Source::Queue(queue) => {
+            terms.add("j.queue = ?_", text(queue));
+            From::Body(" INDEXED BY punctual_job_by_queue")
         }
-        JobState::Running => ("lease AS s", None),
-        JobState::Failed => {
-            ("done AS s INDEXED BY punctual_job_done_died", Some("s.outcome = 2".to_owned()))
+        Source::Tenant(tenant) => {
+            terms.add("j.tenant = ?_ AND j.tenant <> ''", text(tenant));
+            From::Body(" INDEXED BY punctual_job_by_tenant")
         }
-        ended => ("done AS s", Some(format!("s.outcome = {}", rows::end_code(ended)))),
-    };
-    Driver {
-        from: format!("punctual_job_{table}\nCROSS JOIN punctual_job AS j ON j.id = s.job"),
-        order: "s.job",
-        state: term,
+        Source::Ready => From::Place("ready AS s INDEXED BY punctual_job_ready_job"),
+        Source::Timers => From::Place("timer AS s INDEXED BY punctual_job_timer_job"),
+        Source::Running => From::Place("lease AS s"),
+        Source::Ended => From::Place("done AS s"),
+        Source::Failed => {
+            terms.add("s.outcome = 2", []);
+            From::Place("done AS s INDEXED BY punctual_job_done_died")
+        }
+        Source::Cancelled => {
+            terms.add("s.outcome = 3", []);
+            From::Place("done AS s INDEXED BY punctual_job_done_cancelled")
+        }
+    }
+}
+
+/// What a filter asks for, as terms about one row.
+fn ask(filter: &JobFilter, terms: &mut Terms) {
+    let text = |text: &String| [Value::Text(text.clone())];
+    if let Some(state) = filter.state {
+        match state {
+            JobState::Ready => terms.add("r.job IS NOT NULL", []),
+            JobState::Scheduled => terms.add("t.attempt <= 0", []),
+            JobState::Retrying => terms.add("t.attempt > 0", []),
+            JobState::Running => terms.add("l.job IS NOT NULL", []),
+            ended => terms.add("d.outcome = ?_", [Value::Integer(rows::end_code(ended))]),
+        }
+    }
+    if let Some(queue) = &filter.queue {
+        terms.add("j.queue = ?_", text(queue));
+    }
+    if let Some(kind) = &filter.kind {
+        terms.add("j.kind = ?_", text(kind));
+    }
+    if let Some(tenant) = &filter.tenant {
+        terms.add("j.tenant = ?_", text(tenant));
+    }
+    if let Some(schedule) = &filter.schedule {
+        terms.add("j.schedule = ?_", [Value::Blob(schedule.as_bytes().to_vec())]);
+    }
+    if let Some(tag) = &filter.tag {
+        // Only a CASE promises that what is no JSON is not looked at.
+        let has_tag = "CASE WHEN json_valid(j.tags)
+    THEN EXISTS (SELECT 1 FROM json_each(j.tags) WHERE value = ?_) END";
+        terms.add(has_tag, text(tag));
     }
 }
 
 pub(crate) fn job(db: &Connection, id: JobId) -> Outcome<Option<JobDetail>> {
     let mut statement = db.prepare_cached(sql::JOB)?;
-    let found = statement.query_row([id.as_bytes()], read_detail).optional()?;
+    let found = statement.query_row([id.as_bytes()], read_detail).optional()?.flatten();
     let Some((mut detail, last)) = found else { return Ok(None) };
     detail.attempts = all(db, sql::ATTEMPTS, [id.as_bytes()], read_attempt)?;
     detail.attempts.extend(last);
@@ -219,46 +293,43 @@ pub(crate) fn job(db: &Connection, id: JobId) -> Outcome<Option<JobDetail>> {
 fn read_attempt(row: &Row) -> Read<AttemptView> {
     Ok(AttemptView {
         attempt: row.get(0)?,
-        node: Some(rows::node_id(row, 1)?),
+        node: rows::node_id(row, 1).ok(),
         claimed_at: rows::instant(row, 2)?,
         ended_at: Some(rows::instant(row, 3)?),
-        outcome: Some(rows::attempt_outcome(row, 4)?),
-        error: row.get(5)?,
+        outcome: rows::attempt_outcome(row, 4),
+        error: rows::text_opt(row, 5),
     })
 }
 
-/// A job without its earlier attempts, and the attempt that is under way or that succeeded.
-fn read_detail(row: &Row) -> Read<(JobDetail, Option<AttemptView>)> {
-    let view = rows::job_view(row)?;
-    let claimed_at = rows::instant_opt(row, 26)?;
+/// A job without its earlier attempts, as far as it can be read, and the attempt that is under way
+/// or that succeeded.
+fn read_detail(row: &Row) -> Read<Option<(JobDetail, Option<AttemptView>)>> {
+    let Some(view) = rows::job_view(row)? else { return Ok(None) };
     let outcome = match view.state {
         JobState::Succeeded => Some(AttemptOutcome::Succeeded),
         _ => None,
     };
     let is_last = matches!(view.state, JobState::Running | JobState::Succeeded);
-    let last = match claimed_at.filter(|_| is_last) {
-        None => None,
-        Some(claimed_at) => Some(AttemptView {
-            attempt: view.attempt,
-            node: row.get::<_, Option<[u8; 16]>>(25)?.map(punctual_core::NodeId::from_bytes),
-            claimed_at,
-            ended_at: view.finished_at,
-            outcome,
-            error: None,
-        }),
-    };
+    let last = rows::instant_opt(row, 26)?.filter(|_| is_last).map(|claimed_at| AttemptView {
+        attempt: view.attempt,
+        node: rows::node_id(row, 25).ok(),
+        claimed_at,
+        ended_at: view.finished_at,
+        outcome,
+        error: None,
+    });
     let detail = JobDetail {
-        owner: row.get(19)?,
-        payload: rows::json(row, 28)?,
-        result: row.get::<_, Option<String>>(27)?.map(Json::from_canonical),
-        tags: rows::list(row, 20)?,
-        trace: row.get(21)?,
-        spent: row.get(22)?,
-        crashes: row.get(23)?,
+        owner: rows::text(row, 19),
+        payload: rows::json(row, 28).unwrap_or_else(|_| Json::null()),
+        result: rows::or_none(row, 27).map(Json::from_canonical),
+        tags: rows::list(row, 20).unwrap_or_default(),
+        trace: rows::text_opt(row, 21),
+        spent: rows::or_none(row, 22).unwrap_or(0),
+        crashes: rows::or_none(row, 23).unwrap_or(0),
         cancel_asked: row.get(24)?,
         progress: rows::progress(row, 29)?,
         attempts: Vec::new(),
         view,
     };
-    Ok((detail, last))
+    Ok(Some((detail, last)))
 }

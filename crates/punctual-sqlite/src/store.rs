@@ -16,7 +16,7 @@ use crate::readers::Readers;
 use crate::writer::{Stopped, Writer};
 use crate::{
     backup, claim, fire, jobs, leaders, lists, migrate, nodes, queues, rows, schedules, settle,
-    sql, upkeep,
+    sql, stats, upkeep,
 };
 
 /// A store in one SQLite file.
@@ -65,16 +65,6 @@ impl SqliteStore {
     pub async fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
         self.readers.check()?;
         backup::run(self.path.clone(), to.as_ref().to_owned()).await
-    }
-
-    /// Makes a job's row unreadable, as damage or a foreign hand would; for tests.
-    #[doc(hidden)]
-    pub async fn spoil(&self, job: JobId) -> Result<()> {
-        let spoil = move |db: &rusqlite::Connection| {
-            db.execute(sql::SPOIL, [job.as_bytes()])?;
-            Ok(())
-        };
-        self.writer.write(1, spoil).await
     }
 
     /// The writer, for what only the engine may do.
@@ -137,12 +127,13 @@ impl Store for SqliteStore {
     }
 
     async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
-        let actor = actor.clone();
+        let actor = actor.kept()?;
         self.writer.write(1, move |db| jobs::cancel(db, instant(at), job, &actor)).await
     }
 
     async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>> {
-        let (ended, actor) = (jobs.to_vec(), actor.clone());
+        rules::check_count(jobs.len(), limits::REQUEUE_MAX, "jobs")?;
+        let (ended, actor) = (jobs.to_vec(), actor.kept()?);
         let requeue = move |db: &rusqlite::Connection| {
             let now = instant(at);
             ended.iter().map(|job| jobs::requeue(db, now, *job, &actor)).collect()
@@ -153,7 +144,7 @@ impl Store for SqliteStore {
 
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer> {
         to.check()?;
-        let (to, actor) = (to.clone(), actor.clone());
+        let (to, actor) = (to.clone(), actor.kept()?);
         let place = move |db: &rusqlite::Connection| jobs::place(db, instant(at), job, &to, &actor);
         let answer = self.writer.write(1, place).await?;
         Ok(self.bell.after(Topic::Work, answer, |_| true))
@@ -216,7 +207,7 @@ impl Store for SqliteStore {
     }
 
     async fn leader_changes(&self, role: &str, most: usize) -> Result<Vec<LeaderChange>> {
-        let (role, most) = (role.to_owned(), rows::rows(most));
+        let (role, most) = (role.to_owned(), rows::rows(most.min(limits::PAGE_MAX)));
         let read = move |db: &rusqlite::Connection| {
             all(db, sql::LEADER_CHANGES, (role, most), rows::leader_change)
         };
@@ -224,12 +215,14 @@ impl Store for SqliteStore {
     }
 
     async fn promote(&self, at: At, most: usize) -> Result<Promoted> {
+        rules::check_count(most, limits::PROMOTE_MAX, "timers")?;
         let promote = move |db: &rusqlite::Connection| upkeep::promote(db, instant(at), most);
         let answer = self.engine("promote timers")?.write(most, promote).await?;
         Ok(self.bell.after(Topic::Work, answer, Promoted::has_any))
     }
 
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
+        ask.check()?;
         let (ask, most) = (ask.clone(), ask.most);
         let reap = move |db: &rusqlite::Connection| upkeep::reap(db, instant(at), &ask);
         let answer = self.engine("reap leases")?.write(most, reap).await?;
@@ -237,6 +230,7 @@ impl Store for SqliteStore {
     }
 
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
+        rules::check_count(most, limits::PRUNE_MAX, "rows of each kind")?;
         let retention = *retention;
         self.engine("prune history")?
             .write(most, move |db| upkeep::prune(db, instant(at), &retention, most))
@@ -244,19 +238,26 @@ impl Store for SqliteStore {
     }
 
     async fn roll_up(&self, counts: &[RollupCount]) -> Result<()> {
+        rules::check_counts(counts)?;
         let counts = counts.to_vec();
         self.engine("add to counters")?
             .write(counts.len(), move |db| upkeep::roll_up(db, &counts))
             .await
     }
 
-    async fn rollups(&self, filter: &RollupFilter) -> Result<Vec<RollupCount>> {
-        let filter = filter.clone();
-        self.readers.read(move |db| lists::rollups(db, &filter)).await
+    async fn rollups(
+        &self,
+        filter: &RollupFilter,
+        after: Option<&RollupCursor>,
+        most: usize,
+    ) -> Result<Page<RollupCount, RollupCursor>> {
+        let (filter, after) = (filter.clone(), after.cloned());
+        let read = move |db: &rusqlite::Connection| lists::rollups(db, &filter, after, most);
+        self.readers.read(read).await
     }
 
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()> {
-        let AuditEntry { actor, action, subject } = entry.clone();
+        let AuditEntry { actor, action, subject } = entry.kept()?;
         let note = move |db: &rusqlite::Connection| {
             upkeep::note(db, instant(at), &actor, &action, &subject)
         };
@@ -273,7 +274,7 @@ impl Store for SqliteStore {
 
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {
         new.check()?;
-        let new = new.clone();
+        let new = NewSchedule { actor: new.actor.kept()?, ..new.clone() };
         let create = move |db: &rusqlite::Connection| schedules::create(db, instant(at), &new);
         let answer = self.writer.write(1, create).await?;
         Ok(self.bell.after(Topic::Schedules, answer, |_| true))
@@ -287,7 +288,7 @@ impl Store for SqliteStore {
         change: &ScheduleChange,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        let (change, actor) = (change.clone(), actor.clone());
+        let (change, actor) = (change.clone(), actor.kept()?);
         let edit = move |db: &rusqlite::Connection| {
             schedules::change(db, instant(at), id, stamp, &change, &actor)
         };
@@ -302,7 +303,7 @@ impl Store for SqliteStore {
         stamp: i64,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        let actor = actor.clone();
+        let actor = actor.kept()?;
         let delete =
             move |db: &rusqlite::Connection| schedules::delete(db, instant(at), id, stamp, &actor);
         let answer = self.writer.write(1, delete).await?;
@@ -330,15 +331,23 @@ impl Store for SqliteStore {
         self.readers.read(read).await
     }
 
-    async fn revisions(&self, id: ScheduleId) -> Result<Vec<RevisionView>> {
-        let read = move |db: &rusqlite::Connection| {
-            all(db, sql::REVISIONS, [id.as_bytes()], rows::revision)
-        };
-        self.readers.read(read).await
+    async fn revisions(
+        &self,
+        id: ScheduleId,
+        after: Option<RevisionCursor>,
+        most: usize,
+    ) -> Result<Page<RevisionView, RevisionCursor>> {
+        self.readers.read(move |db| lists::revisions(db, id, after, most)).await
     }
 
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due> {
-        self.readers.read(move |db| fire::due(db, instant(at), shard, most)).await
+        let read = move |db: &rusqlite::Connection| fire::due(db, instant(at), shard, most);
+        let (due, unreadable) = self.readers.read(read).await?;
+        if !unreadable.is_empty() {
+            let set_aside = move |db: &rusqlite::Connection| fire::set_aside(db, &unreadable);
+            self.writer.write(1, set_aside).await?;
+        }
+        Ok(due)
     }
 
     async fn fire(
@@ -348,7 +357,7 @@ impl Store for SqliteStore {
         lease: Duration,
         plans: &[SlotPlan],
     ) -> Result<Fired> {
-        rules::check_count(plans.len(), limits::FIRE_MAX, "schedules")?;
+        rules::check_plans(plans)?;
         let (fence, plans) = (fence.clone(), plans.to_vec());
         let fire =
             move |db: &rusqlite::Connection| fire::fire(db, instant(at), &fence, lease, &plans);
@@ -373,7 +382,7 @@ impl Store for SqliteStore {
         actor: &Actor,
     ) -> Result<Queue> {
         limits::check_name("queue", name, false).map_err(StoreError::invalid)?;
-        let (name, change, actor) = (name.to_owned(), change.clone(), actor.clone());
+        let (name, change, actor) = (name.to_owned(), change.clone(), actor.kept()?);
         let edit = move |db: &rusqlite::Connection| {
             queues::change(db, instant(at), &name, &change, &actor)
         };
@@ -385,8 +394,13 @@ impl Store for SqliteStore {
         self.readers.read(|db| all(db, sql::QUEUES, [], rows::queue)).await
     }
 
-    async fn queue_stats(&self) -> Result<Vec<QueueStats>> {
-        self.readers.read(|db| all(db, sql::QUEUE_STATS, [], rows::queue_stats)).await
+    async fn queue_stats(
+        &self,
+        after: Option<&StatsCursor>,
+        most: usize,
+    ) -> Result<Page<QueueStats, StatsCursor>> {
+        let after = after.cloned();
+        self.readers.read(move |db| stats::queue_stats(db, after, most)).await
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>> {

@@ -36,8 +36,8 @@ pub use hints::{Bell, Hints, Topic};
 pub use json::Json;
 pub use leader::{Acquired, Fence, Leader, LeaderChange};
 pub use list::{
-    AttemptView, AuditCursor, Cursor, JobDetail, JobFilter, JobView, Page, ProgressView,
-    RevisionView, SlotCursor, SlotView,
+    AttemptView, AuditCursor, Cursor, JobDetail, JobFilter, JobView, Page, Pager, ProgressView,
+    RevisionCursor, RevisionView, RollupCursor, SlotCursor, SlotView, Source, StatsCursor,
 };
 pub use node::{BeatAsk, Beaten, Node, NodeInfo, Progress, Released, RoleBeat};
 pub use queue::{Queue, QueueChange, QueueLimits, QueueStats};
@@ -68,6 +68,11 @@ pub enum At {
 /// `create_schedule` may be repeated and answer as if asked once, but for jobs that are given back
 /// already. A repeated `claim` takes other jobs; what the first one took are strays, of which the
 /// next `beat` tells and which `release` gives back. `roll_up` and `audit` add again.
+///
+/// A row that cannot be read, because somebody else wrote it or the disk damaged it, stands in
+/// nobody's way. Whatever comes across such a job fails it with [`rules::UNREADABLE`], and only
+/// the end that its worker reports still counts; such a schedule is set aside. Lists show what can
+/// be read of it, or leave it out.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// What time it is.
@@ -135,7 +140,12 @@ pub trait Store: Send + Sync {
     /// Adds to the per-minute counters.
     async fn roll_up(&self, counts: &[RollupCount]) -> Result<()>;
     /// Reads the per-minute counters, oldest first.
-    async fn rollups(&self, filter: &RollupFilter) -> Result<Vec<RollupCount>>;
+    async fn rollups(
+        &self,
+        filter: &RollupFilter,
+        after: Option<&RollupCursor>,
+        most: usize,
+    ) -> Result<Page<RollupCount, RollupCursor>>;
     /// Notes what somebody did.
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()>;
     /// What was done, newest first.
@@ -177,9 +187,15 @@ pub trait Store: Send + Sync {
         after: Option<&str>,
         most: usize,
     ) -> Result<Vec<Schedule>>;
-    /// All revisions of a schedule, newest first.
-    async fn revisions(&self, id: ScheduleId) -> Result<Vec<RevisionView>>;
-    /// The schedules whose next slot is due, earliest first, with their unfinished jobs.
+    /// The revisions of a schedule, newest first.
+    async fn revisions(
+        &self,
+        id: ScheduleId,
+        after: Option<RevisionCursor>,
+        most: usize,
+    ) -> Result<Page<RevisionView, RevisionCursor>>;
+    /// The schedules whose next slot is due, earliest first, with their unfinished jobs. One whose
+    /// row cannot be read is set aside instead, so that it keeps no other from firing.
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due>;
     /// Advances each watermark and inserts its slots' jobs, or neither; nothing at all for a
     /// leader whose term is over.
@@ -211,7 +227,11 @@ pub trait Store: Send + Sync {
     /// Queues that have a setting, by name.
     async fn queues(&self) -> Result<Vec<Queue>>;
     /// What waits and runs, by queue and kind.
-    async fn queue_stats(&self) -> Result<Vec<QueueStats>>;
+    async fn queue_stats(
+        &self,
+        after: Option<&StatsCursor>,
+        most: usize,
+    ) -> Result<Page<QueueStats, StatsCursor>>;
     /// One job with its attempts.
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>>;
     /// Jobs, newest first.

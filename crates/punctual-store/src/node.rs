@@ -112,6 +112,7 @@ pub struct Released {
 impl BeatAsk {
     /// Checks it against the bounds.
     pub fn check(&self) -> Result<()> {
+        rules::check_count(self.roles.len(), limits::ROLES_MAX, "roles")?;
         rules::check_count(self.leases.len(), limits::LEASES_MAX, "leases")?;
         rules::check_count(self.progress.len(), limits::PROGRESS_MAX, "reports of progress")
     }
@@ -131,6 +132,24 @@ impl Progress {
 impl NodeInfo {
     /// Checks it against the bounds.
     pub fn check(&self) -> Result<()> {
-        limits::check_name("node's name", &self.name, false).map_err(StoreError::invalid)
+        rules::check_count(self.queues.len(), limits::QUEUES_MAX, "queues")?;
+        rules::check_count(self.kinds.len(), limits::KINDS_MAX, "kinds")?;
+        rules::check_count(self.labels.len(), limits::LABELS_MAX, "labels")?;
+        let check = |what: &str, name: &str, may_be_empty: bool| {
+            limits::check_name(what, name, may_be_empty).map_err(StoreError::invalid)
+        };
+        check("node's name", &self.name, false)?;
+        check("node's version", &self.version, true)?;
+        for queue in &self.queues {
+            check("queue", queue, false)?;
+        }
+        for kind in &self.kinds {
+            check("kind", kind, false)?;
+        }
+        for (label, value) in &self.labels {
+            check("label", label, false)?;
+            check("label's value", value, true)?;
+        }
+        Ok(())
     }
 }

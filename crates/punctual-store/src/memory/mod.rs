@@ -47,9 +47,9 @@ impl Memory {
         *self.lock() = snapshot.0;
     }
 
-    /// Makes a job's body unreadable, as damage or a foreign hand would.
-    pub fn spoil(&self, job: JobId) {
-        self.lock().spoiled.insert(job);
+    /// Makes something unreadable.
+    pub fn spoil(&self, what: rules::Spoil) {
+        self.lock().spoil(what);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -99,19 +99,20 @@ impl Store for Memory {
     }
 
     async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
-        Ok(self.lock().cancel(self.time(at), job, actor))
+        Ok(self.lock().cancel(self.time(at), job, &actor.kept()?))
     }
 
     async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>> {
-        let now = self.time(at);
+        rules::check_count(jobs.len(), limits::REQUEUE_MAX, "jobs")?;
+        let (now, actor) = (self.time(at), actor.kept()?);
         let mut state = self.lock();
-        let answers = jobs.iter().map(|job| state.requeue(now, *job, actor)).collect();
+        let answers = jobs.iter().map(|job| state.requeue(now, *job, &actor)).collect();
         Ok(self.bell.after(Topic::Work, answers, |_| true))
     }
 
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer> {
         to.check()?;
-        let answer = self.lock().place(self.time(at), job, to, actor);
+        let answer = self.lock().place(self.time(at), job, to, &actor.kept()?);
         Ok(self.bell.after(Topic::Work, answer, |_| true))
     }
 
@@ -163,33 +164,43 @@ impl Store for Memory {
     async fn leader_changes(&self, role: &str, most: usize) -> Result<Vec<LeaderChange>> {
         let state = self.lock();
         let changes = state.leader_changes.iter().rev().filter(|change| change.role == role);
-        Ok(changes.take(most).cloned().collect())
+        Ok(changes.take(most.min(limits::PAGE_MAX)).cloned().collect())
     }
 
     async fn promote(&self, at: At, most: usize) -> Result<Promoted> {
+        rules::check_count(most, limits::PROMOTE_MAX, "timers")?;
         let answer = self.lock().promote(self.time(at), most);
         Ok(self.bell.after(Topic::Work, answer, Promoted::has_any))
     }
 
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
+        ask.check()?;
         let answer = self.lock().reap(self.time(at), ask);
         Ok(self.bell.after(Topic::Work, answer, |reaped| !reaped.jobs.is_empty()))
     }
 
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
+        rules::check_count(most, limits::PRUNE_MAX, "rows of each kind")?;
         Ok(self.lock().prune(self.time(at), retention, most))
     }
 
     async fn roll_up(&self, counts: &[RollupCount]) -> Result<()> {
+        rules::check_counts(counts)?;
         self.lock().roll_up(counts);
         Ok(())
     }
 
-    async fn rollups(&self, filter: &RollupFilter) -> Result<Vec<RollupCount>> {
-        Ok(self.lock().list_rollups(filter))
+    async fn rollups(
+        &self,
+        filter: &RollupFilter,
+        after: Option<&RollupCursor>,
+        most: usize,
+    ) -> Result<Page<RollupCount, RollupCursor>> {
+        Ok(self.lock().list_rollups(filter, after, most))
     }
 
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()> {
+        let entry = entry.kept()?;
         self.lock().note(self.time(at), &entry.actor, &entry.action, &entry.subject);
         Ok(())
     }
@@ -204,7 +215,8 @@ impl Store for Memory {
 
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {
         new.check()?;
-        let answer = self.lock().create_schedule(self.time(at), new)?;
+        let new = NewSchedule { actor: new.actor.kept()?, ..new.clone() };
+        let answer = self.lock().create_schedule(self.time(at), &new)?;
         Ok(self.bell.after(Topic::Schedules, answer, |_| true))
     }
 
@@ -216,7 +228,8 @@ impl Store for Memory {
         change: &ScheduleChange,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        let answer = self.lock().change_schedule(self.time(at), id, stamp, change, actor)?;
+        let answer =
+            self.lock().change_schedule(self.time(at), id, stamp, change, &actor.kept()?)?;
         Ok(self.bell.after(Topic::Schedules, answer, |_| true))
     }
 
@@ -227,16 +240,17 @@ impl Store for Memory {
         stamp: i64,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        let answer = self.lock().delete_schedule(self.time(at), id, stamp, actor);
+        let answer = self.lock().delete_schedule(self.time(at), id, stamp, &actor.kept()?);
         Ok(self.bell.after(Topic::Schedules, answer, |_| true))
     }
 
     async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>> {
-        Ok(self.lock().schedules.get(&id).cloned())
+        Ok(self.lock().seen(id))
     }
 
     async fn schedule_named(&self, tenant: &str, name: &str) -> Result<Option<Schedule>> {
-        Ok(self.lock().schedule_named(tenant, name).cloned())
+        let state = self.lock();
+        Ok(state.schedule_named(tenant, name).and_then(|schedule| state.seen(schedule.id)))
     }
 
     async fn schedules(
@@ -248,8 +262,13 @@ impl Store for Memory {
         Ok(self.lock().list_schedules(tenant, after, most))
     }
 
-    async fn revisions(&self, id: ScheduleId) -> Result<Vec<RevisionView>> {
-        Ok(self.lock().revisions.get(&id).into_iter().flatten().rev().cloned().collect())
+    async fn revisions(
+        &self,
+        id: ScheduleId,
+        after: Option<RevisionCursor>,
+        most: usize,
+    ) -> Result<Page<RevisionView, RevisionCursor>> {
+        Ok(self.lock().list_revisions(id, after, most))
     }
 
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due> {
@@ -263,7 +282,7 @@ impl Store for Memory {
         lease: Duration,
         plans: &[SlotPlan],
     ) -> Result<Fired> {
-        rules::check_count(plans.len(), limits::FIRE_MAX, "schedules")?;
+        rules::check_plans(plans)?;
         let answer = self.lock().fire(self.time(at), fence, lease, plans);
         Ok(self.bell.after(Topic::Work, answer, |_| true))
     }
@@ -285,7 +304,7 @@ impl Store for Memory {
         actor: &Actor,
     ) -> Result<Queue> {
         limits::check_name("queue", name, false).map_err(StoreError::invalid)?;
-        let answer = self.lock().change_queue(self.time(at), name, change, actor);
+        let answer = self.lock().change_queue(self.time(at), name, change, &actor.kept()?);
         Ok(self.bell.after(Topic::Work, answer, |_| true))
     }
 
@@ -293,8 +312,12 @@ impl Store for Memory {
         Ok(self.lock().queues.values().cloned().collect())
     }
 
-    async fn queue_stats(&self) -> Result<Vec<QueueStats>> {
-        Ok(self.lock().queue_stats())
+    async fn queue_stats(
+        &self,
+        after: Option<&StatsCursor>,
+        most: usize,
+    ) -> Result<Page<QueueStats, StatsCursor>> {
+        Ok(self.lock().queue_stats(after, most))
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>> {

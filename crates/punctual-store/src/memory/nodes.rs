@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, Timestamp};
 
-use super::state::{Place, State};
+use super::state::{Lease, Place, State};
 use crate::*;
 
 impl State {
@@ -45,16 +45,22 @@ impl State {
         }
         let mut strays = BTreeSet::new();
         if alive {
-            let others = self.leases_of(ask.node).into_iter().map(|(_, lease)| lease);
-            strays.extend(others.filter(|lease| !ask.leases.contains(lease)));
+            for (job, held) in self.leases_of(ask.node) {
+                if held.lease == Lease::UNREADABLE {
+                    self.set_aside(now, job, held.life);
+                } else if !ask.leases.contains(&held.lease) {
+                    strays.insert(held.lease);
+                }
+            }
         }
-        let is_cancelled = |job: &JobId| matches!(self.places.get(job), Some(Place::Lease(lease)) if lease.cancel.is_some());
-        let cancels = self.leases_of(ask.node).into_iter().map(|(job, _)| job);
+        let is_cancelled =
+            |(_, held): &(JobId, Lease)| held.lease != Lease::UNREADABLE && held.cancel.is_some();
+        let cancelled = self.leases_of(ask.node).into_iter().filter(is_cancelled);
         Beaten {
             at: now,
             alive,
             strays: strays.into_iter().take(limits::LEASES_MAX).collect(),
-            cancels: cancels.filter(is_cancelled).collect(),
+            cancels: cancelled.map(|(job, _)| job).collect(),
             roles,
         }
     }
@@ -62,8 +68,8 @@ impl State {
     pub(super) fn release(&mut self, now: Timestamp, node: NodeId, leases: &[LeaseId]) -> Released {
         let mut jobs = Vec::new();
         let mut held = self.leases_of(node);
-        held.retain(|(_, lease)| leases.contains(lease));
-        for (job, lease) in held.into_iter().take(limits::RELEASE_MAX) {
+        held.retain(|(_, held)| leases.contains(&held.lease));
+        for (job, Lease { lease, .. }) in held.into_iter().take(limits::RELEASE_MAX) {
             self.settle(now, &Settlement { job, lease, transition: rules::RELEASED, result: None });
             jobs.push(job);
         }
@@ -88,9 +94,9 @@ impl State {
     }
 
     /// The jobs that a node has under lease, by id.
-    pub(super) fn leases_of(&self, node: NodeId) -> Vec<(JobId, LeaseId)> {
+    pub(super) fn leases_of(&self, node: NodeId) -> Vec<(JobId, Lease)> {
         let its = |(job, place): (&JobId, &Place)| match place {
-            Place::Lease(held) if held.node == node => Some((*job, held.lease)),
+            Place::Lease(held) if held.node == node => Some((*job, held.clone())),
             _ => None,
         };
         self.places.iter().filter_map(its).collect()

@@ -1,6 +1,6 @@
 //! Promote, reap, prune, counters and the audit.
 
-use punctual_core::job::{JobState, Outcome, Standing, decide};
+use punctual_core::job::{JobState, Next, Outcome, Standing, decide};
 use punctual_core::{JobId, ScheduleId, Timestamp};
 
 use super::state::{Place, State};
@@ -27,8 +27,12 @@ impl State {
             if let (Some(Place::Timer(life)), Some(body)) =
                 (self.places.get(job).cloned(), self.bodies.get(job))
             {
-                *promoted.queues.entry(body.job.queue.clone()).or_default() += 1;
-                self.places.insert(*job, Place::Ready(life));
+                if life.is_readable {
+                    *promoted.queues.entry(body.job.queue.clone()).or_default() += 1;
+                    self.places.insert(*job, Place::Ready(life));
+                } else {
+                    self.set_aside(now, *job, life);
+                }
             }
         }
         promoted
@@ -71,6 +75,10 @@ impl State {
 
     fn take_back(&mut self, now: Timestamp, job: JobId, ask: &ReapAsk) -> Option<ReapedJob> {
         let Place::Lease(lease) = self.places.get(&job)?.clone() else { return None };
+        if !lease.life.is_readable {
+            self.set_aside(now, job, lease.life);
+            return Some(ReapedJob { job, next: Next::Failed });
+        }
         let body = self.bodies.get(&job)?;
         let standing = Standing {
             job,
@@ -114,7 +122,8 @@ impl State {
         for (_, job) in ended.into_iter().take(most) {
             self.places.remove(&job);
             self.bodies.remove(&job);
-            self.spoiled.remove(&job);
+            self.spoiled.remove(&rules::Spoil::Body(job));
+            self.spoiled.remove(&rules::Spoil::Tags(job));
             self.attempts.retain(|(of, _), _| *of != job);
             pruned.jobs += 1;
         }
@@ -218,27 +227,38 @@ impl State {
         for count in counts {
             let key = (count.minute, count.metric.clone(), count.queue.clone(), count.kind.clone());
             let total = self.rollups.entry(key).or_default();
-            total.0 += count.count;
-            total.1 += count.sum;
+            total.0 = total.0.saturating_add(count.count);
+            total.1 = total.1.saturating_add(count.sum);
         }
     }
 
-    pub(super) fn list_rollups(&self, filter: &RollupFilter) -> Vec<RollupCount> {
-        let is_asked = |metric: &str| filter.metric.as_deref().is_none_or(|asked| asked == metric);
-        self.rollups
-            .iter()
-            .filter(|((minute, metric, ..), _)| {
-                (filter.from..filter.to).contains(minute) && is_asked(metric)
-            })
-            .map(|((minute, metric, queue, kind), (count, sum))| RollupCount {
+    pub(super) fn list_rollups(
+        &self,
+        filter: &RollupFilter,
+        after: Option<&RollupCursor>,
+        most: usize,
+    ) -> Page<RollupCount, RollupCursor> {
+        let mut pager = Pager::new(most);
+        for ((minute, metric, queue, kind), (count, sum)) in &self.rollups {
+            let row = RollupCount {
                 minute: *minute,
                 metric: metric.clone(),
                 queue: queue.clone(),
                 kind: kind.clone(),
                 count: *count,
                 sum: *sum,
-            })
-            .collect()
+            };
+            let cursor = row.cursor();
+            let is_after = after.is_none_or(|after| cursor > *after);
+            if !is_after || !(filter.from..filter.to).contains(minute) {
+                continue;
+            }
+            let is_asked = filter.metric.as_ref().is_none_or(|asked| asked == metric);
+            if !pager.take(cursor, Some(row).filter(|_| is_asked)) {
+                break;
+            }
+        }
+        pager.page()
     }
 
     pub(super) fn note(&mut self, now: Timestamp, actor: &Actor, action: &str, subject: &str) {
