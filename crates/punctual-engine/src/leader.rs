@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::{NodeId, Nonce, Timestamp};
-use punctual_store::{Acquired, Fence, Result, RoleBeat, Store};
+use punctual_store::{Acquired, Fence, Result, RoleBeat, Store, limits};
 use tokio::sync::Notify;
 
 use crate::config::Timing;
@@ -259,8 +259,12 @@ impl Service for Seeker {
         let seeks = |role: &Role| role.is_wanted && role.fence.is_none();
         let due: Vec<(String, Nonce)> = {
             let roles = self.roles.lock();
+            // No more than a heartbeat can renew.
+            let held = roles.values().filter(|role| role.fence.is_some()).count();
             let due = roles.iter().filter(|(_, role)| seeks(role) && role.try_at <= now);
-            due.map(|(name, role)| (name.clone(), role.nonce)).collect()
+            due.take(limits::ROLES_MAX.saturating_sub(held))
+                .map(|(name, role)| (name.clone(), role.nonce))
+                .collect()
         };
         let (mut won, mut failed) = (0, None);
         for (role, nonce) in due {

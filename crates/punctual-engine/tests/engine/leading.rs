@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual_conformance::Fault;
 use punctual_engine::{Config, Leadership, MAINTENANCE};
-use punctual_store::{Fence, Leader, Store};
+use punctual_store::{Fence, Leader, Store, limits};
 use tokio::sync::Notify;
 
 use crate::world::*;
@@ -200,6 +200,24 @@ async fn a_role_that_cannot_be_had_does_not_keep_the_node_from_others() {
     world.soon(led.won()).await;
     assert!(!nameless.is_leader());
     assert!(node.line.calls("acquire") >= 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_leads_no_more_roles_than_its_heartbeat_can_renew() {
+    let world = World::new();
+    let node = world.start(producer("a"), on("none", done)).await;
+    let roles: Vec<Leadership> =
+        (0..limits::ROLES_MAX + 20).map(|number| node.lead(&format!("role {number}"))).collect();
+    world.pass(s(60)).await;
+    assert!(node.health().is_in_touch);
+    // One of them is the engine's own.
+    let led = || roles.iter().filter(|role| role.is_leader()).count();
+    assert_eq!(led(), limits::ROLES_MAX - 1);
+    // What becomes free is given to another.
+    let resigned = roles.iter().find(|role| role.is_leader()).unwrap();
+    resigned.resign();
+    world.soon(resigned.lost()).await;
+    world.until("another is led", || led() == limits::ROLES_MAX - 1).await;
 }
 
 #[tokio::test(start_paused = true)]

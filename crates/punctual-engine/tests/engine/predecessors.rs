@@ -12,7 +12,7 @@ use punctual_engine::{
 };
 use punctual_store::{
     Actor, At, AuditEntry, JobFilter, Json, NewJob, QueueChange, QueueLimits, RequeueAnswer,
-    Retention, Store,
+    Retention, Store, rules::Spoil,
 };
 
 use crate::world::*;
@@ -408,7 +408,7 @@ async fn c8_after_a_panic_nothing_is_held_and_all_goes_on() {
     let node = world.start(quick("a", 1), and(on("panics", panics), "mail", done)).await;
     let bad = world.enqueue(NewJob { max_attempts: 1, ..world.job("panics") }).await;
     let unreadable = world.enqueue(world.job("mail")).await;
-    world.memory.spoil(unreadable);
+    world.memory.spoil(Spoil::Body(unreadable));
     let expired = NewJob { expires_after: Some(s(0)), ..world.job("mail") };
     let expired = world.enqueue(expired).await;
     let good = world.enqueue(world.job("mail")).await;

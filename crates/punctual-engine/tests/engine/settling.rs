@@ -75,7 +75,8 @@ async fn a_result_that_comes_too_late_is_dropped_and_the_node_lets_go() {
 
 async fn counted(world: &World) -> Vec<RollupCount> {
     let (from, to) = (Timestamp::EPOCH, Timestamp::MAX);
-    world.memory.rollups(&RollupFilter { from, to, metric: None }).await.unwrap()
+    let filter = RollupFilter { from, to, metric: None };
+    world.memory.rollups(&filter, None, 500).await.unwrap().items
 }
 
 #[tokio::test(start_paused = true)]

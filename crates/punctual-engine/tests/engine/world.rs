@@ -279,7 +279,7 @@ impl World {
 
     /// What waits and runs of a kind.
     pub(crate) async fn stats(&self, kind: &str) -> QueueStats {
-        let all = self.memory.queue_stats().await.unwrap();
+        let all = self.memory.queue_stats(None, 500).await.unwrap().items;
         let mut sum = QueueStats::empty(String::new(), kind.to_owned());
         for stats in all.iter().filter(|stats| stats.kind == kind) {
             sum.ready += stats.ready;
@@ -294,7 +294,8 @@ impl World {
     /// How many attempts were counted and written down.
     pub(crate) async fn counted(&self) -> i64 {
         let filter = RollupFilter { from: Timestamp::EPOCH, to: Timestamp::MAX, metric: None };
-        self.memory.rollups(&filter).await.unwrap().iter().map(|row| row.count).sum()
+        let page = self.memory.rollups(&filter, None, 500).await.unwrap();
+        page.items.iter().map(|row| row.count).sum()
     }
 
     pub(crate) async fn nodes(&self) -> Vec<NodeView> {
