@@ -1,11 +1,12 @@
 //! Outcomes become durable: in batches, until they are, and never too many at once.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use punctual_conformance::Fault;
 use punctual_core::Timestamp;
 use punctual_core::job::JobState;
-use punctual_engine::Config;
+use punctual_engine::{Attempt, Config};
 use punctual_store::{RollupCount, RollupFilter, Store, limits};
 
 use crate::world::*;
@@ -32,9 +33,17 @@ async fn a_node_whose_outcomes_are_not_durable_stops_starting_jobs() {
     let world = World::new();
     let jobs = limits::SETTLE_MAX + 2_000;
     world.enqueue_some("mail", jobs).await;
-    let node = world.start(config("a", 50), on("mail", done)).await;
+    let begun = Arc::new(AtomicUsize::new(0));
+    let count = begun.clone();
+    let counts = move |attempt: Attempt| {
+        count.fetch_add(1, Ordering::Relaxed);
+        done(attempt)
+    };
+    let node = world.start(config("a", 50), on("mail", counts)).await;
     node.line.fail(&["settle"], Fault::Request);
     world.pass(s(8)).await;
+    let begun = begun.load(Ordering::Relaxed);
+    assert!((limits::SETTLE_MAX..=limits::SETTLE_MAX + 50).contains(&begun), "{begun} began");
     let held = node.health().held;
     let most = limits::SETTLE_MAX + 50 + limits::CLAIM_MAX;
     assert!((limits::SETTLE_MAX..=most).contains(&held), "{held} are held");
