@@ -13,8 +13,12 @@ const STEPS: &[Step] = &[
     ("format", || run(&cargo(["fmt", "--all", "--check"]))),
     ("tidy", tidy::tidy),
     ("clippy", || {
-        let args = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
-        run(&cargo(args))
+        for features in ["", "--features=punctual-sim/planted-bugs"] {
+            let mut clippy = cargo(["clippy", "--workspace", "--all-targets", "--locked"]);
+            clippy.args([features].iter().filter(|features| !features.is_empty()));
+            run(clippy.args(["--", "-D", "warnings"]))?;
+        }
+        Ok(())
     }),
     ("doc", || {
         let mut doc = cargo(["doc", "--workspace", "--no-deps", "--locked"]);

@@ -70,6 +70,20 @@ const PROOFS: &[Proof] = &[
         timed: false,
     },
     Proof {
+        name: "sim",
+        about: "10,000 simulated clusters, each through two minutes of faults",
+        cargo: "run --release -p punctual-sim -- prove --seconds 120",
+        size: Some(("PUNCTUAL_PROOF_CASES", 10_000)),
+        timed: false,
+    },
+    Proof {
+        name: "sim-bugs",
+        about: "planted bugs, each of which the simulator has to find",
+        cargo: "run --release -p punctual-sim --features planted-bugs -- bugs",
+        size: None,
+        timed: false,
+    },
+    Proof {
         name: "store-bench",
         about: "the SQLite store beside the bare statements",
         cargo: "run --release -p punctual-bench -- store --backend sqlite --json",

@@ -31,6 +31,9 @@ pub(crate) fn test(lockfile: Lockfile, args: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The test whether the simulator still finds bugs.
+const PLANTED: &str = "test -p punctual-sim --features planted-bugs --test planted";
+
 /// Nextest runs each test in a process of its own, but no documentation tests. These it leaves to
 /// `cargo test`, to which `args` meant for nextest would mean nothing.
 fn runners(nextest: bool, args: &[&str]) -> Vec<Command> {
@@ -38,9 +41,12 @@ fn runners(nextest: bool, args: &[&str]) -> Vec<Command> {
         args.iter().any(|arg| arg.starts_with("-p") || arg.starts_with("--package"));
     let whole: &[&str] = if package_is_chosen { &[] } else { &["--workspace"] };
     let runner = |command: &[&'static str]| cargo(command.iter().chain(whole).copied());
+    // Bugs that are planted change what they are planted in, so they are built apart.
+    let planted = cargo(PLANTED.split(' '));
     match (nextest, args) {
+        (false, []) => vec![runner(&["test"]), planted],
         (false, _) => vec![runner(&["test"])],
-        (true, []) => vec![runner(&["nextest", "run"]), runner(&["test", "--doc"])],
+        (true, []) => vec![runner(&["nextest", "run"]), runner(&["test", "--doc"]), planted],
         (true, _) => vec![runner(&["nextest", "run"])],
     }
 }
@@ -56,8 +62,10 @@ mod tests {
 
     #[test]
     fn documentation_tests_run_with_and_without_nextest() {
-        check(true, &[], &["cargo nextest run --workspace", "cargo test --doc --workspace"]);
-        check(false, &[], &["cargo test --workspace"]);
+        let planted = format!("cargo {PLANTED}");
+        let (tests, docs) = ("cargo nextest run --workspace", "cargo test --doc --workspace");
+        check(true, &[], &[tests, docs, &planted]);
+        check(false, &[], &["cargo test --workspace", &planted]);
     }
 
     #[test]

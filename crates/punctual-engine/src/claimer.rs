@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::{LeaseId, NodeId};
+use punctual_store::bugs::{Bug, is_planted};
 use punctual_store::{ClaimAsk, ClaimedJob, ErrorKind, Hints, QueueShare, Result, Store, Topic};
 
 use crate::config::{Config, QueueOrder, ServedQueue};
@@ -130,6 +131,10 @@ impl Service for Claimer {
                 if error.kind() == ErrorKind::Conflict {
                     // The store says that the node is dead.
                     self.dead.raise(1);
+                }
+                if error.kind() == ErrorKind::Unreachable && is_planted(Bug::WedgeOnLostConnection)
+                {
+                    return Ok(Report::new(0, Rest::End));
                 }
                 return Err(error);
             }

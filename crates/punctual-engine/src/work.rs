@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use punctual_core::job::{Outcome, RetryPolicy, Standing, Transition, decide};
 use punctual_core::{JobId, LeaseId, format_duration};
+use punctual_store::bugs::{Bug, is_planted};
 use punctual_store::{ClaimedJob, Progress, Settlement, limits};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -164,7 +165,7 @@ impl Work {
         if state.is_closed || state.unsettled() >= UNSETTLED_MAX || !self.is_in_touch() {
             return 0;
         }
-        if punctual_store::bugs::is_planted(punctual_store::bugs::Bug::ClaimBeyondCapacity) {
+        if is_planted(Bug::ClaimBeyondCapacity) {
             return limits::CLAIM_MAX;
         }
         let ahead = state.pace.ahead(self.env.elapsed());
@@ -188,7 +189,7 @@ impl Work {
     pub(crate) fn claimed(&self, lease: LeaseId, sent: Duration, jobs: Vec<ClaimedJob>) {
         let mut state = self.lock();
         for job in jobs {
-            *state.leases.entry(lease).or_default() += 1;
+            *state.leases.entry(job.lease).or_default() += 1;
             let held = Held {
                 kind: job.kind.clone(),
                 queue: job.queue.clone(),
@@ -555,9 +556,7 @@ impl State {
 fn stopped(reason: StopReason) -> Outcome {
     match reason {
         StopReason::TimedOut(limit) => Outcome::TimedOut(limit),
-        StopReason::Shutdown
-            if punctual_store::bugs::is_planted(punctual_store::bugs::Bug::DrainBurnsAttempts) =>
-        {
+        StopReason::Shutdown if is_planted(Bug::DrainBurnsAttempts) => {
             Outcome::Fail("the node shuts down".to_owned())
         }
         StopReason::Cancelled | StopReason::Shutdown | StopReason::OutOfTouch => Outcome::Released,

@@ -9,6 +9,7 @@
 mod chance;
 mod clock;
 mod machine;
+mod many;
 mod mix;
 mod nemesis;
 mod network;
@@ -17,6 +18,7 @@ mod record;
 mod workload;
 mod world;
 
+pub use many::{Proof, prove};
 pub use record::Counts;
-pub use workload::PLANNED_PANIC;
+pub use workload::silence_planned_panics;
 pub use world::{Backend, Plan, Verdict, run};

@@ -1,14 +1,9 @@
 //! Runs the simulator: one seed to look at, many to prove something, planted bugs to find.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use punctual_sim::{Backend, Counts, PLANNED_PANIC, Plan, Verdict, run};
-use serde::Serialize;
+use punctual_sim::{Backend, Plan, Verdict, run};
 
 #[derive(Parser)]
 #[command(about = "Runs clusters of punctual through faults, deterministically")]
@@ -90,11 +85,8 @@ impl PlanArgs {
     }
 }
 
-/// How many seeds of a proof are run a second time.
-const REPLAYS: u64 = 100;
-
 fn main() -> ExitCode {
-    silence_planned_panics();
+    punctual_sim::silence_planned_panics();
     let done = match Args::parse().command {
         Command::Run { seed, plan, tell, bug } => run_one(seed, plan, tell, bug.as_deref()),
         Command::Prove { seeds, from, plan } => prove(seeds, from, plan),
@@ -110,16 +102,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Panics of handlers are part of the play and would bury what matters.
-fn silence_planned_panics() {
-    let usual = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        if info.payload().downcast_ref::<&str>() != Some(&PLANNED_PANIC) {
-            usual(info);
-        }
-    }));
-}
-
 fn run_one(seed: u64, plan: PlanArgs, tell: bool, bug: Option<&str>) -> std::io::Result<bool> {
     bugs::plant(bug)?;
     let verdict = run(seed, Plan { is_told: tell, ..plan.plan() })?;
@@ -131,45 +113,16 @@ fn run_one(seed: u64, plan: PlanArgs, tell: bool, bug: Option<&str>) -> std::io:
     Ok(verdict.violations.is_empty())
 }
 
-#[derive(Serialize)]
-struct Proof {
-    proof: &'static str,
-    seeds: u64,
-    seconds_each: u64,
-    failures: u64,
-    replayed: u64,
-    replayed_differently: u64,
-    #[serde(flatten)]
-    counts: Counts,
-}
-
 fn prove(seeds: u64, from: u64, plan: PlanArgs) -> std::io::Result<bool> {
-    let verdicts = run_all(from..from + seeds, plan)?;
-    let again = run_all(from..from + seeds.min(REPLAYS), plan)?;
-    let mut proof = Proof {
-        proof: "sim",
-        seeds,
-        seconds_each: plan.seconds,
-        failures: 0,
-        replayed: again.len() as u64,
-        replayed_differently: 0,
-        counts: Counts::default(),
-    };
-    for verdict in verdicts.values() {
-        proof.counts.add(&verdict.counts);
-        if !verdict.violations.is_empty() {
-            proof.failures += 1;
-            tell(verdict, plan, None);
-        }
+    let proof = punctual_sim::prove(from..from + seeds, plan.plan())?;
+    for verdict in &proof.failed {
+        tell(verdict, plan, None);
     }
-    for (seed, verdict) in &again {
-        if verdicts.get(seed).is_none_or(|first| first.hash != verdict.hash) {
-            proof.replayed_differently += 1;
-            eprintln!("seed {seed} went another way the second time: {}", plan.replay(*seed, None));
-        }
+    for seed in &proof.fickle {
+        eprintln!("seed {seed} went another way the second time: {}", plan.replay(*seed, None));
     }
     println!("{}", serde_json::to_string(&proof)?);
-    Ok(proof.failures == 0 && proof.replayed_differently == 0)
+    Ok(proof.holds())
 }
 
 fn tell(verdict: &Verdict, plan: PlanArgs, bug: Option<&str>) {
@@ -177,40 +130,6 @@ fn tell(verdict: &Verdict, plan: PlanArgs, bug: Option<&str>) {
     for violation in &verdict.violations {
         eprintln!("  {violation}");
     }
-}
-
-/// Runs seeds on all cores.
-fn run_all(seeds: std::ops::Range<u64>, plan: PlanArgs) -> std::io::Result<BTreeMap<u64, Verdict>> {
-    let next = AtomicU64::new(seeds.start);
-    let verdicts = Mutex::new(Ok(BTreeMap::new()));
-    let total = seeds.end - seeds.start;
-    let work = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
-                return;
-            }
-            let verdict = run(seed, plan.plan());
-            let mut verdicts = verdicts.lock().expect("a run does not panic");
-            match (&mut *verdicts, verdict) {
-                (Ok(all), Ok(verdict)) => {
-                    all.insert(seed, verdict);
-                    if all.len().is_multiple_of(1_000) {
-                        eprintln!("{} of {total} seeds", all.len());
-                    }
-                }
-                (verdicts @ Ok(_), Err(error)) => *verdicts = Err(error),
-                (Err(_), _) => return,
-            }
-        }
-    };
-    thread::scope(|scope| {
-        let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        for _ in 0..threads {
-            scope.spawn(work);
-        }
-    });
-    verdicts.into_inner().expect("a run does not panic")
 }
 
 #[cfg(feature = "planted-bugs")]

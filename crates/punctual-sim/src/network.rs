@@ -172,7 +172,8 @@ pub(crate) fn at_once<T>(call: impl Future<Output = T>) -> T {
         }
     }
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut call = std::pin::pin!(call);
+    // A task that has done much is made to wait until its runtime goes on, which it does not here.
+    let mut call = std::pin::pin!(tokio::task::unconstrained(call));
     loop {
         match call.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(answer) => return answer,
@@ -314,7 +315,7 @@ network {
         async fn nodes(&self) -> Vec<Node>;
         async fn leaders(&self) -> Vec<Leader>;
         async fn leader_changes(&self, role: &str, most: usize) -> Vec<LeaderChange>;
-        async fn rollups(&self, filter: &RollupFilter) -> Vec<RollupCount>;
+        async fn rollups(&self, filter: &RollupFilter, after: Option<&RollupCursor>, most: usize) -> Page<RollupCount, RollupCursor>;
         async fn audit(&self, at: At, entry: &AuditEntry) -> ();
         async fn audits(&self, after: Option<AuditCursor>, most: usize) -> Page<AuditView, AuditCursor>;
         async fn create_schedule(&self, at: At, new: &NewSchedule) -> Schedule;
@@ -323,13 +324,13 @@ network {
         async fn schedule(&self, id: ScheduleId) -> Option<Schedule>;
         async fn schedule_named(&self, tenant: &str, name: &str) -> Option<Schedule>;
         async fn schedules(&self, tenant: &str, after: Option<&str>, most: usize) -> Vec<Schedule>;
-        async fn revisions(&self, id: ScheduleId) -> Vec<RevisionView>;
+        async fn revisions(&self, id: ScheduleId, after: Option<RevisionCursor>, most: usize) -> Page<RevisionView, RevisionCursor>;
         async fn due(&self, at: At, shard: i16, most: usize) -> Due;
         async fn fire(&self, at: At, fence: &Fence, lease: Duration, plans: &[SlotPlan]) -> Fired;
         async fn slots(&self, id: ScheduleId, after: Option<SlotCursor>, most: usize) -> Page<SlotView, SlotCursor>;
         async fn change_queue(&self, at: At, name: &str, change: &QueueChange, actor: &Actor) -> Queue;
         async fn queues(&self) -> Vec<Queue>;
-        async fn queue_stats(&self) -> Vec<QueueStats>;
+        async fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> Page<QueueStats, StatsCursor>;
         async fn job(&self, id: JobId) -> Option<JobDetail>;
         async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, most: usize) -> Page<JobView, Cursor>;
     }

@@ -11,6 +11,7 @@ use punctual_core::{JobId, LeaseId, NodeId, Nonce, Timestamp, hash};
 use punctual_store::*;
 
 use crate::clock::Clock;
+use crate::world::Backend;
 
 /// After this many crashes of its node a job must be over.
 const CRASHES_MAX: u32 = 3;
@@ -100,6 +101,23 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Has everything happened at least once that can happen on this store?
+    pub(crate) fn has_all(&self, backend: Backend) -> bool {
+        let always = [
+            self.attempts,
+            self.fenced,
+            self.reaped,
+            self.strays,
+            self.kills,
+            self.freezes,
+            self.stops,
+            self.steps,
+            self.lost,
+        ];
+        let can_go_back = backend == Backend::Memory;
+        always.iter().all(|count| *count > 0) && (self.failovers > 0) == can_go_back
+    }
+
     /// Adds those of another run.
     pub fn add(&mut self, other: &Counts) {
         self.jobs += other.jobs;

@@ -1,9 +1,10 @@
 //! Jobs: enqueue, claim, settle, cancel, requeue, place.
 
 use punctual_core::job::{AttemptOutcome, JobState, Next};
-use punctual_core::{JobId, ScheduleId, Timestamp};
+use punctual_core::{JobId, LeaseId, ScheduleId, Timestamp};
 
 use super::state::{Attempt, Body, Done, Key, Lease, Life, Place, State};
+use crate::bugs::{Bug, is_planted};
 use crate::*;
 
 impl State {
@@ -17,6 +18,9 @@ impl State {
             return EnqueueAnswer::Rejected(Rejection::Invalid(message));
         }
         if self.bodies.contains_key(&job.id) {
+            return EnqueueAnswer::Created;
+        }
+        if is_planted(Bug::EarlyAck) && job.id.as_bytes()[15].is_multiple_of(16) {
             return EnqueueAnswer::Created;
         }
         match self.take_key(now, job) {
@@ -126,8 +130,12 @@ impl State {
             self.set_aside(now, id, life);
             return None;
         }
+        let lease_id = match is_planted(Bug::CountedLease) {
+            true => LeaseId::from_bytes(u128::from(life.attempt).to_be_bytes()),
+            false => ask.lease,
+        };
         let lease = Lease {
-            lease: ask.lease,
+            lease: lease_id,
             node: ask.node,
             life,
             claimed_at: now,
@@ -139,7 +147,7 @@ impl State {
         let job = &body.job;
         Some(ClaimedJob {
             id,
-            lease: ask.lease,
+            lease: lease_id,
             tenant: job.tenant.clone(),
             owner: job.owner.clone(),
             queue: job.queue.clone(),
@@ -170,7 +178,7 @@ impl State {
 
     pub(super) fn settle(&mut self, now: Timestamp, item: &Settlement) -> Settled {
         match self.places.get(&item.job) {
-            Some(Place::Lease(lease)) if lease.lease == item.lease => {
+            Some(Place::Lease(lease)) if lease.lease == item.lease || is_unfenced(item) => {
                 let lease = lease.clone();
                 Settled::Applied(self.apply(now, item, lease))
             }
@@ -342,6 +350,12 @@ impl State {
         self.note(now, actor, "place job", &job.to_string());
         MoveAnswer::Moved(state)
     }
+}
+
+/// Does a planted bug let this pass without the lease?
+fn is_unfenced(item: &Settlement) -> bool {
+    is_planted(Bug::NoFenceOnSettle)
+        || is_planted(Bug::ReleaseById) && item.transition.outcome == AttemptOutcome::Released
 }
 
 impl Done {

@@ -4,6 +4,7 @@ use punctual_core::job::{JobState, Next, Outcome, Standing, decide};
 use punctual_core::{JobId, ScheduleId, Timestamp};
 
 use super::state::{Place, State};
+use crate::bugs::{Bug, is_planted};
 use crate::*;
 
 impl State {
@@ -55,6 +56,9 @@ impl State {
             }
         }
         let is_orphan = |place: &Place| match place {
+            Place::Lease(lease) if is_planted(Bug::ReapByAge) => {
+                lease.claimed_at < now - ask.node_lifetime
+            }
             Place::Lease(lease) => {
                 self.nodes.get(&lease.node).is_none_or(|node| node.dead_at.is_some())
             }
@@ -95,7 +99,10 @@ impl State {
             budget: body.job.budget,
             expires_at: body.expires_at,
         };
-        let transition = decide(&standing, Outcome::Abandoned, &ask.policy, now);
+        let transition = match is_planted(Bug::CountAtEnd) {
+            true => rules::RELEASED,
+            false => decide(&standing, Outcome::Abandoned, &ask.policy, now),
+        };
         let next = rules::with_cancel(&transition, lease.cancel.as_deref()).next;
         self.settle(now, &Settlement { job, lease: lease.lease, transition, result: None });
         Some(ReapedJob { job, next })

@@ -1,0 +1,67 @@
+//! Each planted bug is found by the seed that was written down for it. A simulator that no
+//! longer sees one of them has lost its sight.
+
+use punctual_sim::{Backend, Plan, Verdict, run, silence_planned_panics};
+use punctual_store::bugs::{Bug, plant};
+
+const PLAN: Plan = Plan { seconds: 30, backend: Backend::Memory, is_told: false };
+
+fn verdict(bug: Option<Bug>, seed: u64) -> Verdict {
+    plant(bug);
+    let verdict = run(seed, PLAN).expect("the simulator runs");
+    plant(None);
+    verdict
+}
+
+/// The seed shows the bug, by a violation that tells of it, and nothing without it.
+fn check(bug: Bug, seed: u64, tells: &str) {
+    silence_planned_panics();
+    assert_eq!(verdict(None, seed).violations, [] as [&str; 0]);
+    let violations = verdict(Some(bug), seed).violations;
+    assert!(violations.iter().any(|violation| violation.contains(tells)), "{violations:#?}");
+}
+
+#[test]
+fn a_settle_without_a_fence_is_found() {
+    check(Bug::NoFenceOnSettle, 1, "was accepted, but the job was held by");
+}
+
+#[test]
+fn a_counted_lease_is_found() {
+    check(Bug::CountedLease, 7, "was accepted, but the job was held by");
+}
+
+#[test]
+fn reaping_by_age_is_found() {
+    check(Bug::ReapByAge, 2, "runs in process");
+}
+
+#[test]
+fn counting_an_attempt_at_its_end_is_found() {
+    check(Bug::CountAtEnd, 5, "has used its");
+}
+
+#[test]
+fn releasing_by_id_is_found() {
+    check(Bug::ReleaseById, 1, "was accepted, but the job was held by");
+}
+
+#[test]
+fn an_early_acknowledgement_is_found() {
+    check(Bug::EarlyAck, 2, "was acknowledged and is lost");
+}
+
+#[test]
+fn a_drain_that_burns_attempts_is_found() {
+    check(Bug::DrainBurnsAttempts, 5, "failed is reported of an attempt");
+}
+
+#[test]
+fn a_wedge_after_a_lost_connection_is_found() {
+    check(Bug::WedgeOnLostConnection, 2, "takes no work in calm");
+}
+
+#[test]
+fn claiming_beyond_capacity_is_found() {
+    check(Bug::ClaimBeyondCapacity, 2, "jobs that wait beside");
+}

@@ -1,0 +1,36 @@
+//! Hundreds of clusters, and no promise broken.
+
+use punctual_sim::{Backend, Plan, Proof, prove, silence_planned_panics};
+
+fn check(seeds: u64, plan: Plan) -> Proof {
+    silence_planned_panics();
+    let proof = prove(1..1 + seeds, plan).expect("the simulator runs");
+    let failed: Vec<String> = proof
+        .failed
+        .iter()
+        .map(|verdict| {
+            format!(
+                "cargo run --release -p punctual-sim -- run --seed {} --seconds {}\n  {}",
+                verdict.seed,
+                plan.seconds,
+                verdict.violations.join("\n  ")
+            )
+        })
+        .collect();
+    assert!(failed.is_empty(), "promises were broken; see them again by\n{}", failed.join("\n"));
+    assert_eq!(proof.fickle, [] as [u64; 0], "these seeds went another way the second time");
+    proof
+}
+
+#[test]
+fn five_hundred_clusters_keep_every_promise() {
+    let plan = Plan { seconds: 30, backend: Backend::Memory, is_told: false };
+    let proof = check(500, plan);
+    assert_eq!(proof.replayed, 100);
+    assert!(proof.exercised, "some fault never happened: {:?}", proof.counts);
+}
+
+#[test]
+fn clusters_on_sqlite_keep_every_promise() {
+    check(10, Plan { seconds: 10, backend: Backend::Sqlite, is_told: false });
+}
