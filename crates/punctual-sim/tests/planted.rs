@@ -28,7 +28,7 @@ fn a_settle_without_a_fence_is_found() {
 
 #[test]
 fn a_counted_lease_is_found() {
-    check(Bug::CountedLease, 7, "was accepted, but the job was held by");
+    check(Bug::CountedLease, 12, "was accepted, but the job was held by");
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn counting_an_attempt_at_its_end_is_found() {
 
 #[test]
 fn releasing_by_id_is_found() {
-    check(Bug::ReleaseById, 1, "was accepted, but the job was held by");
+    check(Bug::ReleaseById, 7, "was accepted, but the job was held by");
 }
 
 #[test]
