@@ -111,3 +111,25 @@ pub(crate) fn not_rejoined(error: &crate::EngineError) {
 pub(crate) fn attempt_span(job: &ClaimedJob) -> Span {
     tracing::info_span!("attempt", job = %job.id, kind = job.kind, queue = job.queue, attempt = job.attempt)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    /// The words of a line that begin like a metric of ours.
+    fn names(line: &str) -> impl Iterator<Item = &str> {
+        let words = line.split(|c: char| !c.is_ascii_lowercase() && c != '_');
+        words.filter(|word| word.starts_with("punctual_") && word.ends_with("_total"))
+    }
+
+    #[test]
+    fn the_table_names_what_is_measured_and_nothing_else() {
+        let (mut told, mut measured) = (BTreeSet::new(), BTreeSet::new());
+        for line in include_str!("telemetry.rs").lines() {
+            let kind = if line.starts_with("//!") { &mut told } else { &mut measured };
+            kind.extend(names(line));
+        }
+        assert_eq!(told, measured);
+        assert!(told.len() > 10);
+    }
+}
