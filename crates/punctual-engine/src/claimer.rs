@@ -1,6 +1,6 @@
 //! Takes jobs from the store: as many as can start, when there may be any.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,8 +30,10 @@ pub(crate) struct Claimer {
     kinds: Vec<String>,
     hints: Hints,
     dead: Arc<Level>,
-    /// Queues in which nothing was left.
-    dry: BTreeSet<String>,
+    /// Queues in which nothing was left, and whether they gave anything at all when that was seen.
+    dry: BTreeMap<String, bool>,
+    /// How many jobs were settled by then.
+    settled: u64,
     /// When they are looked at again without being told of work, and after which wait.
     look_at: Duration,
     wait: Duration,
@@ -50,7 +52,8 @@ impl Claimer {
             work: executor.work.clone(),
             kinds: executor.handlers.kinds(),
             hints: store.hints(Topic::Work),
-            dry: BTreeSet::new(),
+            dry: BTreeMap::new(),
+            settled: 0,
             look_at: Duration::ZERO,
             wait: Duration::ZERO,
             store,
@@ -63,7 +66,7 @@ impl Claimer {
 
     /// The queues in the order in which this claim looks at them.
     fn shares(&self, most: usize) -> Vec<QueueShare> {
-        let queues = self.config.queues.iter().filter(|queue| !self.dry.contains(&queue.name));
+        let queues = self.config.queues.iter().filter(|queue| !self.dry.contains_key(&queue.name));
         let mut queues: Vec<&ServedQueue> = queues.collect();
         if self.config.order == QueueOrder::Weighted {
             queues = shuffled(&*self.env, queues);
@@ -82,7 +85,7 @@ impl Claimer {
         for share in asked {
             let given = claimed.iter().filter(|job| job.queue == share.name).count();
             if given < share.most {
-                self.dry.insert(share.name.clone());
+                self.dry.insert(share.name.clone(), given > 0);
             }
         }
         self.dry.len() > before
@@ -108,6 +111,13 @@ impl Service for Claimer {
         let now = self.env.elapsed();
         if was_told || now >= self.look_at {
             self.dry.clear();
+        }
+        let settled = self.work.settled_total();
+        if settled != self.settled {
+            self.settled = settled;
+            // A queue that gave less than was asked may be limited, with room for the next job
+            // now that one has ended.
+            self.dry.retain(|_, gave_some| !*gave_some);
         }
         let most = self.work.room();
         let queues = self.shares(most);

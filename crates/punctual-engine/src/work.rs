@@ -42,6 +42,7 @@ pub(crate) struct Work {
     state: Mutex<State>,
     /// When the last heartbeat that succeeded was sent, in microseconds.
     beaten: AtomicU64,
+    settled_total: AtomicU64,
     pub(crate) wakes: Wakes,
 }
 
@@ -126,6 +127,7 @@ impl Work {
             places,
             state: Mutex::default(),
             beaten: AtomicU64::new(0),
+            settled_total: AtomicU64::new(0),
             wakes,
             env,
         };
@@ -170,6 +172,11 @@ impl Work {
         }
         let ahead = state.pace.ahead(self.env.elapsed());
         (self.places.free() + ahead).saturating_sub(state.waiting.len()).min(limits::CLAIM_MAX)
+    }
+
+    /// How many jobs were settled so far.
+    pub(crate) fn settled_total(&self) -> u64 {
+        self.settled_total.load(Ordering::Acquire)
     }
 
     /// How many jobs of a queue the node holds that are not over yet.
@@ -530,6 +537,7 @@ impl Work {
         };
         let finished = batch.iter().map(&mut forget).collect();
         self.tell_if_empty(&state);
+        self.settled_total.fetch_add(batch.len() as u64, Ordering::AcqRel);
         self.wakes.claimer.notify_one();
         finished
     }

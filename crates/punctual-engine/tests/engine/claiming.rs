@@ -7,7 +7,7 @@ use punctual_core::Timestamp;
 use punctual_core::job::{JobState, Outcome};
 use punctual_engine::{Attempt, Config, Ended, QueueOrder, ServedQueue, Timing};
 use punctual_store::memory::Memory;
-use punctual_store::{At, NewJob, Store};
+use punctual_store::{Actor, At, NewJob, QueueChange, QueueLimits, Store};
 
 use crate::world::*;
 
@@ -167,6 +167,28 @@ async fn a_queue_runs_no_more_than_its_own_limit_and_refills_at_once() {
     }
     let other = world.enqueue(in_queue(&world, "many")).await;
     world.until("the other queue is not held up", || gate.began().contains(&other)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_is_limited_for_all_nodes_goes_on_as_soon_as_a_job_ends() {
+    let world = World::new();
+    let limit = QueueChange::Limit(QueueLimits { max_running: Some(1) });
+    let actor = Actor::new("ana", "one at a time");
+    world.memory.change_queue(At::Database, "default", &limit, &actor).await.unwrap();
+    let gate = Gate::new();
+    let node = world.start(config("a", 10), on("mail", gate.handler())).await;
+    world.pass(s(100)).await;
+    let jobs = world.enqueue_some("mail", 20).await;
+    gate.open(20);
+    let start = world.now();
+    for job in jobs {
+        world.comes_to(job, JobState::Succeeded).await;
+    }
+    assert!(world.now() - start <= ms(200), "{:?}", world.now() - start);
+    // And then it is as idle as before.
+    node.line.take_calls();
+    world.pass(s(60)).await;
+    assert!(node.line.calls("claim") <= 20, "{} looks", node.line.calls("claim"));
 }
 
 #[tokio::test(start_paused = true)]
