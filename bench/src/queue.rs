@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use punctual_conformance::{Fault, Faulty};
 use punctual_core::job::{AttemptOutcome, Next, Outcome, Transition};
-use punctual_engine::{Attempt, Config, Ended, Engine, Env, Handlers, System};
+use punctual_engine::{Attempt, Config, Ended, Engine, Env, Handler, Handlers, System};
 use punctual_sqlite::{Options, SqliteStore};
 use punctual_store::{At, ClaimAsk, Json, NewJob, QueueShare, Settlement, Store, limits};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::unbounded_channel;
 
 use crate::ids::Ids;
 use crate::raw::{KIND, PAYLOAD, QUEUE, Raw};
@@ -128,23 +129,27 @@ impl Queue {
         }
         Ok(())
     }
-
-    /// An engine as it is without any settings, whose handler tells when it began.
-    async fn engine(&self, store: Arc<dyn Store>) -> Result<(Engine, Began), Failure> {
-        let (tell, began) = unbounded_channel();
-        let mut handlers = Handlers::default();
-        handlers.add(KIND, begins(tell));
-        let engine = Engine::start(Arc::new(System), store, Config::default(), handlers).await?;
-        Ok((engine, began))
-    }
 }
 
-type Began = UnboundedReceiver<Instant>;
+/// An engine as it is without any settings.
+async fn start(store: Arc<dyn Store>, handler: impl Handler) -> Result<Engine, Failure> {
+    let mut handlers = Handlers::default();
+    handlers.add(KIND, handler);
+    Ok(Engine::start(Arc::new(System), store, Config::default(), handlers).await?)
+}
 
-fn begins(tell: UnboundedSender<Instant>) -> impl punctual_engine::Handler {
+async fn stop(engine: &Engine) {
+    engine.stop();
+    engine.stopped().await;
+}
+
+/// A handler that does nothing, and tells when it has done so this often.
+fn counts_to(last: usize, reached: Arc<Notify>) -> impl Handler {
+    let done = AtomicUsize::new(0);
     move |_: Attempt| {
-        // Nobody listens once a turn is over.
-        let _ = tell.send(now());
+        if done.fetch_add(1, Ordering::Relaxed) + 1 == last {
+            reached.notify_one();
+        }
         async { Ended::from(Outcome::Done) }
     }
 }
@@ -163,23 +168,21 @@ async fn drain(bare: &Path, ours: &Path, jobs: usize) -> Result<(f64, f64), Fail
     let (mut by_hand, mut by_engine) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
         raw.fill(jobs)?;
-        let start = now();
+        let started = now();
         let mut done = 0;
         while done < jobs {
             done += usize::try_from(raw.drain(BATCH)?)?;
         }
-        let bare_rate = jobs as f64 / start.elapsed().as_secs_f64();
+        let bare_rate = jobs as f64 / started.elapsed().as_secs_f64();
 
         queue.enqueue(jobs).await?;
-        let start = now();
-        let (engine, mut began) = queue.engine(queue.store.clone()).await?;
-        for _ in 0..jobs {
-            began.recv().await.ok_or("the engine is gone")?;
-        }
+        let started = now();
+        let reached = Arc::new(Notify::new());
+        let engine = start(queue.store.clone(), counts_to(jobs, reached.clone())).await?;
+        reached.notified().await;
         rested(&engine).await;
-        let rate = jobs as f64 / start.elapsed().as_secs_f64();
-        engine.stop();
-        engine.stopped().await;
+        let rate = jobs as f64 / started.elapsed().as_secs_f64();
+        stop(&engine).await;
         if round > 0 {
             by_hand.push(bare_rate);
             by_engine.push(rate);
@@ -207,7 +210,13 @@ async fn pick_up(bare: &Path, ours: &Path, count: usize) -> Result<(Times, Times
     let node = by_hand.ids.node();
     by_hand.store.join(At::Database, &node_info(node)).await?;
     let queue = Queue::open(ours, 4)?;
-    let (engine, mut began) = queue.engine(queue.store.clone()).await?;
+    let (tell, mut began) = unbounded_channel();
+    let tells = move |_: Attempt| {
+        // Nobody listens when all is over.
+        let _ = tell.send(now());
+        async { Ended::from(Outcome::Done) }
+    };
+    let engine = start(queue.store.clone(), tells).await?;
     let (mut hand, mut picked) = (Vec::new(), Vec::new());
     for _ in 0..count {
         let start = now();
@@ -237,8 +246,7 @@ async fn pick_up(bare: &Path, ours: &Path, count: usize) -> Result<(Times, Times
         picked.push(began.recv().await.ok_or("the engine is gone")? - start);
         rested(&engine).await;
     }
-    engine.stop();
-    engine.stopped().await;
+    stop(&engine).await;
     Ok((Times::of(hand), Times::of(picked)))
 }
 
@@ -257,11 +265,7 @@ async fn idle(file: &Path, watched: Duration) -> Result<Idle, Failure> {
         count.fetch_add(1, Ordering::Relaxed);
         Fault::None
     });
-    let mut handlers = Handlers::default();
-    let (tell, _) = unbounded_channel();
-    handlers.add(KIND, begins(tell));
-    let store = Arc::new(counting);
-    let engine = Engine::start(Arc::new(System), store, Config::default(), handlers).await?;
+    let engine = start(Arc::new(counting), counts_to(usize::MAX, Arc::default())).await?;
     // It looks often at first.
     System.sleep(Duration::from_secs(2).min(watched)).await;
     let (start, cpu, before) = (now(), cpu_time(), calls.load(Ordering::Relaxed));
@@ -271,8 +275,7 @@ async fn idle(file: &Path, watched: Duration) -> Result<Idle, Failure> {
         cpu: (cpu_time() - cpu).as_secs_f64() / seconds,
         calls: (calls.load(Ordering::Relaxed) - before) as f64 / seconds,
     };
-    engine.stop();
-    engine.stopped().await;
+    stop(&engine).await;
     Ok(idle)
 }
 
