@@ -103,7 +103,7 @@ async fn a_request_that_fails_after_it_wrote_is_undone_and_its_neighbours_are_no
     let (first, (second, torn, broken, third, ())) = tokio::join!(first, gathered);
     assert_eq!((first, second, third), (Ok(()), Ok(()), Ok(())));
     assert_eq!(torn.unwrap_err().to_string(), "refused late");
-    assert_eq!(broken.unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(broken.unwrap_err().kind(), ErrorKind::Conflict);
     assert_eq!(noted(&store).await, ["first", "second", "third"]);
 }
 
