@@ -264,11 +264,12 @@ impl Desk {
             rows += work.rows();
             run += 1;
             let before = db.total_changes();
-            let run_it = move || {
+            // It takes the request with it, so that the fault may be looked at afterwards.
+            let attempt = move || {
                 let work = work;
                 work.run(db)
             };
-            let Ok(fault) = catch_unwind(AssertUnwindSafe(run_it)) else {
+            let Ok(fault) = catch_unwind(AssertUnwindSafe(attempt)) else {
                 self.roll_back();
                 return Err(Trouble::panic(&self.owned.path));
             };
