@@ -100,7 +100,7 @@ macro_rules! suite {
                 a_failed_job_can_be_requeued_with_all_attempts_before_it, a_requeued_job_starts_afresh,
                 requeueing_takes_the_key_again,
                 only_failed_and_cancelled_jobs_are_requeued, a_waiting_job_can_be_moved_and_rescheduled,
-                a_running_job_cannot_be_moved, operators_leave_a_trace;
+                a_running_job_cannot_be_moved, a_key_of_a_queue_goes_with_its_job, operators_leave_a_trace;
             nodes: a_node_joins_beats_and_leaves, a_node_that_was_declared_dead_learns_it_from_its_beat,
                 a_beat_tells_of_cancels, a_node_with_leases_cannot_leave,
                 a_lost_claim_leaves_strays_that_are_given_back, a_stray_that_was_called_off_is_cancelled,

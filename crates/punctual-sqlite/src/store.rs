@@ -60,8 +60,8 @@ impl SqliteStore {
         &self.path
     }
 
-    /// Copies the file, as it is at one moment, to a file that must not exist yet. Writers and
-    /// readers go on meanwhile.
+    /// Copies the file, as it is at one moment, to a file that must not exist yet and appears when
+    /// it is whole. Writers and readers go on meanwhile.
     pub async fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
         self.readers.check()?;
         backup::run(self.path.clone(), to.as_ref().to_owned()).await

@@ -96,7 +96,8 @@ pub trait Store: Send + Sync {
     /// Makes ended jobs ready again, with all their attempts before them: none is spent, none of
     /// their budget is used, and they expire no more, since somebody wants them now.
     async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>>;
-    /// Gives a waiting job another queue, priority or due time.
+    /// Gives a waiting job another queue, priority or due time. A unique key that holds for its
+    /// queue goes with it.
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer>;
 
     // Nodes and leaders
