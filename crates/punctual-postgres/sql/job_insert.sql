@@ -15,7 +15,8 @@ body AS (
   INSERT INTO {schema}.job (id, tenant, owner, queue, kind, priority, max_attempts, timeout_us,
     budget_us, expires_at, created_at, schedule, slot, unique_key, key_scope, key_us, tags, trace, payload)
   SELECT id, tenant, owner, queue, kind, priority, max_attempts, timeout_us, budget_us,
-    least(due_at + expires_us * interval '1 microsecond', timestamptz '9999-12-30 22:00:00+00'),
+    CASE WHEN expires_us IS NOT NULL
+      THEN least(due_at + expires_us * interval '1 microsecond', timestamptz '9999-12-30 22:00:00+00') END,
     now, schedule, slot, unique_key, key_scope, key_us, tags::jsonb, trace, payload::json
   FROM item, clock
   ON CONFLICT (id) DO NOTHING
