@@ -86,14 +86,6 @@ impl Connector {
         &self.server
     }
 
-    pub(crate) fn texts(&self) -> &Arc<Texts> {
-        &self.texts
-    }
-
-    pub(crate) fn is_pooled(&self) -> bool {
-        self.is_pooled
-    }
-
     /// A connection to a server that may be written to.
     pub(crate) async fn connect(&self) -> Result<Conn> {
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, self.try_connect()).await {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use punctual_core::hash;
 use punctual_store::{ErrorKind, Result, StoreError};
+use tokio_postgres::types::Type;
 
 use crate::connection::Conn;
 use crate::error::Outcome;
@@ -38,11 +39,14 @@ const SETTINGS: &str = "SET LOCAL lock_timeout = '60s'; SET LOCAL statement_time
 
 /// The number of the last migration of a schema and of the last breaking one; 0 if it has none.
 pub(crate) async fn version(conn: &mut Conn) -> Outcome<(i64, i64)> {
-    let table = format!("{}.meta", conn.texts().schema());
-    let text = "SELECT to_regclass($1) IS NOT NULL";
-    let found = conn.query_text(text, &[(&table, tokio_postgres::types::Type::TEXT)]).await?;
+    // From the catalog itself: a name that was looked up in vain before is not looked up again in
+    // the same transaction, though somebody has made the table meanwhile.
+    let schema = conn.texts().schema().to_owned();
+    let text = "SELECT 1 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace \
+                WHERE n.nspname = $1 AND c.relname = 'meta'";
+    let found = conn.query_text(text, &[(&schema, Type::TEXT)]).await?;
     let mut numbers = (0, 0);
-    if found.first().map_or(Ok(false), |row| rows::get(row, 0))? {
+    if !found.is_empty() {
         for row in &conn.query(&sql::META_GET, &[]).await? {
             match rows::get::<&str>(row, 0)? {
                 VERSION => numbers.0 = rows::get(row, 1)?,
@@ -105,7 +109,7 @@ pub(crate) fn lock(schema: &str) -> String {
 /// A role that may not create schemas may still be given one.
 async fn exists(conn: &mut Conn, schema: &str) -> Outcome<bool> {
     let text = "SELECT 1 FROM pg_namespace WHERE nspname = $1";
-    let found = conn.query_text(text, &[(&schema, tokio_postgres::types::Type::TEXT)]).await?;
+    let found = conn.query_text(text, &[(&schema, Type::TEXT)]).await?;
     Ok(!found.is_empty())
 }
 

@@ -53,7 +53,9 @@ impl Drop for Schema {
         // A test's own runtime may be the one that is ending.
         let dropped = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime").block_on(async { connect().await.batch_execute(&text).await })
+            runtime
+                .expect("a runtime")
+                .block_on(async { connect().await.batch_execute(&text).await })
         });
         if let Ok(Err(error)) = dropped.join() {
             eprintln!("{} was left behind: {error}", self.0);
@@ -86,9 +88,23 @@ impl Fresh {
     pub async fn clear(&self, client: &tokio_postgres::Client) {
         let schema = &self.schema.0;
         let tables = [
-            "job", "job_ready", "job_timer", "job_lease", "job_done", "job_attempt", "job_key",
-            "job_live", "queue", "node", "leader", "leader_change", "schedule",
-            "schedule_revision", "slot", "rollup", "audit",
+            "job",
+            "job_ready",
+            "job_timer",
+            "job_lease",
+            "job_done",
+            "job_attempt",
+            "job_key",
+            "job_live",
+            "queue",
+            "node",
+            "leader",
+            "leader_change",
+            "schedule",
+            "schedule_revision",
+            "slot",
+            "rollup",
+            "audit",
         ];
         let names: Vec<String> = tables.iter().map(|table| format!("{schema}.{table}")).collect();
         let text = format!("TRUNCATE {} RESTART IDENTITY", names.join(", "));

@@ -1,0 +1,1 @@
+//! How PostgreSQL carries out the statements: by which index.
