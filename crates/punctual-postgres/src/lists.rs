@@ -75,7 +75,7 @@ pub(crate) struct JobList {
 }
 
 impl JobList {
-    fn bound(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
+    pub(crate) fn bound(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
         self.bound.iter().map(|(value, of)| (&**value as &(dyn ToSql + Sync), of.clone())).collect()
     }
 }
