@@ -85,23 +85,6 @@ pub async fn an_old_job_of_low_priority_overtakes_new_ones_of_high(world: &World
     assert_eq!(world.claim_one(node).await.id, newer);
 }
 
-/// It fails with a reason, visible, and those behind it run.
-pub async fn a_bad_row_does_not_block_the_queue(world: &World<'_>) {
-    let node = world.join().await;
-    let bad = world.enqueue_one().await;
-    let good = world.enqueue_one().await;
-    world.spoil(bad).await;
-    let mut claimed = Vec::new();
-    for _ in 0..2 {
-        claimed.extend(world.claim(&world.ask(node, 1)).await);
-    }
-    assert_eq!(claimed.iter().map(|job| job.id).collect::<Vec<_>>(), [good]);
-    let failed = JobFilter { state: Some(JobState::Failed), ..JobFilter::default() };
-    let failed = world.store().jobs(&failed, None, 10).await.unwrap().items;
-    assert_eq!(failed.len(), 1);
-    assert_eq!((failed[0].id, failed[0].error.as_deref()), (bad, Some(rules::UNREADABLE)));
-}
-
 /// Nothing has to be asked for after a claim.
 pub async fn a_claim_tells_all_that_a_worker_needs(world: &World<'_>) {
     let node = world.join().await;

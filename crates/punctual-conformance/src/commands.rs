@@ -10,11 +10,12 @@ use punctual_core::job::{JobState, Outcome, SlotOutcome, decide};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp, hash};
 use punctual_store::*;
 
+use crate::Subject;
 use crate::world::{json, policy};
 
 /// Drives both stores, which must be empty, with `steps` commands that follow from `seed`.
 /// Panics at the first answer that differs.
-pub async fn compare(seed: u64, steps: u64, reference: &dyn Store, other: &dyn Store) {
+pub async fn compare(seed: u64, steps: u64, reference: &dyn Subject, other: &dyn Subject) {
     let mut run = Run::new(seed, reference, other);
     for step in 0..steps {
         run.step = step;
@@ -28,6 +29,7 @@ struct Run<'a> {
     step: u64,
     drawn: u64,
     now: Timestamp,
+    subjects: [&'a dyn Subject; 2],
     reference: &'a dyn Store,
     other: &'a dyn Store,
     jobs: Vec<JobId>,
@@ -48,14 +50,15 @@ macro_rules! both {
 }
 
 impl<'a> Run<'a> {
-    fn new(seed: u64, reference: &'a dyn Store, other: &'a dyn Store) -> Run<'a> {
+    fn new(seed: u64, reference: &'a dyn Subject, other: &'a dyn Subject) -> Run<'a> {
         Run {
             seed,
             step: 0,
             drawn: 0,
             now: Timestamp::from_seconds(1_798_761_600),
-            reference,
-            other,
+            subjects: [reference, other],
+            reference: reference.store(),
+            other: other.store(),
             jobs: Vec::new(),
             claimed: Vec::new(),
             nodes: Vec::new(),
@@ -108,7 +111,7 @@ impl<'a> Run<'a> {
     }
 
     async fn command(&mut self) {
-        match self.below(41) {
+        match self.below(42) {
             0..=3 => self.pass(),
             4..=9 => self.enqueue().await,
             10..=14 => self.claim().await,
@@ -128,6 +131,7 @@ impl<'a> Run<'a> {
             36 => self.change_queue().await,
             37 => self.note().await,
             38 => self.release().await,
+            39 => self.spoil().await,
             _ => self.look().await,
         }
     }
@@ -326,8 +330,8 @@ impl<'a> Run<'a> {
 
     async fn release(&mut self) {
         let Some(node) = self.pick(&self.nodes.clone()) else { return };
-        let (keep, most) = (self.some_leases(), self.below(4) as usize);
-        both!(self, release(self.at(), node, &keep, most));
+        let leases = self.some_leases();
+        both!(self, release(self.at(), node, &leases));
     }
 
     async fn lead(&mut self) {
@@ -416,7 +420,10 @@ impl<'a> Run<'a> {
             _ => ScheduleChange::Disable,
         };
         both!(self, change_schedule(self.at(), id, stamp, &change, &actor));
-        both!(self, revisions(id));
+        let page = both!(self, revisions(id, None, 2));
+        if let Some(cursor) = page.and_then(|page| page.next) {
+            both!(self, revisions(id, Some(cursor), 2));
+        }
     }
 
     async fn fire(&mut self) {
@@ -485,6 +492,27 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Now and then, so that most of a run is sound.
+    async fn spoil(&mut self) {
+        if !self.one_in(3) {
+            return;
+        }
+        let job = self.some_job();
+        let what = match self.below(5) {
+            0 => rules::Spoil::Body(job),
+            1 => rules::Spoil::Tags(job),
+            2 => rules::Spoil::Seat(job),
+            3 => rules::Spoil::Lease(job),
+            _ => {
+                let Some(schedule) = self.pick(&self.schedules.clone()) else { return };
+                rules::Spoil::Schedule(schedule)
+            }
+        };
+        for subject in self.subjects {
+            subject.spoil(what).await;
+        }
+    }
+
     async fn change_queue(&mut self) {
         let name = ["default", "bulk"][self.below(2) as usize];
         let change = match self.below(5) {
@@ -544,10 +572,12 @@ impl<'a> Run<'a> {
         both!(self, queues());
         both!(self, queue_stats());
         both!(self, audits(None, limits::PAGE_MAX));
-        both!(
-            self,
-            rollups(&RollupFilter { from: Timestamp::MIN, to: Timestamp::MAX, metric: None })
-        );
+        let metric = self.one_in(2).then(|| "failed".to_owned());
+        let filter = RollupFilter { from: Timestamp::MIN, to: Timestamp::MAX, metric };
+        let page = both!(self, rollups(&filter, None, 2));
+        if let Some(cursor) = page.and_then(|page| page.next) {
+            both!(self, rollups(&filter, Some(&cursor), limits::PAGE_MAX));
+        }
         for role in ["scheduler/0", "maintenance"] {
             both!(self, leader_changes(role, 100));
         }
@@ -557,7 +587,7 @@ impl<'a> Run<'a> {
         }
         for id in self.schedules.clone() {
             both!(self, schedule(id));
-            both!(self, revisions(id));
+            both!(self, revisions(id, None, limits::PAGE_MAX));
             both!(self, slots(id, None, limits::PAGE_MAX));
         }
     }

@@ -50,6 +50,10 @@ macro_rules! forward {
     ($( async fn $name:ident(&self $(, $argument:ident: $type:ty)* $(,)?) -> $answer:ty; )+) => {
         #[async_trait]
         impl<S: Store> Store for Faulty<S> {
+            fn hints(&self, topic: Topic) -> Hints {
+                self.store.hints(topic)
+            }
+
             $(
                 async fn $name(&self $(, $argument: $type)*) -> $answer {
                     match (self.decide)(stringify!($name)) {
@@ -77,7 +81,7 @@ forward! {
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer>;
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp>;
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten>;
-    async fn release(&self, at: At, node: NodeId, keep: &[LeaseId], most: usize) -> Result<Released>;
+    async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released>;
     async fn leave(&self, at: At, node: NodeId) -> Result<()>;
     async fn nodes(&self) -> Result<Vec<Node>>;
     async fn acquire(&self, at: At, role: &str, node: NodeId, nonce: Nonce, lease: Duration) -> Result<Acquired>;
@@ -88,7 +92,9 @@ forward! {
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped>;
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned>;
     async fn roll_up(&self, counts: &[RollupCount]) -> Result<()>;
-    async fn rollups(&self, filter: &RollupFilter) -> Result<Vec<RollupCount>>;
+    async fn rollups(
+        &self, filter: &RollupFilter, after: Option<&RollupCursor>, most: usize
+    ) -> Result<Page<RollupCount, RollupCursor>>;
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()>;
     async fn audits(&self, after: Option<AuditCursor>, most: usize) -> Result<Page<AuditView, AuditCursor>>;
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule>;
@@ -99,7 +105,9 @@ forward! {
     async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>>;
     async fn schedule_named(&self, tenant: &str, name: &str) -> Result<Option<Schedule>>;
     async fn schedules(&self, tenant: &str, after: Option<&str>, most: usize) -> Result<Vec<Schedule>>;
-    async fn revisions(&self, id: ScheduleId) -> Result<Vec<RevisionView>>;
+    async fn revisions(
+        &self, id: ScheduleId, after: Option<RevisionCursor>, most: usize
+    ) -> Result<Page<RevisionView, RevisionCursor>>;
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due>;
     async fn fire(&self, at: At, fence: &Fence, lease: Duration, plans: &[SlotPlan]) -> Result<Fired>;
     async fn slots(

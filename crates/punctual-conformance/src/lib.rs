@@ -13,11 +13,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub mod bounds;
 pub mod cancel;
 pub mod claim;
 pub mod commands;
 pub mod enqueue;
 pub mod faulty;
+pub mod hints;
 pub mod leaders;
 pub mod lists;
 pub mod nodes;
@@ -25,13 +27,14 @@ pub mod predecessors;
 pub mod queues;
 pub mod schedules;
 pub mod settle;
+pub mod unreadable;
 pub mod upkeep;
 mod world;
 
 use async_trait::async_trait;
-use punctual_core::JobId;
 use punctual_store::Store;
 use punctual_store::memory::Memory;
+use punctual_store::rules::Spoil;
 
 pub use faulty::{Fault, Faulty};
 pub use world::World;
@@ -41,8 +44,8 @@ pub use world::World;
 pub trait Subject: Send + Sync {
     /// The store.
     fn store(&self) -> &dyn Store;
-    /// Makes a job's row unreadable, as damage or a foreign hand would.
-    async fn spoil(&self, job: JobId);
+    /// Makes something unreadable that is there, as damage or a foreign hand would.
+    async fn spoil(&self, what: Spoil);
 }
 
 #[async_trait]
@@ -51,8 +54,8 @@ impl Subject for Memory {
         self
     }
 
-    async fn spoil(&self, job: JobId) {
-        Memory::spoil(self, job);
+    async fn spoil(&self, what: Spoil) {
+        Memory::spoil(self, what);
     }
 }
 
@@ -62,8 +65,8 @@ impl<S: Subject + Store> Subject for Faulty<S> {
         self
     }
 
-    async fn spoil(&self, job: JobId) {
-        self.inner().spoil(job).await;
+    async fn spoil(&self, what: Spoil) {
+        self.inner().spoil(what).await;
     }
 }
 
@@ -83,7 +86,7 @@ macro_rules! suite {
             claim: jobs_are_claimed_in_the_order_of_their_ranks, a_claim_takes_no_more_than_it_asked_for,
                 a_claim_takes_only_the_kinds_it_can_serve, queues_are_served_in_the_order_asked,
                 a_job_is_claimed_once, an_old_job_of_low_priority_overtakes_new_ones_of_high,
-                a_bad_row_does_not_block_the_queue, a_claim_tells_all_that_a_worker_needs,
+                a_claim_tells_all_that_a_worker_needs,
                 the_time_of_earlier_attempts_is_told_for_a_budget, a_clock_set_back_gives_no_time_back, a_dead_or_unknown_node_claims_nothing, a_claim_that_makes_no_sense_is_refused,
                 an_empty_store_yields_nothing;
             settle: success_ends_a_job, stale_worker_cannot_settle_a_reclaimed_job, reaped_lease_cannot_settle,
@@ -100,12 +103,13 @@ macro_rules! suite {
                 a_running_job_cannot_be_moved, operators_leave_a_trace;
             nodes: a_node_joins_beats_and_leaves, a_node_that_was_declared_dead_learns_it_from_its_beat,
                 a_beat_tells_of_cancels, a_node_with_leases_cannot_leave,
-                a_lost_claim_leaves_strays_that_are_given_back, strays_are_given_back_in_parts,
+                a_lost_claim_leaves_strays_that_are_given_back, a_stray_that_was_called_off_is_cancelled,
                 a_dead_node_has_no_strays, progress_is_told_while_a_job_runs;
             leaders: a_role_has_one_leader_until_its_lease_ends, a_lost_reply_to_a_won_role_can_be_retried,
                 a_beat_renews_the_roles_it_names, a_lapse_begins_a_new_steady_time,
                 resigning_frees_the_role_at_once, a_lost_term_cannot_resign_its_successor,
                 a_clock_set_back_does_not_keep_a_dead_leader, changes_of_leadership_are_kept;
+            hints: new_work_is_hinted, a_freed_role_is_hinted, a_new_schedule_is_hinted;
             schedules: a_schedule_is_created_once, a_name_is_taken_within_its_tenant,
                 a_change_needs_the_stamp_that_was_seen, each_definition_is_a_revision,
                 the_ledger_names_the_revision_that_was_in_force,
@@ -115,6 +119,7 @@ macro_rules! suite {
                 a_schedule_that_cannot_be_planned_is_set_aside_and_the_rest_fires,
                 a_plan_that_breaks_a_rule_sets_its_schedule_aside, a_run_of_skips_is_one_row,
                 a_fired_slot_has_its_job, live_jobs_of_a_schedule_are_told_until_they_end,
+                live_jobs_beyond_a_bound_are_counted_and_not_named, revisions_are_read_in_pages,
                 an_edit_never_lets_a_slot_come_again, a_deleted_schedule_leaves_its_ledger, schedules_are_listed_by_name, the_ledger_is_read_in_pages;
             queues: a_paused_queue_yields_nothing, a_pause_of_a_queue_says_who_and_why_and_ends_by_itself,
                 a_limit_holds_over_all_nodes, statistics_count_each_state;
@@ -123,7 +128,15 @@ macro_rules! suite {
             upkeep: promotion_makes_due_jobs_ready_and_tells_the_next, the_third_crash_fails_the_job,
                 nobody_is_declared_dead_while_leadership_is_young, reaping_needs_the_term,
                 a_reaped_job_that_was_to_be_cancelled_is, pruning_never_revives_a_slot,
-                pruning_keeps_what_is_young_or_unfinished, counters_add_up, the_audit_is_read_in_pages;
+                pruning_keeps_what_is_young_or_unfinished, counters_add_up,
+                counters_are_read_in_pages, the_audit_is_read_in_pages;
+            bounds: more_than_a_bound_is_refused_with_the_way_out, a_name_out_of_bounds_is_refused,
+                a_text_for_people_is_cut, what_is_at_a_bound_is_taken;
+            unreadable: a_bad_row_does_not_block_the_queue, a_bad_seat_in_line_fails_alone, a_bad_timer_fails_alone,
+                a_bad_seat_of_a_running_job_lets_its_end_count, a_bad_lease_fails_with_the_next_beat,
+                a_bad_lease_of_a_dead_node_fails_alone, a_bad_seat_can_be_cancelled_and_requeued,
+                a_bad_seat_cannot_be_moved, bad_tags_are_left_out_of_lists,
+                a_bad_schedule_is_set_aside_and_the_rest_fires, a_bad_schedule_can_be_mended_or_removed;
             predecessors: f5_results_are_fenced, f7_a_duplicate_is_a_job_that_exists, f16_a_batch_runs_in_order_and_nothing_starves,
                 c4_equal_payloads_are_duplicates_and_success_frees_the_key, c7_a_claim_is_a_lease,
                 c16_concurrent_claims_never_share_a_job, q2_a_late_worker_changes_nothing,
@@ -154,9 +167,11 @@ mod tests {
     fn every_test_is_in_the_suite() {
         let list = include_str!("lib.rs");
         let sources = [
+            include_str!("bounds.rs"),
             include_str!("cancel.rs"),
             include_str!("claim.rs"),
             include_str!("enqueue.rs"),
+            include_str!("hints.rs"),
             include_str!("leaders.rs"),
             include_str!("lists.rs"),
             include_str!("nodes.rs"),
@@ -164,6 +179,7 @@ mod tests {
             include_str!("queues.rs"),
             include_str!("schedules.rs"),
             include_str!("settle.rs"),
+            include_str!("unreadable.rs"),
             include_str!("upkeep.rs"),
         ];
         let mut found = 0;

@@ -15,7 +15,13 @@ pub async fn a_node_joins_beats_and_leaves(world: &World<'_>) {
     let beaten = world.beat(id, &[]).await;
     assert_eq!(
         beaten,
-        Beaten { at: world.now(), alive: true, strays: 0, cancels: Vec::new(), roles: Vec::new() }
+        Beaten {
+            at: world.now(),
+            alive: true,
+            strays: Vec::new(),
+            cancels: Vec::new(),
+            roles: Vec::new()
+        }
     );
     let nodes = world.store().nodes().await.unwrap();
     assert_eq!(nodes.len(), 1);
@@ -77,8 +83,8 @@ pub async fn a_beat_tells_of_cancels(world: &World<'_>) {
     assert_eq!(listed.iter().map(|node| node.running).sum::<u64>(), 3);
 }
 
-async fn release(world: &World<'_>, node: punctual_core::NodeId, keep: &[LeaseId]) -> Released {
-    let released = world.store().release(world.at(), node, keep, 100).await.unwrap();
+async fn release(world: &World<'_>, node: punctual_core::NodeId, leases: &[LeaseId]) -> Released {
+    let released = world.store().release(world.at(), node, leases).await.unwrap();
     assert_eq!(released.at, world.now());
     released
 }
@@ -94,24 +100,25 @@ pub async fn a_lost_claim_leaves_strays_that_are_given_back(world: &World<'_>) {
     let foreign = world.claim_one(other).await;
     let under_way = world.lease_id();
     let ask = BeatAsk { leases: vec![known.lease, under_way], ..beat_of(node) };
-    assert_eq!(world.beat_as(&ask).await.strays, 2);
+    let strays = world.beat_as(&ask).await.strays;
+    assert_eq!(strays, [lost[0].lease]);
     let all = BeatAsk { leases: vec![lost[0].lease, known.lease], ..beat_of(node) };
-    assert_eq!(world.beat_as(&all).await.strays, 0);
+    assert_eq!(world.beat_as(&all).await.strays, []);
 
     world.pass(3);
-    let released = release(world, node, &ask.leases).await;
+    let released = release(world, node, &strays).await;
     let mut ids: Vec<_> = lost.iter().map(|job| job.id).collect();
     ids.sort();
     assert_eq!(released.jobs, ids);
-    assert_eq!(world.beat_as(&ask).await.strays, 0);
+    assert_eq!(world.beat_as(&ask).await.strays, []);
     for id in &ids {
         let found = world.job(*id).await;
         assert_eq!((found.view.state, found.spent), (JobState::Ready, 0));
         assert_eq!(found.attempts[0].outcome, Some(AttemptOutcome::Released));
         assert_eq!(found.attempts[0].ended_at, Some(world.now()));
     }
-    // Again is as once, and what is known or another's is left alone.
-    assert_eq!(release(world, node, &ask.leases).await.jobs, []);
+    // Again is as once, and what is another's is left alone.
+    assert_eq!(release(world, node, &[lost[0].lease, foreign.lease, under_way]).await.jobs, []);
     assert_eq!(world.settle(&lost[0], Outcome::Released).await, Settled::Already);
     for job in [&known, &foreign] {
         assert_eq!(world.settle(job, Outcome::Done).await, Settled::Applied(JobState::Succeeded));
@@ -119,22 +126,21 @@ pub async fn a_lost_claim_leaves_strays_that_are_given_back(world: &World<'_>) {
     assert_eq!(world.claim(&world.ask(node, 10)).await.len(), 3);
 }
 
-/// By id, no more than asked for; a job that somebody wants to stop has no further attempt.
-pub async fn strays_are_given_back_in_parts(world: &World<'_>) {
+/// A job that somebody wants to stop has no further attempt.
+pub async fn a_stray_that_was_called_off_is_cancelled(world: &World<'_>) {
     let node = world.join().await;
     for _ in 0..3 {
         world.enqueue_one().await;
     }
-    let mut ids: Vec<_> = world.claim(&world.ask(node, 3)).await.iter().map(|job| job.id).collect();
+    let claimed = world.claim(&world.ask(node, 3)).await;
+    let mut ids: Vec<_> = claimed.iter().map(|job| job.id).collect();
     ids.sort();
     world.store().cancel(world.at(), ids[1], &actor()).await.unwrap();
-    for part in [&ids[..2], &ids[2..], &[]] {
-        let released = world.store().release(world.at(), node, &[], 2).await.unwrap();
-        assert_eq!(released.jobs, part);
-    }
+    assert_eq!(release(world, node, &[claimed[0].lease]).await.jobs, ids);
     let states = [world.state(ids[0]).await, world.state(ids[1]).await, world.state(ids[2]).await];
     assert_eq!(states, [JobState::Ready, JobState::Cancelled, JobState::Ready]);
-    let too_many = world.store().release(world.at(), node, &[], limits::RELEASE_MAX + 1).await;
+    let many = vec![world.lease_id(); limits::LEASES_MAX + 1];
+    let too_many = world.store().release(world.at(), node, &many).await;
     assert_eq!(too_many.unwrap_err().kind(), ErrorKind::Limit);
 }
 
@@ -143,8 +149,8 @@ pub async fn a_dead_node_has_no_strays(world: &World<'_>) {
     let (dead, leading) = (world.join().await, world.join().await);
     let fence = world.lead("maintenance", leading).await;
     world.enqueue_one().await;
-    world.claim_one(dead).await;
-    assert_eq!(world.beat(dead, &[]).await.strays, 1);
+    let claimed = world.claim_one(dead).await;
+    assert_eq!(world.beat(dead, &[]).await.strays, [claimed.lease]);
     world.steady(leading, &fence).await;
     let ask = ReapAsk {
         fence,
@@ -155,7 +161,7 @@ pub async fn a_dead_node_has_no_strays(world: &World<'_>) {
     };
     assert_eq!(world.store().reap(world.at(), &ask).await.unwrap().dead, [dead]);
     let beaten = world.beat(dead, &[]).await;
-    assert_eq!((beaten.alive, beaten.strays), (false, 0));
+    assert_eq!((beaten.alive, beaten.strays), (false, Vec::new()));
 }
 
 /// For as long as it runs, and only under its own lease.

@@ -107,7 +107,7 @@ pub async fn c7_a_claim_is_a_lease(world: &World<'_>) {
     // (b) The first owner releases once more.
     assert_eq!(world.settle(&first, Outcome::Released).await, Settled::Already);
     assert_eq!(world.state(id).await, JobState::Running);
-    assert_eq!(world.beat(other, &[]).await.strays, 1);
+    assert_eq!(world.beat(other, &[]).await.strays.len(), 1);
     // (a) Finished is finished.
     world.settle(&second, Outcome::Done).await;
     assert_eq!(world.claim(&world.ask(one, 10)).await, []);
@@ -254,7 +254,7 @@ pub async fn q11_a_bad_row_fails_alone_and_attempts_mean_attempts(world: &World<
     let node = world.join().await;
     let bad = world.enqueue_one().await;
     let good = world.enqueue(NewJob { max_attempts: 2, ..world.new_job() }).await;
-    world.spoil(bad).await;
+    world.spoil(rules::Spoil::Body(bad)).await;
     let claimed = world.claim(&world.ask(node, 10)).await;
     assert_eq!(claimed.iter().map(|job| job.id).collect::<Vec<_>>(), [good]);
     assert_eq!(world.settle(&claimed[0], failure()).await, Settled::Applied(JobState::Retrying));

@@ -112,7 +112,7 @@ pub async fn each_definition_is_a_revision(world: &World<'_>) {
     let schedule = change(world, &schedule, ScheduleChange::Pause { until: None }).await;
     assert_eq!((schedule.revision, schedule.stamp, schedule.next_slot), (2, 3, next_slot));
     assert_eq!((schedule.owner.as_str(), schedule.changed_at), ("web", world.now()));
-    let revisions = world.store().revisions(schedule.id).await.unwrap();
+    let revisions = world.store().revisions(schedule.id, None, 10).await.unwrap().items;
     assert_eq!(revisions.len(), 2);
     assert_eq!((revisions[0].revision, &revisions[0].spec), (2, &json(r#"{"cron":"@daily"}"#)));
     assert_eq!((revisions[0].who.as_str(), revisions[0].why.as_str()), ("ana", "index rebuild"));
@@ -149,7 +149,7 @@ pub async fn the_ledger_names_the_revision_that_was_in_force(world: &World<'_>) 
     assert_eq!(told, [(2, other, 2), (1, one, 1)]);
 
     let numbers = || async {
-        let revisions = world.store().revisions(schedule.id).await.unwrap();
+        let revisions = world.store().revisions(schedule.id, None, 10).await.unwrap().items;
         revisions.iter().map(|revision| revision.revision).collect::<Vec<_>>()
     };
     let defined = world.reread(&schedule).await;
@@ -221,7 +221,10 @@ pub async fn a_fired_slot_has_its_job(world: &World<'_>) {
     let schedule = world.schedule("nightly").await;
     let slot = schedule.next_slot.unwrap();
     world.pass(61);
-    assert_eq!(due(world).await, [DueSchedule { schedule: schedule.clone(), live: Vec::new() }]);
+    assert_eq!(
+        due(world).await,
+        [DueSchedule { schedule: schedule.clone(), live: Vec::new(), live_count: 0 }]
+    );
     let plan = world.plan(&schedule);
     let fired = world.fire(&fence, std::slice::from_ref(&plan)).await;
     assert_eq!(fired.answers, [FireAnswer::Applied]);
@@ -441,6 +444,59 @@ pub async fn live_jobs_of_a_schedule_are_told_until_they_end(world: &World<'_>) 
     assert_eq!(due(world).await[0].live, [jobs[0].id]);
 }
 
+/// Whoever asks whether one is live, or how many, is answered; all of them would be any number.
+pub async fn live_jobs_beyond_a_bound_are_counted_and_not_named(world: &World<'_>) {
+    let fence = leader(world).await;
+    let mut schedule = world.schedule("nightly").await;
+    world.pass(2_000);
+    let mut oldest = Vec::new();
+    for (round, counted) in [200, 400, 600, 800, 1_000, 1_000].into_iter().enumerate() {
+        let slot = |index: u64| schedule.next_slot.unwrap() + Duration::from_secs(index);
+        let row = |index: u64| SlotRow {
+            slot: slot(index),
+            end: None,
+            count: 1,
+            outcome: SlotOutcome::CaughtUp,
+            reason: None,
+            job: Some(world.new_job()),
+        };
+        let slots: Vec<SlotRow> = (0..limits::PLAN_SLOTS_MAX as u64).map(row).collect();
+        oldest.extend(slots.iter().map(|row| row.job.as_ref().unwrap().id));
+        oldest.sort();
+        let decision = SlotDecision::Advance { slots, next_slot: Some(slot(200)) };
+        let plan = SlotPlan { schedule: schedule.id, stamp: schedule.stamp, decision };
+        assert_eq!(world.fire(&fence, &[plan]).await.answers, [FireAnswer::Applied]);
+        schedule = world.reread(&schedule).await;
+        let due = &due(world).await[0];
+        assert_eq!((due.live_count, due.live.len()), (counted, limits::LIVE_MAX), "{round}");
+        assert_eq!(due.live, oldest[..limits::LIVE_MAX]);
+    }
+}
+
+/// Newest first.
+pub async fn revisions_are_read_in_pages(world: &World<'_>) {
+    let mut schedule = world.schedule("nightly").await;
+    for _ in 0..4 {
+        let define = ScheduleChange::Define {
+            spec: json("{}"),
+            owner: "ops".to_owned(),
+            next_slot: Some(world.now()),
+        };
+        schedule = change(world, &schedule, define).await;
+    }
+    let (mut seen, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = world.store().revisions(schedule.id, cursor, 2).await.unwrap();
+        assert!(page.items.len() <= 2);
+        seen.extend(page.items.iter().map(|view| view.revision));
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, [5, 4, 3, 2, 1]);
+}
+
 /// Nor does enabling: what was decided was decided, also if its row is gone.
 pub async fn an_edit_never_lets_a_slot_come_again(world: &World<'_>) {
     let fence = leader(world).await;
@@ -480,7 +536,7 @@ pub async fn a_deleted_schedule_leaves_its_ledger(world: &World<'_>) {
     let schedule = world.reread(&schedule).await;
     world.store().delete_schedule(world.at(), schedule.id, schedule.stamp, &actor()).await.unwrap();
     assert_eq!(world.store().schedule(schedule.id).await.unwrap(), None);
-    assert_eq!(world.store().revisions(schedule.id).await.unwrap(), []);
+    assert_eq!(world.store().revisions(schedule.id, None, 10).await.unwrap().items, []);
     assert_eq!(world.ledger(schedule.id).await.len(), 1);
     // Its name is free again.
     world.schedule("nightly").await;

@@ -216,7 +216,7 @@ pub async fn counters_add_up(world: &World<'_>) {
         to: Timestamp::from_seconds(to * 60),
         metric: metric.map(str::to_owned),
     };
-    let all = world.store().rollups(&filter(0, 10, None)).await.unwrap();
+    let all = world.store().rollups(&filter(0, 10, None), None, 10).await.unwrap().items;
     assert_eq!(
         all,
         [
@@ -227,16 +227,62 @@ pub async fn counters_add_up(world: &World<'_>) {
         ]
     );
     assert_eq!(
-        world.store().rollups(&filter(1, 2, Some("failed"))).await.unwrap(),
+        world.store().rollups(&filter(1, 2, Some("failed")), None, 10).await.unwrap().items,
         [count(1, "failed", "a", 1, 0)]
     );
-    assert_eq!(world.store().rollups(&filter(2, 2, None)).await.unwrap(), []);
+    assert_eq!(world.store().rollups(&filter(2, 2, None), None, 10).await.unwrap().items, []);
     world.set(Timestamp::from_seconds(90) + Duration::from_secs(365 * 86_400));
     let retention = Retention::default();
     for dropped in [2, 1, 0] {
         let pruned = world.store().prune(world.at(), &retention, 2).await.unwrap();
         assert_eq!(pruned.records, dropped);
     }
+}
+
+/// Oldest first, each once, also within a minute.
+pub async fn counters_are_read_in_pages(world: &World<'_>) {
+    let count = |minute: i64, metric: &str, queue: &str| RollupCount {
+        minute: Timestamp::from_seconds(minute * 60),
+        metric: metric.to_owned(),
+        queue: queue.to_owned(),
+        kind: String::new(),
+        count: 1,
+        sum: 0,
+    };
+    let all = [
+        count(1, "failed", ""),
+        count(1, "failed", "a"),
+        count(1, "succeeded", ""),
+        count(2, "failed", "a"),
+        count(3, "succeeded", "b"),
+    ];
+    world.store().roll_up(&all).await.unwrap();
+    for (metric, expected) in [(None, 5), (Some("failed"), 3), (Some("none"), 0)] {
+        let filter = RollupFilter {
+            from: Timestamp::from_seconds(60),
+            to: Timestamp::from_seconds(240),
+            metric: metric.map(str::to_owned),
+        };
+        let (mut seen, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = world.store().rollups(&filter, cursor.as_ref(), 2).await.unwrap();
+            assert!(page.items.len() <= 2);
+            seen.extend(page.items);
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        let is_asked = |count: &&RollupCount| metric.is_none_or(|metric| count.metric == metric);
+        assert_eq!(seen, all.iter().filter(is_asked).cloned().collect::<Vec<_>>());
+        assert_eq!(seen.len(), expected);
+    }
+    // A cursor from an earlier time does not hide what was asked for.
+    let from = Timestamp::from_seconds(120);
+    let filter = RollupFilter { from, to: Timestamp::MAX, metric: None };
+    let early = count(1, "succeeded", "z").cursor();
+    let page = world.store().rollups(&filter, Some(&early), 10).await.unwrap();
+    assert_eq!(page.items, all[3..]);
 }
 
 /// Newest first.

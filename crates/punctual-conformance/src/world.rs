@@ -34,9 +34,9 @@ impl<'a> World<'a> {
         self.subject.store()
     }
 
-    /// Makes a job's row unreadable.
-    pub async fn spoil(&self, job: JobId) {
-        self.subject.spoil(job).await;
+    /// Makes something unreadable.
+    pub async fn spoil(&self, what: rules::Spoil) {
+        self.subject.spoil(what).await;
     }
 
     /// The time.

@@ -46,7 +46,7 @@ CREATE TABLE {schema}.job_ready (
   rank timestamptz NOT NULL,
   kind text COLLATE "C" NOT NULL,
   due_at timestamptz NOT NULL,
-  attempt integer NOT NULL,
+  attempt integer NOT NULL, -- one of these three below 0: they cannot be read
   spent integer NOT NULL,
   crashes integer NOT NULL,
   priority smallint NOT NULL,
@@ -73,7 +73,7 @@ CREATE INDEX job_timer_due ON {schema}.job_timer (due_at, job);
 -- What runs. The deleted row is the fence. Only progress and cancel requests update it, in place.
 CREATE TABLE {schema}.job_lease (
   job uuid PRIMARY KEY,
-  lease uuid NOT NULL,
+  lease uuid NOT NULL, -- all zero: it cannot be read
   node uuid NOT NULL,
   queue text COLLATE "C" NOT NULL,
   kind text COLLATE "C" NOT NULL,
@@ -208,7 +208,7 @@ CREATE TABLE {schema}.schedule (
   last_slot timestamptz,
   created_at timestamptz NOT NULL,
   changed_at timestamptz NOT NULL,
-  spec json NOT NULL,
+  spec json, -- NULL: it cannot be read
   CONSTRAINT schedule_name UNIQUE (tenant, name)
 ) WITH (fillfactor = 70);
 CREATE INDEX schedule_due ON {schema}.schedule (shard, next_slot, id)

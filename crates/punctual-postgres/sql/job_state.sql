@@ -2,7 +2,7 @@
 -- Index: the primary keys.
 SELECT 2::smallint AS state FROM {schema}.job_ready WHERE job = $1
 UNION ALL
-SELECT CASE WHEN attempt = 0 THEN 1 ELSE 3 END::smallint FROM {schema}.job_timer WHERE job = $1
+SELECT CASE WHEN attempt <= 0 THEN 1 ELSE 3 END::smallint FROM {schema}.job_timer WHERE job = $1
 UNION ALL
 SELECT 5::smallint FROM {schema}.job_lease WHERE job = $1
 UNION ALL

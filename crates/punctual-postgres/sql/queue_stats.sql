@@ -7,7 +7,7 @@ FROM (
     min(due_at) AS oldest
   FROM {schema}.job_ready GROUP BY queue, kind
   UNION ALL
-  SELECT queue, kind, 0, count(*) FILTER (WHERE attempt = 0), count(*) FILTER (WHERE attempt > 0), 0, 0, NULL
+  SELECT queue, kind, 0, count(*) FILTER (WHERE attempt <= 0), count(*) FILTER (WHERE attempt > 0), 0, 0, NULL
   FROM {schema}.job_timer GROUP BY queue, kind
   UNION ALL
   SELECT queue, kind, 0, 0, 0, count(*), 0, NULL FROM {schema}.job_lease GROUP BY queue, kind

@@ -1,8 +1,9 @@
--- Schedules whose next slot is due, earliest first, with their unfinished jobs. Index: schedule_due,
+-- Schedules whose next slot is due, earliest first, with the first of their unfinished jobs. Index: schedule_due,
 -- whose condition is repeated here word for word; the primary key of job_live.
 WITH clock AS MATERIALIZED (SELECT coalesce($1, clock_timestamp()) AS now)
-SELECT s.*, c.now,
-  (SELECT array_agg(v.job ORDER BY v.job) FROM {schema}.job_live AS v WHERE v.schedule = s.id)
+SELECT s.*, c.now, (
+  SELECT array_agg(v.job ORDER BY v.job) FROM (
+    SELECT job FROM {schema}.job_live WHERE schedule = s.id ORDER BY job LIMIT $4) AS v)
 FROM clock AS c
 LEFT JOIN LATERAL (
   SELECT id, tenant, name, owner, shard, revision, stamp, enabled, pause_who, pause_why, pause_since, pause_until,

@@ -1,6 +1,7 @@
 -- Ends attempts. The deleted lease row is the fence: DELETE follows row versions, so that looking and
 -- locking are one. A job that was to be cancelled has no further attempt. `next` has the codes of
 -- `JobState`: 2 ready, 3 retrying, 6 succeeded, 7 failed, 8 cancelled. The caller names each job once.
+-- A job of which nobody knows how often it was tried is not tried again.
 -- Index: the primary key of job_lease, and for flagged jobs job_key_job and job_live_job. Items come
 -- sorted by job, so that two settles lock in one order.
 WITH clock AS MATERIALIZED (SELECT coalesce($1, clock_timestamp()) AS now),
@@ -9,12 +10,19 @@ item AS MATERIALIZED (
     AS i(job, lease, outcome, next, delay_us, error, result)),
 gone AS (
   DELETE FROM {schema}.job_lease AS l USING item AS i WHERE l.job = i.job AND l.lease = i.lease
-  RETURNING l.job, l.lease, l.node, l.queue, l.kind, l.due_at, l.claimed_at, l.attempt,
-    l.spent + (i.outcome NOT IN (6, 7))::integer AS spent, l.crashes + (i.outcome = 5)::integer AS crashes,
+  RETURNING l.job, l.lease, l.node, l.queue, l.kind, l.due_at, l.claimed_at,
+    CASE WHEN least(l.attempt, l.spent, l.crashes) >= 0 THEN l.attempt ELSE (
+      SELECT coalesce(max(a.attempt), 0) + 1 FROM {schema}.job_attempt AS a WHERE a.job = l.job) END AS attempt,
+    CASE WHEN least(l.attempt, l.spent, l.crashes) >= 0 THEN l.spent ELSE 0 END
+      + (i.outcome NOT IN (6, 7))::integer AS spent,
+    CASE WHEN least(l.attempt, l.spent, l.crashes) >= 0 THEN l.crashes ELSE 0 END
+      + (i.outcome = 5)::integer AS crashes,
     l.priority, l.flags, i.delay_us, i.result,
     CASE WHEN l.cancel IS NOT NULL AND i.next < 6 AND i.outcome <> 5 THEN 3 ELSE i.outcome END AS outcome,
-    CASE WHEN l.cancel IS NOT NULL AND i.next < 6 THEN 8 ELSE i.next END AS next,
-    CASE WHEN l.cancel IS NOT NULL AND i.next < 6 THEN l.cancel ELSE i.error END AS error),
+    CASE WHEN i.next >= 6 THEN i.next WHEN l.cancel IS NOT NULL THEN 8
+      WHEN least(l.attempt, l.spent, l.crashes) < 0 THEN 7 ELSE i.next END AS next,
+    CASE WHEN i.next >= 6 THEN i.error WHEN l.cancel IS NOT NULL THEN l.cancel
+      WHEN least(l.attempt, l.spent, l.crashes) < 0 THEN $9 ELSE i.error END AS error),
 done AS (
   INSERT INTO {schema}.job_done (job, outcome, finished_at, attempt, spent, crashes, lease, node, claimed_at,
     queue, kind, error, result)
@@ -45,4 +53,4 @@ key AS (
 live AS (
   DELETE FROM {schema}.job_live AS v USING gone AS g
   WHERE g.flags & 8 <> 0 AND g.next >= 6 AND v.job = g.job)
-SELECT c.now, g.job, g.lease, g.next::smallint, g.queue FROM clock AS c LEFT JOIN gone AS g ON true;
+SELECT c.now, g.job, g.lease, g.next::smallint FROM clock AS c LEFT JOIN gone AS g ON true;

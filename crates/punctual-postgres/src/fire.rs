@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{
-    At, Due, DueSchedule, Fence, FireAnswer, Fired, NewJob, SlotPlan, SlotView, limits,
+    At, Due, DueSchedule, Fence, FireAnswer, Fired, NewJob, Schedule, SlotPlan, SlotView, limits,
+    rules,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -17,20 +18,53 @@ use crate::leaders;
 use crate::rows::{self, Instant, Read};
 use crate::sql;
 
-pub(crate) async fn due(conn: &mut Conn, at: At, shard: i16, most: usize) -> Outcome<Due> {
+/// What is due, and which schedules cannot be read and must be set aside.
+pub(crate) async fn due(
+    conn: &mut Conn,
+    at: At,
+    shard: i16,
+    most: usize,
+) -> Outcome<(Due, Vec<Schedule>)> {
     let most = rows::count(most.min(limits::FIRE_MAX));
-    let found = conn.query(&sql::SCHEDULE_DUE, &[&rows::at(at), &shard, &most]).await?;
+    let live = rows::count(limits::LIVE_COUNT_MAX);
+    let found = conn.query(&sql::SCHEDULE_DUE, &[&rows::at(at), &shard, &most, &live]).await?;
     let mut due = Due { at: Timestamp::EPOCH, schedules: Vec::new() };
+    let mut unreadable = Vec::new();
     for row in &found {
         due.at = rows::instant(row, 18)?;
         if rows::get::<Option<Uuid>>(row, 0)?.is_some() {
+            let schedule = rows::schedule(row)?;
+            // None that was set aside before is due.
+            if schedule.set_aside.is_some() {
+                unreadable.push(schedule);
+                continue;
+            }
             let live = rows::get::<Option<Vec<Uuid>>>(row, 19)?.unwrap_or_default();
-            let live = live.into_iter().map(|job| JobId::from_bytes(job.into_bytes())).collect();
-            due.schedules.push(DueSchedule { schedule: rows::schedule(row)?, live });
+            let live_count = live.len();
+            let live = live.into_iter().take(limits::LIVE_MAX);
+            let live = live.map(|job| JobId::from_bytes(job.into_bytes())).collect();
+            due.schedules.push(DueSchedule { schedule, live, live_count });
         }
     }
     due.schedules.sort_by_key(|due| (due.schedule.next_slot, due.schedule.id));
-    Ok(due)
+    Ok((due, unreadable))
+}
+
+/// Sets schedules aside that cannot be read, unless somebody has changed them since.
+pub(crate) async fn set_aside(conn: &mut Conn, unreadable: &[Schedule]) -> Outcome<()> {
+    let ids: Vec<Uuid> = unreadable.iter().map(|schedule| schedule.id.as_uuid()).collect();
+    let locked = conn.begin_with(&sql::SCHEDULE_MARK, &[&ids]).await?;
+    let mut same = Vec::new();
+    for row in &locked {
+        let (id, mark) = read_mark(row)?;
+        if unreadable.iter().any(|schedule| schedule.id == id && schedule.stamp == mark.stamp) {
+            same.push((id.as_uuid(), mark.stamp + 1));
+        }
+    }
+    let (ids, stamps): (Vec<Uuid>, Vec<i64>) = same.into_iter().unzip();
+    let reasons = vec![rules::UNREADABLE; ids.len()];
+    conn.commit_with(&sql::SCHEDULE_SET_ASIDE, &[&ids, &stamps, &reasons]).await?;
+    Ok(())
 }
 
 /// What a plan is compared with.

@@ -44,6 +44,57 @@ fn read_seat(row: &Row) -> Read<Seat> {
 }
 
 impl Seat {
+    /// Is it known how often the job was tried?
+    fn is_readable(&self) -> bool {
+        self.attempt.min(self.spent).min(self.crashes) >= 0
+    }
+
+    /// What is known of a job's life. Of one that cannot be read it is the attempts that were
+    /// recorded, of which none counts; and whatever it may hold.
+    async fn known(self, conn: &mut Conn, job: JobId) -> Outcome<Seat> {
+        if self.is_readable() {
+            return Ok(self);
+        }
+        let last = conn.query_one(&sql::ATTEMPT_LAST, &[&job.as_uuid()]).await?;
+        let attempt = rows::get(&last, 0)?;
+        Ok(Seat { attempt, spent: 0, crashes: 0, flags: HAS_KEY | IS_LIVE, ..self })
+    }
+
+    /// Ends the job, which no attempt was under way of: what it held is free.
+    async fn end(
+        &self,
+        conn: &mut Conn,
+        now: Timestamp,
+        job: JobId,
+        state: JobState,
+        error: &str,
+    ) -> Outcome<()> {
+        let id = job.as_uuid();
+        let is_dead_letter = state == JobState::Failed;
+        conn.query(
+            &sql::DONE_INSERT,
+            &[
+                &id,
+                &rows::end_code(state),
+                &Instant(now),
+                &self.attempt,
+                &self.spent,
+                &self.crashes,
+                &is_dead_letter.then_some(&self.queue),
+                &is_dead_letter.then_some(&self.kind),
+                &error,
+            ],
+        )
+        .await?;
+        if self.flags & HAS_KEY != 0 {
+            conn.query(&sql::KEY_RELEASE, &[&id]).await?;
+        }
+        if self.flags & IS_LIVE != 0 {
+            conn.query(&sql::LIVE_DELETE, &[&id]).await?;
+        }
+        Ok(())
+    }
+
     /// Lets the job wait: in line if it is due, at a timer if not.
     async fn wait(&self, conn: &mut Conn, job: JobId, now: Timestamp) -> Outcome<JobState> {
         let (statement, state) = match self.due_at > now {
@@ -108,7 +159,8 @@ pub(crate) async fn cancel(
     let reason = rows::text(&rules::cancel_reason(actor));
     for _ in 0..LOOKS_MAX {
         let answer = if let Some(seat) = take_waiting(conn, job).await? {
-            end_cancelled(conn, now, job, &seat, &reason).await?;
+            let seat = seat.known(conn, job).await?;
+            seat.end(conn, now, job, JobState::Cancelled, &reason).await?;
             CancelAnswer::Cancelled
         } else if !conn.query(&sql::LEASE_CANCEL, &[&job.as_uuid(), &reason]).await?.is_empty() {
             CancelAnswer::Asked
@@ -136,50 +188,19 @@ async fn was_asked(conn: &mut Conn, job: JobId) -> Outcome<bool> {
     Ok(!found.is_empty())
 }
 
-async fn end_cancelled(
-    conn: &mut Conn,
-    now: Timestamp,
-    job: JobId,
-    seat: &Seat,
-    reason: &str,
-) -> Outcome<()> {
-    let id = job.as_uuid();
-    conn.query(
-        &sql::DONE_INSERT,
-        &[
-            &id,
-            &rows::end_code(JobState::Cancelled),
-            &Instant(now),
-            &seat.attempt,
-            &seat.spent,
-            &seat.crashes,
-            &reason,
-        ],
-    )
-    .await?;
-    if seat.flags & HAS_KEY != 0 {
-        conn.query(&sql::KEY_RELEASE, &[&id]).await?;
-    }
-    if seat.flags & IS_LIVE != 0 {
-        conn.query(&sql::LIVE_DELETE, &[&id]).await?;
-    }
-    Ok(())
-}
-
-/// Requeues; also tells in which queues jobs stand in line again.
 pub(crate) async fn requeue(
     conn: &mut Conn,
     at: At,
     jobs: &[JobId],
     actor: &Actor,
-) -> Outcome<(Vec<RequeueAnswer>, Vec<String>)> {
+) -> Outcome<Vec<RequeueAnswer>> {
     let now = begin(conn, at).await?;
-    let (mut answers, mut ready) = (Vec::with_capacity(jobs.len()), Vec::new());
+    let mut answers = Vec::with_capacity(jobs.len());
     for job in jobs {
-        answers.push(requeue_one(conn, now, *job, actor, &mut ready).await?);
+        answers.push(requeue_one(conn, now, *job, actor).await?);
     }
     conn.commit().await?;
-    Ok((answers, ready))
+    Ok(answers)
 }
 
 async fn requeue_one(
@@ -187,7 +208,6 @@ async fn requeue_one(
     now: Timestamp,
     job: JobId,
     actor: &Actor,
-    ready: &mut Vec<String>,
 ) -> Outcome<RequeueAnswer> {
     let id = job.as_uuid();
     let ended = conn.query(&sql::DONE_LOCK, &[&id]).await?;
@@ -222,23 +242,14 @@ async fn requeue_one(
         kind: body.kind,
     };
     seat.wait(conn, job, now).await?;
-    ready.push(seat.queue);
     upkeep::note(conn, now, actor, "requeue job", &job.to_string()).await?;
     Ok(RequeueAnswer::Requeued)
 }
 
-/// As much of a body as a job needs to stand in line again.
+/// As much of a body as a job needs to stand in line again. What cannot be read is left out: the
+/// next claim sets the job aside anew, and whoever requeued it sees why.
 fn read_keyed(row: &Row, id: JobId) -> Read<(NewJob, Option<ScheduleId>)> {
-    let unique = match rows::get::<Option<String>>(row, 6)? {
-        None => None,
-        Some(key) => {
-            let lifetime = match rows::length_opt(row, 8)? {
-                None => KeyLifetime::Job,
-                Some(wait) => KeyLifetime::For(wait),
-            };
-            Some(UniqueKey { key, scope: read_scope(row, 7)?, lifetime })
-        }
-    };
+    let unique = read_unique(row, 6).unwrap_or(None);
     let payload = match rows::get::<Option<String>>(row, 9)? {
         None => Json::null(),
         Some(text) => Json::from_canonical(text),
@@ -247,12 +258,22 @@ fn read_keyed(row: &Row, id: JobId) -> Read<(NewJob, Option<ScheduleId>)> {
     let job = NewJob {
         tenant: rows::get(row, 0)?,
         priority: rows::get(row, 3)?,
-        max_attempts: rows::natural(row, 4)?,
+        max_attempts: rows::shown(row, 4)?.max(1),
         unique,
         ..NewJob::new(id, &queue, &kind, payload)
     };
     let schedule = rows::get::<Option<Uuid>>(row, 5)?;
     Ok((job, schedule.map(|schedule| ScheduleId::from_bytes(schedule.into_bytes()))))
+}
+
+/// `unique_key, key_scope, key_us` from `index` on.
+fn read_unique(row: &Row, index: usize) -> Read<Option<UniqueKey>> {
+    let Some(key) = rows::get::<Option<String>>(row, index)? else { return Ok(None) };
+    let lifetime = match rows::length_opt(row, index + 2)? {
+        None => KeyLifetime::Job,
+        Some(wait) => KeyLifetime::For(wait),
+    };
+    Ok(Some(UniqueKey { key, scope: read_scope(row, index + 1)?, lifetime }))
 }
 
 fn read_scope(row: &Row, index: usize) -> Read<KeyScope> {
@@ -264,14 +285,13 @@ fn read_scope(row: &Row, index: usize) -> Read<KeyScope> {
     }
 }
 
-/// Moves a waiting job; also tells in which queue it stands in line.
 pub(crate) async fn place(
     conn: &mut Conn,
     at: At,
     job: JobId,
     to: &Placement,
     actor: &Actor,
-) -> Outcome<(MoveAnswer, Option<String>)> {
+) -> Outcome<MoveAnswer> {
     let now = begin(conn, at).await?;
     for _ in 0..LOOKS_MAX {
         let Some(mut seat) = take_waiting(conn, job).await? else {
@@ -281,8 +301,14 @@ pub(crate) async fn place(
                 Some(state) => MoveAnswer::NotWaiting(state),
             };
             conn.commit().await?;
-            return Ok((answer, None));
+            return Ok(answer);
         };
+        if !seat.is_readable() {
+            let seat = seat.known(conn, job).await?;
+            seat.end(conn, now, job, JobState::Failed, rules::UNREADABLE).await?;
+            conn.commit().await?;
+            return Ok(MoveAnswer::NotWaiting(JobState::Failed));
+        }
         let placed =
             conn.query(&sql::JOB_PLACE, &[&job.as_uuid(), &to.queue, &to.priority]).await?;
         let row = first(placed, "job_place")?;
@@ -291,8 +317,7 @@ pub(crate) async fn place(
         let state = seat.wait(conn, job, now).await?;
         upkeep::note(conn, now, actor, "place job", &job.to_string()).await?;
         conn.commit().await?;
-        let ready = (state == JobState::Ready).then_some(seat.queue);
-        return Ok((MoveAnswer::Moved(state), ready));
+        return Ok(MoveAnswer::Moved(state));
     }
     Err(restless(job))
 }

@@ -4,7 +4,8 @@ use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{
     AttemptView, AuditCursor, AuditView, Cursor, JobDetail, JobFilter, JobView, Json, Page,
-    RollupCount, RollupFilter, Schedule, SlotCursor, SlotView, limits,
+    RevisionCursor, RevisionView, RollupCount, RollupCursor, RollupFilter, Schedule, SlotCursor,
+    SlotView, limits,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -63,9 +64,43 @@ pub(crate) async fn audits(
     Ok(Page::take(views.into_iter(), most, |view| AuditCursor(view.id)))
 }
 
-pub(crate) async fn rollups(conn: &mut Conn, filter: &RollupFilter) -> Outcome<Vec<RollupCount>> {
-    let bound: Bound<'_> = &[&Instant(filter.from), &Instant(filter.to), &filter.metric];
-    all(conn, &sql::ROLLUPS, bound, rows::rollup).await
+pub(crate) async fn rollups(
+    conn: &mut Conn,
+    filter: &RollupFilter,
+    after: Option<&RollupCursor>,
+    most: usize,
+) -> Outcome<Page<RollupCount, RollupCursor>> {
+    // No metric's name is empty, so that this comes before all of the first minute.
+    let start = RollupCursor {
+        minute: filter.from,
+        metric: String::new(),
+        queue: String::new(),
+        kind: String::new(),
+    };
+    let from = after.map_or(&start, |after| after.max(&start));
+    let bound: Bound<'_> = &[
+        &Instant(from.minute),
+        &from.metric,
+        &from.queue,
+        &from.kind,
+        &Instant(filter.to),
+        &filter.metric,
+        &page_rows(most),
+    ];
+    let counts = all(conn, &sql::ROLLUPS, bound, rows::rollup).await?;
+    Ok(Page::take(counts.into_iter(), most, RollupCount::cursor))
+}
+
+pub(crate) async fn revisions(
+    conn: &mut Conn,
+    id: ScheduleId,
+    after: Option<RevisionCursor>,
+    most: usize,
+) -> Outcome<Page<RevisionView, RevisionCursor>> {
+    let before = after.map_or(i64::MAX, |RevisionCursor(revision)| revision);
+    let bound: Bound<'_> = &[&id.as_uuid(), &before, &page_rows(most)];
+    let views = all(conn, &sql::REVISIONS, bound, rows::revision).await?;
+    Ok(Page::take(views.into_iter(), most, |view| RevisionCursor(view.revision)))
 }
 
 /// A list of jobs as a statement, with the values of its parameters.
@@ -91,7 +126,8 @@ pub(crate) async fn jobs(
     };
     let found = conn.query_text(&list.text, &list.bound()).await?;
     let views = found.iter().map(rows::job_view).collect::<Read<Vec<_>>>()?;
-    Ok(Page::take(views.into_iter(), most, |view| filter.cursor(view)))
+    // Joins find each job in its one place, in one snapshot; none is left out.
+    Ok(Page::take(views.into_iter().flatten(), most, |view| filter.cursor(view)))
 }
 
 /// What a list of jobs is driven by: the table and index that hold the fewest jobs which are
@@ -188,7 +224,7 @@ fn driver(filter: &JobFilter) -> Option<Driver> {
     }
     let state = filter.state.map(|state| match state {
         JobState::Ready => "r.attempt IS NOT NULL".to_owned(),
-        JobState::Scheduled => "t.attempt = 0".to_owned(),
+        JobState::Scheduled => "t.attempt <= 0".to_owned(),
         JobState::Retrying => "t.attempt > 0".to_owned(),
         JobState::Running => "l.attempt IS NOT NULL".to_owned(),
         ended => format!("d.outcome = {}", rows::end_code(ended)),
@@ -200,7 +236,7 @@ fn driver(filter: &JobFilter) -> Option<Driver> {
 fn by_state(state: JobState) -> Driver {
     let (table, term) = match state {
         JobState::Ready => ("job_ready", None),
-        JobState::Scheduled => ("job_timer", Some("s.attempt = 0".to_owned())),
+        JobState::Scheduled => ("job_timer", Some("s.attempt <= 0".to_owned())),
         JobState::Retrying => ("job_timer", Some("s.attempt > 0".to_owned())),
         JobState::Running => ("job_lease", None),
         ended => ("job_done", Some(format!("s.outcome = {}", rows::end_code(ended)))),
@@ -225,7 +261,7 @@ pub(crate) async fn job(conn: &mut Conn, id: JobId) -> Outcome<Option<JobDetail>
     };
     conn.commit().await?;
     let Some(row) = found.first() else { return Ok(None) };
-    let (mut detail, last) = read_detail(row)?;
+    let Some((mut detail, last)) = read_detail(row)? else { return Ok(None) };
     detail.attempts = attempts;
     detail.attempts.extend(last);
     Ok(Some(detail))
@@ -233,18 +269,18 @@ pub(crate) async fn job(conn: &mut Conn, id: JobId) -> Outcome<Option<JobDetail>
 
 fn read_attempt(row: &Row) -> Read<AttemptView> {
     Ok(AttemptView {
-        attempt: rows::natural(row, 0)?,
+        attempt: rows::shown(row, 0)?,
         node: Some(rows::node_id(row, 1)?),
         claimed_at: rows::instant(row, 2)?,
         ended_at: Some(rows::instant(row, 3)?),
-        outcome: Some(rows::attempt_outcome(row, 4)?),
+        outcome: rows::attempt_outcome(row, 4)?,
         error: rows::get(row, 5)?,
     })
 }
 
 /// A job without its earlier attempts, and the attempt that is under way or that succeeded.
-fn read_detail(row: &Row) -> Read<(JobDetail, Option<AttemptView>)> {
-    let view = rows::job_view(row)?;
+fn read_detail(row: &Row) -> Read<Option<(JobDetail, Option<AttemptView>)>> {
+    let Some(view) = rows::job_view(row)? else { return Ok(None) };
     let claimed_at = rows::instant_opt(row, 26)?;
     let outcome = match view.state {
         JobState::Succeeded => Some(AttemptOutcome::Succeeded),
@@ -262,10 +298,10 @@ fn read_detail(row: &Row) -> Read<(JobDetail, Option<AttemptView>)> {
     });
     let detail = JobDetail {
         owner: rows::get(row, 19)?,
-        tags: rows::list(row, 20)?,
+        tags: rows::list(row, 20).unwrap_or_default(),
         trace: rows::get(row, 21)?,
-        spent: rows::natural(row, 22)?,
-        crashes: rows::natural(row, 23)?,
+        spent: rows::shown(row, 22)?,
+        crashes: rows::shown(row, 23)?,
         cancel_asked: rows::get(row, 24)?,
         result: rows::get::<Option<String>>(row, 27)?.map(Json::from_canonical),
         payload: rows::json(row, 28)?,
@@ -273,5 +309,5 @@ fn read_detail(row: &Row) -> Read<(JobDetail, Option<AttemptView>)> {
         attempts: Vec::new(),
         view,
     };
-    Ok((detail, last))
+    Ok(Some((detail, last)))
 }

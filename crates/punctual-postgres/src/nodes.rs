@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 use punctual_store::{
-    At, BeatAsk, Beaten, NodeInfo, Progress, Released, RoleBeat, Settlement, rules,
+    At, BeatAsk, Beaten, NodeInfo, Progress, Released, RoleBeat, Settlement, limits, rules,
 };
 use uuid::Uuid;
 
@@ -64,13 +64,15 @@ pub(crate) async fn beat(
                 &held,
                 &percents,
                 &notes,
+                &rules::UNREADABLE,
+                &rows::count(limits::LEASES_MAX),
             ],
         )
         .await?;
     let mut beaten = Beaten {
         at: Timestamp::EPOCH,
         alive: false,
-        strays: 0,
+        strays: Vec::new(),
         cancels: Vec::new(),
         roles: Vec::new(),
     };
@@ -78,7 +80,10 @@ pub(crate) async fn beat(
     for row in &found {
         beaten.at = rows::instant(row, 0)?;
         beaten.alive = rows::get(row, 1)?;
-        beaten.strays = if beaten.alive { rows::natural(row, 2)? } else { 0 };
+        // What a dead node holds is the reaper's.
+        let strays = rows::get::<Option<Vec<Uuid>>>(row, 2)?.filter(|_| beaten.alive);
+        let strays = strays.unwrap_or_default().into_iter();
+        beaten.strays = strays.map(|lease| LeaseId::from_bytes(lease.into_bytes())).collect();
         let cancels = rows::get::<Option<Vec<Uuid>>>(row, 3)?.unwrap_or_default();
         beaten.cancels =
             cancels.into_iter().map(|job| JobId::from_bytes(job.into_bytes())).collect();
@@ -108,26 +113,24 @@ fn newest(progress: &[Progress]) -> Vec<&Progress> {
     last
 }
 
-/// Gives strays back; also tells in which queues they stand in line again.
 pub(crate) async fn release(
     conn: &mut Conn,
     at: At,
     node: NodeId,
-    keep: &[LeaseId],
-    most: usize,
-) -> Outcome<(Released, Vec<String>)> {
+    leases: &[LeaseId],
+) -> Outcome<Released> {
     let now = jobs::begin(conn, at).await?;
-    let keep: Vec<Uuid> = keep.iter().map(LeaseId::as_uuid).collect();
-    let held = conn.query(&sql::LEASES_OF, &[&node.as_uuid(), &keep, &rows::count(most)]).await?;
+    let leases: Vec<Uuid> = leases.iter().map(LeaseId::as_uuid).collect();
+    let most = rows::count(limits::RELEASE_MAX);
+    let held = conn.query(&sql::LEASES_OF, &[&node.as_uuid(), &leases, &most]).await?;
     let mut items = Vec::with_capacity(held.len());
     for row in &held {
         let (job, lease) = (rows::job_id(row, 0)?, rows::lease_id(row, 1)?);
         items.push(Settlement { job, lease, transition: rules::RELEASED, result: None });
     }
-    let ended = settle_within(conn, now, &items).await?;
+    settle_within(conn, now, &items).await?;
     conn.commit().await?;
-    let jobs = items.iter().map(|item| item.job).collect();
-    Ok((Released { at: now, jobs }, ended.ready))
+    Ok(Released { at: now, jobs: items.iter().map(|item| item.job).collect() })
 }
 
 pub(crate) async fn leave(conn: &mut Conn, node: NodeId) -> Outcome<()> {

@@ -8,7 +8,7 @@ use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::{
     Actor, At, AuditEntry, AuditView, Fence, JobView, Json, Leader, LeaderChange, Node, NodeInfo,
     Pause, ProgressView, Queue, QueueLimits, QueueStats, RevisionView, RollupCount, Schedule,
-    SlotView,
+    SlotView, rules,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::private::BytesMut;
@@ -108,6 +108,11 @@ pub(crate) fn length_opt(row: &Row, index: usize) -> Read<Option<Duration>> {
     }
 }
 
+/// A number for people: one that cannot be, because it is below 0, is told as 0.
+pub(crate) fn shown(row: &Row, index: usize) -> Read<u32> {
+    Ok(u32::try_from(get::<i32>(row, index)?).unwrap_or(0))
+}
+
 /// A number that is kept with a sign and never has one.
 pub(crate) fn natural<T: TryFrom<i64>>(row: &Row, index: usize) -> Read<T> {
     let number: i64 = match row.columns().get(index).map(tokio_postgres::Column::type_) {
@@ -161,19 +166,17 @@ pub(crate) fn state(row: &Row, index: usize) -> Read<JobState> {
     JobState::from_code(code).ok_or_else(|| meaningless("job state", code))
 }
 
+/// How a job ended. A code that nobody knows is no success, and not what somebody asked for.
 fn end_state(row: &Row, index: usize) -> Read<JobState> {
-    let code: i16 = get(row, index)?;
-    match code {
-        1 => Ok(JobState::Succeeded),
-        2 => Ok(JobState::Failed),
-        3 => Ok(JobState::Cancelled),
-        _ => Err(meaningless("end of a job", code)),
-    }
+    Ok(match get::<i16>(row, index)? {
+        1 => JobState::Succeeded,
+        3 => JobState::Cancelled,
+        _ => JobState::Failed,
+    })
 }
 
-pub(crate) fn attempt_outcome(row: &Row, index: usize) -> Read<AttemptOutcome> {
-    let code: i16 = get(row, index)?;
-    AttemptOutcome::from_code(code).ok_or_else(|| meaningless("attempt outcome", code))
+pub(crate) fn attempt_outcome(row: &Row, index: usize) -> Read<Option<AttemptOutcome>> {
+    Ok(AttemptOutcome::from_code(get(row, index)?))
 }
 
 pub(crate) fn schedule_and_slot(
@@ -192,10 +195,9 @@ pub(crate) fn pause(row: &Row, index: usize) -> Read<Option<Pause>> {
 }
 
 pub(crate) fn queue(row: &Row) -> Read<Queue> {
-    let max_running = match get::<Option<i64>>(row, 5)? {
-        None => None,
-        Some(_) => Some(natural(row, 5)?),
-    };
+    // A limit that is no number of jobs is the nearest that is one.
+    let max_running = get::<Option<i64>>(row, 5)?;
+    let max_running = max_running.map(|most| u32::try_from(most.max(0)).unwrap_or(u32::MAX));
     Ok(Queue { name: get(row, 0)?, pause: pause(row, 1)?, limits: QueueLimits { max_running } })
 }
 
@@ -217,9 +219,9 @@ pub(crate) fn node(row: &Row) -> Read<Node> {
         id: node_id(row, 0)?,
         name: get(row, 1)?,
         version: get(row, 2)?,
-        queues: list(row, 3)?,
-        kinds: list(row, 4)?,
-        labels: list(row, 5)?,
+        queues: list(row, 3).unwrap_or_default(),
+        kinds: list(row, 4).unwrap_or_default(),
+        labels: list(row, 5).unwrap_or_default(),
     };
     Ok(Node {
         info,
@@ -256,8 +258,11 @@ pub(crate) fn leader_change(row: &Row) -> Read<LeaderChange> {
     })
 }
 
+/// A schedule; one that cannot be read is shown as set aside, with what can.
 pub(crate) fn schedule(row: &Row) -> Read<Schedule> {
-    Ok(Schedule {
+    let spec = get::<Option<String>>(row, 17)?;
+    let is_readable = spec.is_some();
+    let schedule = Schedule {
         id: schedule_id(row, 0)?,
         tenant: get(row, 1)?,
         name: get(row, 2)?,
@@ -272,8 +277,9 @@ pub(crate) fn schedule(row: &Row) -> Read<Schedule> {
         last_slot: instant_opt(row, 14)?,
         created_at: instant(row, 15)?,
         changed_at: instant(row, 16)?,
-        spec: json(row, 17)?,
-    })
+        spec: spec.map_or_else(Json::null, Json::from_canonical),
+    };
+    Ok(if is_readable { schedule } else { rules::unreadable(schedule) })
 }
 
 pub(crate) fn revision(row: &Row) -> Read<RevisionView> {
@@ -290,10 +296,8 @@ pub(crate) fn revision(row: &Row) -> Read<RevisionView> {
 /// `progress_at, progress_percent, progress_note` from `index` on.
 pub(crate) fn progress(row: &Row, index: usize) -> Read<Option<ProgressView>> {
     let Some(said_at) = instant_opt(row, index)? else { return Ok(None) };
-    let percent = match get::<Option<i16>>(row, index + 1)? {
-        None => None,
-        Some(_) => Some(natural(row, index + 1)?),
-    };
+    let percent = get::<Option<i16>>(row, index + 1)?;
+    let percent = percent.and_then(|percent| u8::try_from(percent).ok());
     let note = get::<Option<String>>(row, index + 2)?.unwrap_or_default();
     Ok(Some(ProgressView { percent, note, at: said_at }))
 }
@@ -333,22 +337,22 @@ pub(crate) fn audit(row: &Row) -> Read<AuditView> {
     Ok(AuditView { id: get(row, 0)?, at: instant(row, 1)?, entry })
 }
 
-/// The columns that `jobs.sql` and `job.sql` begin with.
-pub(crate) fn job_view(row: &Row) -> Read<JobView> {
+/// The columns that `jobs.sql` and `job.sql` begin with, as far as they can be read; none if the
+/// job is in no place.
+pub(crate) fn job_view(row: &Row) -> Read<Option<JobView>> {
     let tried = |index: usize| -> Read<Option<u32>> {
-        match get::<Option<i32>>(row, index)? {
-            None => Ok(None),
-            Some(_) => Ok(Some(natural(row, index)?)),
-        }
+        let attempt = get::<Option<i32>>(row, index)?;
+        Ok(attempt.map(|attempt| u32::try_from(attempt).unwrap_or(0)))
     };
     let (state, attempt, due_at) = match (tried(9)?, tried(11)?, tried(13)?, tried(15)?) {
         (Some(attempt), ..) => (JobState::Ready, attempt, instant_opt(row, 10)?),
         (_, Some(0), ..) => (JobState::Scheduled, 0, instant_opt(row, 12)?),
         (_, Some(attempt), ..) => (JobState::Retrying, attempt, instant_opt(row, 12)?),
         (_, _, Some(attempt), _) => (JobState::Running, attempt, instant_opt(row, 14)?),
-        (.., ended) => (end_state(row, 16)?, ended.unwrap_or(0), None),
+        (.., Some(attempt)) => (end_state(row, 16)?, attempt, None),
+        _ => return Ok(None),
     };
-    Ok(JobView {
+    Ok(Some(JobView {
         id: job_id(row, 0)?,
         state,
         tenant: get(row, 1)?,
@@ -356,11 +360,11 @@ pub(crate) fn job_view(row: &Row) -> Read<JobView> {
         kind: get(row, 3)?,
         priority: get(row, 4)?,
         attempt,
-        max_attempts: natural(row, 5)?,
+        max_attempts: shown(row, 5)?,
         created_at: instant(row, 6)?,
         due_at,
         finished_at: instant_opt(row, 17)?,
         schedule: schedule_and_slot(row, 7)?,
         error: get(row, 18)?,
-    })
+    }))
 }

@@ -101,6 +101,11 @@ pub(crate) async fn change(
         }
     };
     schedule.change(change, actor, now)?;
+    // One that cannot be read is worth keeping for whoever mends it.
+    let spec = match change {
+        ScheduleChange::Define { spec, .. } => Some(spec.as_str()),
+        _ => None,
+    };
     let pause = schedule.pause.as_ref();
     conn.query(
         &sql::SCHEDULE_UPDATE,
@@ -117,7 +122,7 @@ pub(crate) async fn change(
             &schedule.set_aside,
             &schedule.next_slot.map(Instant),
             &Instant(schedule.changed_at),
-            &schedule.spec.as_str(),
+            &spec,
         ],
     )
     .await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual_core::job::{JobState, Next};
 use punctual_core::{JobId, LeaseId, Timestamp};
-use punctual_store::{At, Result, Settled, Settlement, Settlements, limits};
+use punctual_store::{At, Result, Settled, Settlement, Settlements, limits, rules};
 use uuid::Uuid;
 
 use crate::connection::Conn;
@@ -67,7 +67,9 @@ impl Settle {
         let at = calls.first().map_or(At::Database, |(at, _)| *at);
         let items: Vec<&Settlement> = calls.iter().flat_map(|(_, batch)| batch).collect();
         let ended = attempt!(self.pool, Harmless, conn => settle(conn, at, &items))?;
-        self.shared.put_in_line(ended.ready.iter().map(String::as_str));
+        if ended.answers.contains(&Settled::Applied(JobState::Ready)) {
+            self.shared.put_in_line();
+        }
         let mut answers = ended.answers.into_iter();
         let parts = calls.iter().map(|(_, batch)| Settlements {
             at: ended.now,
@@ -81,8 +83,6 @@ impl Settle {
 pub(crate) struct Ended {
     pub(crate) now: Timestamp,
     pub(crate) answers: Vec<Settled>,
-    /// The queues in which jobs stand in line again.
-    pub(crate) ready: Vec<String>,
 }
 
 /// Settles a batch in one statement; in several, and one transaction, if it names a job more than
@@ -135,11 +135,7 @@ async fn settle_rounds(
     items: &[&Settlement],
     rounds: Vec<Vec<usize>>,
 ) -> Outcome<Ended> {
-    let mut ended = Ended {
-        now: Timestamp::EPOCH,
-        answers: vec![Settled::Fenced; items.len()],
-        ready: Vec::new(),
-    };
+    let mut ended = Ended { now: Timestamp::EPOCH, answers: vec![Settled::Fenced; items.len()] };
     if rounds.is_empty() {
         let row = conn.query_one(&sql::NOW, &[&rows::at(at)]).await?;
         ended.now = rows::instant(&row, 0)?;
@@ -171,6 +167,7 @@ async fn settle_round(
                 &columns.delays,
                 &columns.errors,
                 &columns.results,
+                &rules::UNREADABLE,
             ],
         )
         .await?;
@@ -180,9 +177,6 @@ async fn settle_round(
         if rows::get::<Option<Uuid>>(row, 1)?.is_some() {
             let state = rows::state(row, 3)?;
             applied.insert((rows::job_id(row, 1)?, rows::lease_id(row, 2)?), state);
-            if state == JobState::Ready {
-                ended.ready.push(rows::get(row, 4)?);
-            }
         }
     }
     let mut open = Vec::new();

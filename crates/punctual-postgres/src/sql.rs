@@ -58,6 +58,7 @@ macro_rules! statements {
 }
 
 statements! {
+    ATTEMPT_LAST = "attempt_last" (UUID),
     ATTEMPT_RECORDED = "attempt_recorded" (UUID_ARRAY, UUID_ARRAY, INT2_ARRAY),
     ATTEMPTS = "attempts" (UUID),
     AUDIT_INSERT = "audit_insert" (TIMESTAMPTZ, TEXT, TEXT, TEXT, TEXT),
@@ -65,14 +66,14 @@ statements! {
     AUDITS = "audits" (INT8, INT8),
     BEAT = "beat" (
         TIMESTAMPTZ, UUID, TEXT_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8, UUID_ARRAY, UUID_ARRAY,
-        UUID_ARRAY, INT2_ARRAY, TEXT_ARRAY,
+        UUID_ARRAY, INT2_ARRAY, TEXT_ARRAY, TEXT, INT8,
     ),
     CLAIM = "claim" (
         TIMESTAMPTZ, TEXT_ARRAY, INT4_ARRAY, TIMESTAMPTZ_ARRAY, UUID_ARRAY, TEXT_ARRAY, INT8, UUID,
         UUID, BOOL, TEXT,
     ),
     DONE_DELETE = "done_delete" (UUID),
-    DONE_INSERT = "done_insert" (UUID, INT2, TIMESTAMPTZ, INT4, INT4, INT4, TEXT),
+    DONE_INSERT = "done_insert" (UUID, INT2, TIMESTAMPTZ, INT4, INT4, INT4, TEXT, TEXT, TEXT),
     DONE_LOCK = "done_lock" (UUID),
     DONE_OLD = "done_old" (TIMESTAMPTZ, TIMESTAMPTZ, INT8),
     IDENTITY = "identity" (),
@@ -104,6 +105,7 @@ statements! {
     LEADERS = "leaders" (),
     LEASE_CANCEL = "lease_cancel" (UUID, TEXT),
     LEASE_CANCEL_ASKED = "lease_cancel_asked" (UUID),
+    LEASE_DROP = "lease_drop" (UUID_ARRAY, TIMESTAMPTZ, TEXT),
     LEASE_ORPHANS = "lease_orphans" (INT8),
     LEASE_RUNNING = "lease_running" (TEXT_ARRAY),
     LEASES_OF = "leases_of" (UUID, UUID_ARRAY, INT8),
@@ -118,7 +120,7 @@ statements! {
     NODES = "nodes" (),
     NOTIFY = "notify" (TEXT, TEXT_ARRAY),
     NOW = "now" (TIMESTAMPTZ),
-    PROMOTE = "promote" (TIMESTAMPTZ, INT8),
+    PROMOTE = "promote" (TIMESTAMPTZ, INT8, TEXT),
     QUEUE = "queue" (TEXT),
     QUEUE_BEGIN = "queue_begin" (TEXT),
     QUEUE_LIMITED = "queue_limited" (TEXT_ARRAY),
@@ -129,18 +131,18 @@ statements! {
     READY_INSERT = "ready_insert" (UUID, TEXT, TEXT, TIMESTAMPTZ, INT4, INT4, INT4, INT2, INT2),
     REVISION_INSERT = "revision_insert" (UUID, INT8, TEXT, TEXT, TEXT, TIMESTAMPTZ),
     REVISION_PRUNE = "revision_prune" (TIMESTAMPTZ, INT8),
-    REVISIONS = "revisions" (UUID),
+    REVISIONS = "revisions" (UUID, INT8, INT8),
     ROLLUP_ADD = "rollup_add" (
         TIMESTAMPTZ_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY,
     ),
     ROLLUP_PRUNE = "rollup_prune" (TIMESTAMPTZ, INT8),
-    ROLLUPS = "rollups" (TIMESTAMPTZ, TIMESTAMPTZ, TEXT),
+    ROLLUPS = "rollups" (TIMESTAMPTZ, TEXT, TEXT, TEXT, TIMESTAMPTZ, TEXT, INT8),
     SCHEDULE = "schedule" (UUID),
     SCHEDULE_ADVANCE = "schedule_advance" (
         UUID_ARRAY, INT8_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ,
     ),
     SCHEDULE_DELETE = "schedule_delete" (UUID),
-    SCHEDULE_DUE = "schedule_due" (TIMESTAMPTZ, INT2, INT8),
+    SCHEDULE_DUE = "schedule_due" (TIMESTAMPTZ, INT2, INT8, INT8),
     SCHEDULE_INSERT = "schedule_insert" (
         UUID, TEXT, TEXT, TEXT, INT2, INT8, INT8, BOOL, TIMESTAMPTZ, TIMESTAMPTZ, TEXT,
     ),
@@ -155,7 +157,7 @@ statements! {
     SCHEDULES = "schedules" (TEXT, TEXT, INT8),
     SETTLE = "settle" (
         TIMESTAMPTZ, UUID_ARRAY, UUID_ARRAY, INT2_ARRAY, INT2_ARRAY, INT8_ARRAY, TEXT_ARRAY,
-        TEXT_ARRAY,
+        TEXT_ARRAY, TEXT,
     ),
     SLOT_INSERT = "slot_insert" (
         UUID_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, INT8_ARRAY, INT2_ARRAY, TEXT_ARRAY,
@@ -163,7 +165,6 @@ statements! {
     ),
     SLOT_PRUNE = "slot_prune" (TIMESTAMPTZ, INT8),
     SLOTS = "slots" (UUID, TIMESTAMPTZ, INT4, INT8),
-    SPOIL = "spoil" (UUID),
     TIMER_INSERT = "timer_insert" (UUID, TEXT, TEXT, TIMESTAMPTZ, INT4, INT4, INT4, INT2, INT2),
     WAITING_TAKE = "waiting_take" (UUID),
 }

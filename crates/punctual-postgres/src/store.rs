@@ -9,6 +9,7 @@ use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::*;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio_postgres::types::Type;
 
 use crate::connect::Connector;
 use crate::connection::Conn;
@@ -84,16 +85,13 @@ impl Shared {
         for (queue, place) in &first {
             self.marks.lower(queue, *place);
         }
-        self.wake.put_in_line(first.into_keys());
+        self.wake.tell(Topic::Work);
     }
 
     /// Jobs were put in line, wherever they stood before.
-    pub(crate) fn put_in_line<'a>(&self, queues: impl Iterator<Item = &'a str>) {
-        let queues: Vec<&str> = queues.collect();
-        if !queues.is_empty() {
-            self.marks.forget();
-            self.wake.put_in_line(queues.into_iter());
-        }
+    pub(crate) fn put_in_line(&self) {
+        self.marks.forget();
+        self.wake.tell(Topic::Work);
     }
 
     /// Is any of these queues known to have a limit?
@@ -166,28 +164,49 @@ impl PostgresStore {
         })
     }
 
-    /// Counts hints that jobs of any of these queues may be ready. A hint may be lost or come for
-    /// nothing; several may be told as one.
-    pub fn hints(&self, queues: &[String]) -> watch::Receiver<u64> {
-        self.shared.wake.queues(queues)
-    }
-
-    /// Counts hints that a role may be free.
-    pub fn role_hints(&self) -> watch::Receiver<u64> {
-        self.shared.wake.roles()
-    }
-
     /// Which history of which server the store writes, and whether that has changed.
     pub fn history(&self) -> watch::Receiver<History> {
         self.connector.history.subscribe()
     }
 
-    /// Makes a job's row unreadable, as damage or a foreign hand would; for tests.
+    /// Makes something unreadable, if it is there; for tests.
     #[doc(hidden)]
-    pub async fn spoil(&self, job: JobId) -> Result<()> {
-        attempt!(self.pool, Harmless, conn => conn.query(&sql::SPOIL, &[&job.as_uuid()]))?;
-        Ok(())
+    pub async fn spoil(&self, what: rules::Spoil) -> Result<()> {
+        attempt!(self.pool, Harmless, conn => spoil(conn, what))
     }
+}
+
+/// PostgreSQL keeps to its types, so that damage is a value that none of ours has.
+async fn spoil(conn: &mut Conn, what: rules::Spoil) -> Outcome<()> {
+    use rules::Spoil;
+    let (id, texts): (uuid::Uuid, &[&str]) = match what {
+        Spoil::Body(job) => {
+            (job.as_uuid(), &["UPDATE {schema}.job SET timeout_us = -1 WHERE id = $1"])
+        }
+        Spoil::Tags(job) => (job.as_uuid(), &["UPDATE {schema}.job SET tags = '7' WHERE id = $1"]),
+        Spoil::Seat(job) => (
+            job.as_uuid(),
+            &[
+                "UPDATE {schema}.job_ready SET attempt = -1 WHERE job = $1",
+                "UPDATE {schema}.job_timer SET attempt = -1 WHERE job = $1",
+                "UPDATE {schema}.job_lease SET attempt = -1 WHERE job = $1",
+            ],
+        ),
+        Spoil::Lease(job) => (
+            job.as_uuid(),
+            &[
+                "UPDATE {schema}.job_lease SET lease = '00000000-0000-0000-0000-000000000000' WHERE job = $1",
+            ],
+        ),
+        Spoil::Schedule(id) => {
+            (id.as_uuid(), &["UPDATE {schema}.schedule SET spec = NULL WHERE id = $1"])
+        }
+    };
+    for text in texts {
+        let text = sql::qualify(text, conn.texts().schema());
+        conn.query_text(&text, &[(&id, Type::UUID)]).await?;
+    }
+    Ok(())
 }
 
 /// Checks the schema, and brings it up to date if it may.
@@ -239,6 +258,10 @@ impl Store for PostgresStore {
         Ok(Schema { backend: "postgres", version, database })
     }
 
+    fn hints(&self, topic: Topic) -> Hints {
+        self.shared.wake.listen(topic)
+    }
+
     async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
         rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
         let call = (at, jobs.to_vec());
@@ -259,21 +282,23 @@ impl Store for PostgresStore {
     }
 
     async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
+        let actor = &actor.kept()?;
         attempt!(self.pool, Never, conn => jobs::cancel(conn, at, job, actor))
     }
 
     async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>> {
-        let (answers, ready) =
-            attempt!(self.pool, Never, conn => jobs::requeue(conn, at, jobs, actor))?;
-        self.shared.put_in_line(ready.iter().map(String::as_str));
+        rules::check_count(jobs.len(), limits::REQUEUE_MAX, "jobs")?;
+        let actor = &actor.kept()?;
+        let answers = attempt!(self.pool, Never, conn => jobs::requeue(conn, at, jobs, actor))?;
+        self.shared.put_in_line();
         Ok(answers)
     }
 
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer> {
         to.check()?;
-        let (answer, ready) =
-            attempt!(self.pool, Never, conn => jobs::place(conn, at, job, to, actor))?;
-        self.shared.put_in_line(ready.iter().map(String::as_str));
+        let actor = &actor.kept()?;
+        let answer = attempt!(self.pool, Never, conn => jobs::place(conn, at, job, to, actor))?;
+        self.shared.put_in_line();
         Ok(answer)
     }
 
@@ -288,17 +313,11 @@ impl Store for PostgresStore {
         attempt!(self.beats, Harmless, conn => nodes::beat(conn, history, at, ask))
     }
 
-    async fn release(
-        &self,
-        at: At,
-        node: NodeId,
-        keep: &[LeaseId],
-        most: usize,
-    ) -> Result<Released> {
-        rules::check_release(keep, most)?;
-        let (released, ready) =
-            attempt!(self.pool, Harmless, conn => nodes::release(conn, at, node, keep, most))?;
-        self.shared.put_in_line(ready.iter().map(String::as_str));
+    async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released> {
+        rules::check_release(leases)?;
+        let released =
+            attempt!(self.pool, Harmless, conn => nodes::release(conn, at, node, leases))?;
+        self.shared.put_in_line();
         Ok(released)
     }
 
@@ -323,9 +342,13 @@ impl Store for PostgresStore {
     }
 
     async fn resign(&self, at: At, fence: &Fence) -> Result<bool> {
-        let message = self.shared.wake.about_role(&fence.role);
+        let message = self.shared.wake.message(Topic::Roles);
         let channel = &self.channel;
-        attempt!(self.pool, Harmless, conn => leaders::resign(conn, at, fence, channel, &message))
+        let resigned = attempt!(self.pool, Harmless, conn => leaders::resign(conn, at, fence, channel, &message))?;
+        if resigned {
+            self.shared.wake.ring(Topic::Roles);
+        }
+        Ok(resigned)
     }
 
     async fn leaders(&self) -> Result<Vec<Leader>> {
@@ -333,23 +356,30 @@ impl Store for PostgresStore {
     }
 
     async fn leader_changes(&self, role: &str, most: usize) -> Result<Vec<LeaderChange>> {
-        let most = rows::count(most);
+        let most = rows::count(most.min(limits::PAGE_MAX));
         attempt!(self.pool, Harmless, conn => all(conn, &sql::LEADER_CHANGES, &[&role, &most], rows::leader_change))
     }
 
     async fn promote(&self, at: At, most: usize) -> Result<Promoted> {
+        rules::check_count(most, limits::PROMOTE_MAX, "timers")?;
         let promoted = attempt!(self.pool, Harmless, conn => upkeep::promote(conn, at, most))?;
-        self.shared.put_in_line(promoted.queues.keys().map(String::as_str));
+        if promoted.has_any() {
+            self.shared.put_in_line();
+        }
         Ok(promoted)
     }
 
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
-        let (reaped, ready) = attempt!(self.pool, Never, conn => upkeep::reap(conn, at, ask))?;
-        self.shared.put_in_line(ready.iter().map(String::as_str));
+        ask.check()?;
+        let reaped = attempt!(self.pool, Never, conn => upkeep::reap(conn, at, ask))?;
+        if !reaped.jobs.is_empty() {
+            self.shared.put_in_line();
+        }
         Ok(reaped)
     }
 
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
+        rules::check_count(most, limits::PRUNE_MAX, "rows of each kind")?;
         let (now, mut pruned) =
             attempt!(self.pool, Never, conn => upkeep::prune(conn, at, retention, most))?;
         pruned.jobs += partitions::upkeep(&self.pool, now, retention, self.days_ahead).await;
@@ -357,15 +387,21 @@ impl Store for PostgresStore {
     }
 
     async fn roll_up(&self, counts: &[RollupCount]) -> Result<()> {
+        rules::check_counts(counts)?;
         attempt!(self.pool, Never, conn => upkeep::roll_up(conn, counts))
     }
 
-    async fn rollups(&self, filter: &RollupFilter) -> Result<Vec<RollupCount>> {
-        attempt!(self.pool, Harmless, conn => lists::rollups(conn, filter))
+    async fn rollups(
+        &self,
+        filter: &RollupFilter,
+        after: Option<&RollupCursor>,
+        most: usize,
+    ) -> Result<Page<RollupCount, RollupCursor>> {
+        attempt!(self.pool, Harmless, conn => lists::rollups(conn, filter, after, most))
     }
 
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()> {
-        let AuditEntry { actor, action, subject } = entry;
+        let AuditEntry { actor, action, subject } = &entry.kept()?;
         attempt!(self.pool, Never, conn => upkeep::note_at(conn, at, actor, action, subject))
     }
 
@@ -379,7 +415,10 @@ impl Store for PostgresStore {
 
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {
         new.check()?;
-        attempt!(self.pool, Harmless, conn => schedules::create(conn, at, new))
+        let new = &NewSchedule { actor: new.actor.kept()?, ..new.clone() };
+        let created = attempt!(self.pool, Harmless, conn => schedules::create(conn, at, new))?;
+        self.shared.wake.tell(Topic::Schedules);
+        Ok(created)
     }
 
     async fn change_schedule(
@@ -390,7 +429,10 @@ impl Store for PostgresStore {
         change: &ScheduleChange,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        attempt!(self.pool, Never, conn => schedules::change(conn, at, id, stamp, change, actor))
+        let actor = &actor.kept()?;
+        let changed = attempt!(self.pool, Never, conn => schedules::change(conn, at, id, stamp, change, actor))?;
+        self.shared.wake.tell(Topic::Schedules);
+        Ok(changed)
     }
 
     async fn delete_schedule(
@@ -400,7 +442,11 @@ impl Store for PostgresStore {
         stamp: i64,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        attempt!(self.pool, Never, conn => schedules::delete(conn, at, id, stamp, actor))
+        let actor = &actor.kept()?;
+        let deleted =
+            attempt!(self.pool, Never, conn => schedules::delete(conn, at, id, stamp, actor))?;
+        self.shared.wake.tell(Topic::Schedules);
+        Ok(deleted)
     }
 
     async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>> {
@@ -420,13 +466,22 @@ impl Store for PostgresStore {
         attempt!(self.pool, Harmless, conn => lists::schedules(conn, tenant, after, most))
     }
 
-    async fn revisions(&self, id: ScheduleId) -> Result<Vec<RevisionView>> {
-        let id = id.as_uuid();
-        attempt!(self.pool, Harmless, conn => all(conn, &sql::REVISIONS, &[&id], rows::revision))
+    async fn revisions(
+        &self,
+        id: ScheduleId,
+        after: Option<RevisionCursor>,
+        most: usize,
+    ) -> Result<Page<RevisionView, RevisionCursor>> {
+        attempt!(self.pool, Harmless, conn => lists::revisions(conn, id, after, most))
     }
 
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due> {
-        attempt!(self.pool, Harmless, conn => fire::due(conn, at, shard, most))
+        let (due, unreadable) =
+            attempt!(self.pool, Harmless, conn => fire::due(conn, at, shard, most))?;
+        if !unreadable.is_empty() {
+            attempt!(self.pool, Harmless, conn => fire::set_aside(conn, &unreadable))?;
+        }
+        Ok(due)
     }
 
     async fn fire(
@@ -436,7 +491,7 @@ impl Store for PostgresStore {
         lease: Duration,
         plans: &[SlotPlan],
     ) -> Result<Fired> {
-        rules::check_count(plans.len(), limits::FIRE_MAX, "schedules")?;
+        rules::check_plans(plans)?;
         let (fired, made) =
             attempt!(self.pool, Never, conn => fire::fire(conn, at, fence, lease, plans))?;
         self.shared.enqueued(fired.at, made.into_iter());
@@ -460,9 +515,10 @@ impl Store for PostgresStore {
         actor: &Actor,
     ) -> Result<Queue> {
         limits::check_name("queue", name, false).map_err(StoreError::invalid)?;
+        let actor = &actor.kept()?;
         let queue =
             attempt!(self.pool, Never, conn => queues::change(conn, at, name, change, actor))?;
-        self.shared.put_in_line(std::iter::once(name));
+        self.shared.put_in_line();
         Ok(queue)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use punctual_core::job::{Outcome as Ended, Standing, decide};
+use punctual_core::job::{Next, Outcome as Ended, Standing, decide};
 use punctual_core::{LeaseId, NodeId, Timestamp};
 use punctual_store::{
     Actor, At, Promoted, Pruned, ReapAsk, Reaped, ReapedJob, Retention, RollupCount, Settlement,
@@ -11,7 +11,7 @@ use punctual_store::{
 };
 use tokio_postgres::Row;
 
-use crate::connection::Conn;
+use crate::connection::{Bound, Conn};
 use crate::error::Outcome;
 use crate::rows::{self, Instant, Read};
 use crate::settle::settle_within;
@@ -19,7 +19,8 @@ use crate::sql::{self, Statement};
 use crate::{jobs, leaders};
 
 pub(crate) async fn promote(conn: &mut Conn, at: At, most: usize) -> Outcome<Promoted> {
-    let found = conn.query(&sql::PROMOTE, &[&rows::at(at), &rows::count(most)]).await?;
+    let bound: Bound<'_> = &[&rows::at(at), &rows::count(most), &rules::UNREADABLE];
+    let found = conn.query(&sql::PROMOTE, bound).await?;
     let mut promoted = Promoted { at: Timestamp::EPOCH, queues: BTreeMap::new(), next_due: None };
     for row in &found {
         promoted.at = rows::instant(row, 0)?;
@@ -31,34 +32,40 @@ pub(crate) async fn promote(conn: &mut Conn, at: At, most: usize) -> Outcome<Pro
     Ok(promoted)
 }
 
-/// Reaps; also tells in which queues jobs stand in line again.
-pub(crate) async fn reap(conn: &mut Conn, at: At, ask: &ReapAsk) -> Outcome<(Reaped, Vec<String>)> {
+pub(crate) async fn reap(conn: &mut Conn, at: At, ask: &ReapAsk) -> Outcome<Reaped> {
     let (now, renewed) = leaders::begin_renewed(conn, at, &ask.fence, ask.lease).await?;
     let mut reaped = Reaped { at: now, led: false, dead: Vec::new(), jobs: Vec::new() };
     let Some(leader) = renewed else {
         conn.rollback().await?;
-        return Ok((reaped, Vec::new()));
+        return Ok(reaped);
     };
     reaped.led = true;
     if now.since(leader.steady_since) >= ask.node_lifetime {
         reaped.dead = bury(conn, now, now - ask.node_lifetime).await?;
     }
     let orphans = conn.query(&sql::LEASE_ORPHANS, &[&rows::count(ask.most)]).await?;
-    let mut items = Vec::with_capacity(orphans.len());
+    let (mut items, mut bad) = (Vec::with_capacity(orphans.len()), Vec::new());
     for row in &orphans {
-        let orphan = read_orphan(row)?;
+        let Some(orphan) = read_orphan(row)? else {
+            let job = rows::job_id(row, 0)?;
+            reaped.jobs.push(ReapedJob { job, next: Next::Failed });
+            bad.push(job.as_uuid());
+            continue;
+        };
         let transition = decide(&orphan.standing, Ended::Abandoned, &ask.policy, now);
         let next = rules::with_cancel(&transition, orphan.cancel.as_deref()).next;
         let job = orphan.standing.job;
         reaped.jobs.push(ReapedJob { job, next });
         items.push(Settlement { job, lease: orphan.lease, transition, result: None });
     }
-    let ready = match items.is_empty() {
-        true => Vec::new(),
-        false => settle_within(conn, now, &items).await?.ready,
-    };
+    if !bad.is_empty() {
+        conn.query(&sql::LEASE_DROP, &[&bad, &Instant(now), &rules::UNREADABLE]).await?;
+    }
+    if !items.is_empty() {
+        settle_within(conn, now, &items).await?;
+    }
     conn.commit().await?;
-    Ok((reaped, ready))
+    Ok(reaped)
 }
 
 /// Declares the nodes dead that were not seen since `silent_since`.
@@ -76,9 +83,15 @@ struct Orphan {
     cancel: Option<String>,
 }
 
-fn read_orphan(row: &Row) -> Read<Orphan> {
-    // What cannot be read must not keep the others from being taken back; the next claim sets it
-    // aside.
+/// None: the lease cannot be read.
+fn read_orphan(row: &Row) -> Read<Option<Orphan>> {
+    let lease = rows::lease_id(row, 1)?;
+    let seat: [i32; 3] = [rows::get(row, 2)?, rows::get(row, 3)?, rows::get(row, 4)?];
+    if lease.as_bytes() == &[0; 16] || seat.iter().any(|number| *number < 0) {
+        return Ok(None);
+    }
+    // A body that cannot be read must not keep the others from being taken back; the next claim
+    // sets it aside.
     let budget = rows::length_opt(row, 8).unwrap_or(None);
     let standing = Standing {
         job: rows::job_id(row, 0)?,
@@ -91,7 +104,7 @@ fn read_orphan(row: &Row) -> Read<Orphan> {
         budget,
         expires_at: rows::instant_opt(row, 9)?,
     };
-    Ok(Orphan { standing, lease: rows::lease_id(row, 1)?, cancel: rows::get(row, 6)? })
+    Ok(Some(Orphan { standing, lease, cancel: rows::get(row, 6)? }))
 }
 
 /// Drops old rows where they lie in no day.
@@ -139,8 +152,8 @@ pub(crate) async fn roll_up(conn: &mut Conn, counts: &[RollupCount]) -> Outcome<
     for count in counts {
         let key = (count.minute, count.metric.as_str(), count.queue.as_str(), count.kind.as_str());
         let total = sums.entry(key).or_default();
-        total.0 += count.count;
-        total.1 += count.sum;
+        total.0 = total.0.saturating_add(count.count);
+        total.1 = total.1.saturating_add(count.sum);
     }
     let minutes: Vec<Instant> = sums.keys().map(|key| Instant(key.0)).collect();
     let metrics: Vec<&str> = sums.keys().map(|key| key.1).collect();
@@ -148,8 +161,7 @@ pub(crate) async fn roll_up(conn: &mut Conn, counts: &[RollupCount]) -> Outcome<
     let kinds: Vec<&str> = sums.keys().map(|key| key.3).collect();
     let counts: Vec<i64> = sums.values().map(|total| total.0).collect();
     let totals: Vec<i64> = sums.values().map(|total| total.1).collect();
-    let bound: crate::connection::Bound<'_> =
-        &[&minutes, &metrics, &queues, &kinds, &counts, &totals];
+    let bound: Bound<'_> = &[&minutes, &metrics, &queues, &kinds, &counts, &totals];
     conn.query(&sql::ROLLUP_ADD, bound).await?;
     Ok(())
 }

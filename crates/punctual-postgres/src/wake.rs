@@ -1,15 +1,15 @@
-//! Waking whoever waits for jobs: at once in this process, by NOTIFY in others. Only a hint:
-//! everything is found by looking, too.
+//! Waking whoever waits: at once in this process, by NOTIFY in others. Only a hint: everything is
+//! found by looking, too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::{StreamExt, future, stream};
-use punctual_store::Result;
-use tokio::sync::{Notify, watch};
+use punctual_store::{Bell, Hints, Result, Topic};
+use tokio::sync::Notify;
 use tokio_postgres::AsyncMessage;
 
 use crate::connect::{Connector, pause, sleep};
@@ -29,16 +29,14 @@ const KEEPALIVE_PATIENCE: Duration = Duration::from_secs(5);
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MOST: Duration = Duration::from_secs(5);
 
-/// What a message about a queue begins with, and one about a role.
-const QUEUE: char = 'q';
-const ROLE: char = 'r';
+/// All that there are hints about, by the word that a message begins with.
+const TOPICS: [(&str, Topic); 3] =
+    [("work", Topic::Work), ("roles", Topic::Roles), ("schedules", Topic::Schedules)];
 
 /// Who is to be woken, and what is to be told to other processes.
 pub(crate) struct Wake {
-    /// By queue; those who wait for any of several are there several times.
-    waiting: Mutex<BTreeMap<String, Vec<Arc<watch::Sender<u64>>>>>,
-    roles: watch::Sender<u64>,
-    /// Queues that other processes are to be told of.
+    bell: Bell,
+    /// What other processes are to be told.
     pending: Mutex<BTreeSet<String>>,
     has_pending: Notify,
     /// Marks this store's own messages.
@@ -50,84 +48,56 @@ impl Wake {
         static STORES: AtomicU64 = AtomicU64::new(0);
         let number = STORES.fetch_add(1, Ordering::Relaxed);
         Wake {
-            waiting: Mutex::default(),
-            roles: watch::Sender::new(0),
+            bell: Bell::default(),
             pending: Mutex::default(),
             has_pending: Notify::new(),
             sender: format!("{}.{number}", std::process::id()),
         }
     }
 
-    /// Counts hints about any of these queues.
-    pub(crate) fn queues(&self, names: &[String]) -> watch::Receiver<u64> {
-        let sender = Arc::new(watch::Sender::new(0));
-        let receiver = sender.subscribe();
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        for name in names {
-            let those = waiting.entry(name.clone()).or_default();
-            those.retain(|sender| sender.receiver_count() > 0);
-            those.push(sender.clone());
-        }
-        receiver
+    /// Listens from now on.
+    pub(crate) fn listen(&self, topic: Topic) -> Hints {
+        self.bell.listen(topic)
     }
 
-    /// Counts hints about roles.
-    pub(crate) fn roles(&self) -> watch::Receiver<u64> {
-        self.roles.subscribe()
-    }
-
-    /// Jobs stand in line in these queues, put there by this process.
-    pub(crate) fn put_in_line<'a>(&self, queues: impl Iterator<Item = &'a str>) {
+    /// Something has changed, and everybody should know.
+    pub(crate) fn tell(&self, topic: Topic) {
+        self.bell.ring(topic);
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut is_new = false;
-        for queue in queues {
-            if !pending.contains(queue) {
-                pending.insert(queue.to_owned());
-                self.hint(queue);
-                is_new = true;
-            }
-        }
-        if is_new {
+        if pending.insert(self.message(topic)) {
             self.has_pending.notify_one();
         }
     }
 
-    fn hint(&self, queue: &str) {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        for sender in waiting.get(queue).into_iter().flatten() {
-            sender.send_modify(|count| *count += 1);
+    /// Something has changed, of which other processes know already.
+    pub(crate) fn ring(&self, topic: Topic) {
+        self.bell.ring(topic);
+    }
+
+    /// What other processes are told.
+    pub(crate) fn message(&self, topic: Topic) -> String {
+        let word = TOPICS.iter().find(|(_, of)| *of == topic).map_or("", |(word, _)| word);
+        format!("{word} {}", self.sender)
+    }
+
+    fn hear(&self, message: &str) {
+        let (word, sender) = message.split_once(' ').unwrap_or((message, ""));
+        let topic = TOPICS.iter().find(|(known, _)| *known == word);
+        if let Some((_, topic)) = topic.filter(|_| sender != self.sender) {
+            self.bell.ring(*topic);
         }
     }
 
     /// Anything may have been missed.
-    fn hint_all(&self) {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        for sender in waiting.values().flatten() {
-            sender.send_modify(|count| *count += 1);
+    fn ring_all(&self) {
+        for (_, topic) in TOPICS {
+            self.bell.ring(topic);
         }
-        self.roles.send_modify(|count| *count += 1);
     }
 
-    /// The message about a role that is free.
-    pub(crate) fn about_role(&self, role: &str) -> String {
-        format!("{ROLE}{role}")
-    }
-
-    fn about_queue(&self, queue: &str) -> String {
-        format!("{QUEUE}{queue}\n{}", self.sender)
-    }
-
-    fn hear(&self, message: &str) {
-        match message.chars().next() {
-            Some(QUEUE) => {
-                let (queue, sender) = message[1..].split_once('\n').unwrap_or((&message[1..], ""));
-                if sender != self.sender {
-                    self.hint(queue);
-                }
-            }
-            Some(ROLE) => self.roles.send_modify(|count| *count += 1),
-            _ => {}
-        }
+    fn take_pending(&self) -> Vec<String> {
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *pending).into_iter().collect()
     }
 }
 
@@ -140,13 +110,11 @@ pub(crate) fn channel(schema: &str) -> String {
 pub(crate) async fn tell(wake: Arc<Wake>, pool: Pool, channel: String) {
     loop {
         wake.has_pending.notified().await;
-        let queues =
-            std::mem::take(&mut *wake.pending.lock().unwrap_or_else(PoisonError::into_inner));
-        let messages: Vec<String> = queues.iter().map(|queue| wake.about_queue(queue)).collect();
+        let messages = wake.take_pending();
         let told =
             attempt!(pool, Harmless, conn => conn.query(&sql::NOTIFY, &[&channel, &messages]));
         if let Err(error) = told {
-            tracing::debug!(%error, "other processes were not told of jobs; they find them by looking");
+            tracing::debug!(%error, "other processes were not told; they find out by looking");
         }
         sleep(SPACING).await;
     }
@@ -160,7 +128,7 @@ pub(crate) async fn listen(wake: Arc<Wake>, connector: Arc<Connector>, channel: 
             Ok(()) => failures = 0,
             Err(error) => {
                 failures += 1;
-                tracing::debug!(%error, "listening for jobs of other processes is not possible");
+                tracing::debug!(%error, "listening to other processes is not possible");
             }
         }
         let longest = BACKOFF_FIRST * (1 << failures.min(6));
@@ -184,7 +152,7 @@ async fn hear(wake: &Wake, connector: &Connector, channel: &str) -> Result<()> {
             return;
         }
         // What was told before is missed, so everybody looks once.
-        wake.hint_all();
+        wake.ring_all();
         loop {
             // A connection that only waits does not find out by itself that nobody is there.
             sleep(KEEPALIVE).await;

@@ -43,7 +43,7 @@ fn random_commands_are_answered_as_the_reference_model_answers_them() {
                         if part == 0 { Fresh::direct().await } else { Fresh::pooled().await };
                     for seed in (first..first + cases).skip(part).step_by(2) {
                         let memory = Memory::new(|| Timestamp::EPOCH);
-                        commands::compare(seed, STEPS, &memory, &fresh.store).await;
+                        commands::compare(seed, STEPS, &memory, &fresh).await;
                         fresh.clear(&client).await;
                     }
                 });

@@ -6,7 +6,7 @@ FROM (
     min(due_at) AS oldest
   FROM punctual_job_ready GROUP BY queue, kind
   UNION ALL
-  SELECT queue, kind, 0, sum(attempt = 0), sum(attempt > 0), 0, 0, NULL
+  SELECT queue, kind, 0, sum(attempt <= 0), sum(attempt > 0), 0, 0, NULL
   FROM punctual_job_timer GROUP BY queue, kind
   UNION ALL
   SELECT queue, kind, 0, 0, 0, count(*), 0, NULL FROM punctual_job_lease GROUP BY queue, kind

@@ -1,5 +1,6 @@
--- Writes a schedule that somebody changed. Index: the unique id.
+-- Writes a schedule that somebody changed; its definition only if it has another, since one that
+-- cannot be read is worth keeping for whoever mends it. Index: the unique id.
 UPDATE punctual_schedule
-SET owner = ?2, revision = ?3, stamp = ?4, enabled = ?5, pause_who = ?6, pause_why = ?7, pause_since = ?8,
-  pause_until = ?9, set_aside = ?10, next_slot = ?11, changed_at = ?12, spec = ?13
+SET owner = coalesce(?2, owner), revision = ?3, stamp = ?4, enabled = ?5, pause_who = ?6, pause_why = ?7, pause_since = ?8,
+  pause_until = ?9, set_aside = ?10, next_slot = ?11, changed_at = ?12, spec = coalesce(?13, spec)
 WHERE id = ?1;

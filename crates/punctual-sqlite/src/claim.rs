@@ -3,24 +3,33 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use punctual_core::job::JobState;
 use punctual_core::{JobId, Timestamp};
 use punctual_store::{ClaimAsk, Claimed, ClaimedJob, rules};
 use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Connection, Row, params_from_iter};
 
 use crate::error::Outcome;
-use crate::places::{End, Seat};
+use crate::places::{self, Seat};
 use crate::rows::{self, Read};
 use crate::{nodes, queues, sql};
 
 /// A job at the head of its queue.
 struct Pick {
-    rank: Timestamp,
+    rank: i64,
     job: JobId,
     seat: Seat,
     /// None: the body cannot be read.
     claimed: Option<ClaimedJob>,
+}
+
+/// A row at the head of a queue that cannot be read.
+struct Bad {
+    kind: String,
+    rank: i64,
+    /// The bytes that stand for the job's id.
+    key: Vec<u8>,
+    /// The job, if they are an id, and what could be read of its seat.
+    job: Option<(JobId, Seat)>,
 }
 
 pub(crate) fn claim(db: &Connection, now: Timestamp, ask: &ClaimAsk) -> Outcome<Claimed> {
@@ -41,9 +50,10 @@ pub(crate) fn claim(db: &Connection, now: Timestamp, ask: &ClaimAsk) -> Outcome<
         if room == 0 {
             continue;
         }
-        let picks = pick(db, now, ask, &share.name, &kinds, room)?;
-        picked += picks.len();
+        let (picks, bad) = pick(db, now, ask, &share.name, &kinds, room)?;
+        picked += picks.len() + bad.len();
         take_from_line(db, &share.name, &picks)?;
+        drop_bad(db, now, &share.name, &bad)?;
         let mut lease = db.prepare_cached(sql::LEASE_INSERT)?;
         for pick in picks {
             jobs.extend(lease_one(db, &mut lease, now, ask, pick)?);
@@ -60,21 +70,28 @@ fn pick(
     queue: &str,
     kinds: &[&str],
     room: usize,
-) -> Outcome<Vec<Pick>> {
+) -> Outcome<(Vec<Pick>, Vec<Bad>)> {
     let text = |text: &str| Value::Text(text.to_owned());
     let bound = [text(queue), Value::Integer(rows::rows(room))];
     let mut statement = db.prepare_cached(&statement(kinds.len()))?;
     let mut found = statement
         .query(params_from_iter(bound.into_iter().chain(kinds.iter().map(|kind| text(kind)))))?;
-    let mut picks = Vec::new();
+    let (mut picks, mut bad) = (Vec::new(), Vec::new());
     while let Some(row) = found.next()? {
-        let (rank, job, seat) =
-            (rows::instant(row, 0)?, rows::job_id(row, 1)?, Seat::read(row, 2)?);
+        let (rank, job) = (row.get(0)?, rows::job_id(row, 1).ok());
+        let (Some(job), Ok(seat)) = (job, Seat::read(row, 2)) else {
+            let job = match job {
+                Some(job) => Some((job, Seat::salvage(db, job, row, 2)?)),
+                None => None,
+            };
+            bad.push(Bad { kind: rows::text(row, 3), rank, key: rows::bytes(row, 1)?, job });
+            continue;
+        };
         let claimed = read_claimed(row, now, ask, job, &seat).ok();
         picks.push(Pick { rank, job, seat, claimed });
     }
     picks.sort_unstable_by_key(|pick| (pick.rank, pick.job));
-    Ok(picks)
+    Ok((picks, bad))
 }
 
 /// The claim for this many kinds.
@@ -98,7 +115,18 @@ fn take_from_line(db: &Connection, queue: &str, picks: &[Pick]) -> Outcome<()> {
     }
     let mut delete = db.prepare_cached(sql::READY_DELETE)?;
     for (kind, pick) in last {
-        delete.execute((queue, kind, pick.rank.as_micros(), pick.job.as_bytes()))?;
+        delete.execute((queue, kind, pick.rank, pick.job.as_bytes()))?;
+    }
+    Ok(())
+}
+
+/// Takes rows that cannot be read out of the line, and fails their jobs.
+fn drop_bad(db: &Connection, now: Timestamp, queue: &str, bad: &[Bad]) -> Outcome<()> {
+    for Bad { kind, rank, key, job } in bad {
+        db.prepare_cached(sql::READY_DROP)?.execute((queue, kind, rank, key))?;
+        if let Some((job, seat)) = job {
+            places::set_aside(db, now, *job, seat)?;
+        }
     }
     Ok(())
 }
@@ -114,14 +142,7 @@ fn lease_one(
     let Pick { job, mut seat, claimed, .. } = pick;
     seat.attempt += 1;
     let Some(mut claimed) = claimed else {
-        let end = End {
-            state: JobState::Failed,
-            at: now,
-            attempt: None,
-            error: Some(rules::UNREADABLE),
-            result: None,
-        };
-        seat.end(db, job, &end)?;
+        places::set_aside(db, now, job, &seat)?;
         return Ok(None);
     };
     lease.execute(rusqlite::params![

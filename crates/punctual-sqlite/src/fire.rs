@@ -3,24 +3,52 @@
 use std::time::Duration;
 
 use punctual_core::{NodeId, ScheduleId, Timestamp};
-use punctual_store::{Due, DueSchedule, Fence, FireAnswer, Fired, SlotPlan, SlotView, limits};
+use punctual_store::{
+    Due, DueSchedule, Fence, FireAnswer, Fired, Schedule, SlotPlan, SlotView, limits, rules,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Outcome;
 use crate::{jobs, leaders, rows, sql};
 
-pub(crate) fn due(db: &Connection, now: Timestamp, shard: i16, most: usize) -> Outcome<Due> {
+/// What is due, and which schedules cannot be read and must be set aside.
+pub(crate) fn due(
+    db: &Connection,
+    now: Timestamp,
+    shard: i16,
+    most: usize,
+) -> Outcome<(Due, Vec<Schedule>)> {
     let most = rows::rows(most.min(limits::FIRE_MAX));
     let mut due = db.prepare_cached(sql::SCHEDULE_DUE)?;
     let mut live = db.prepare_cached(sql::LIVE)?;
-    let mut schedules = Vec::new();
+    let (mut schedules, mut unreadable) = (Vec::new(), Vec::new());
     for schedule in due.query_map(params![shard, now.as_micros(), most], rows::schedule)? {
         let schedule = schedule?;
-        let jobs = live.query_map([schedule.id.as_bytes()], |row| rows::job_id(row, 0))?;
-        let live = jobs.collect::<rusqlite::Result<_>>()?;
-        schedules.push(DueSchedule { schedule, live });
+        // None that was set aside before is due.
+        if schedule.set_aside.is_some() {
+            unreadable.push(schedule);
+            continue;
+        }
+        let asked = params![schedule.id.as_bytes(), rows::rows(limits::LIVE_COUNT_MAX)];
+        let jobs = live.query_map(asked, |row| Ok(rows::job_id(row, 0).ok()))?;
+        let mut live = jobs.filter_map(Result::transpose).collect::<rusqlite::Result<Vec<_>>>()?;
+        let live_count = live.len();
+        live.truncate(limits::LIVE_MAX);
+        schedules.push(DueSchedule { schedule, live, live_count });
     }
-    Ok(Due { at: now, schedules })
+    Ok((Due { at: now, schedules }, unreadable))
+}
+
+/// Sets schedules aside that cannot be read, unless somebody has changed them since.
+pub(crate) fn set_aside(db: &Connection, unreadable: &[Schedule]) -> Outcome<()> {
+    for Schedule { id, stamp, .. } in unreadable {
+        let mark = mark(db, *id)?.filter(|mark| mark.stamp == *stamp);
+        if let Some(Mark { rowid, .. }) = mark {
+            let reason = params![rowid, rules::UNREADABLE];
+            db.prepare_cached(sql::SCHEDULE_SET_ASIDE)?.execute(reason)?;
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn fire(
@@ -48,15 +76,18 @@ struct Mark {
     revision: i64,
 }
 
-fn read_mark(row: &Row) -> rows::Read<Mark> {
-    Ok(Mark {
-        rowid: row.get(0)?,
-        stamp: row.get(1)?,
-        enabled: row.get(2)?,
-        next_slot: rows::instant_opt(row, 3)?,
-        last_slot: rows::instant_opt(row, 4)?,
-        revision: row.get(5)?,
-    })
+fn mark(db: &Connection, schedule: ScheduleId) -> Outcome<Option<Mark>> {
+    let read = |row: &Row| {
+        Ok(Mark {
+            rowid: row.get(0)?,
+            stamp: row.get(1)?,
+            enabled: row.get(2)?,
+            next_slot: rows::instant_opt(row, 3)?,
+            last_slot: rows::instant_opt(row, 4)?,
+            revision: row.get(5)?,
+        })
+    };
+    Ok(db.prepare_cached(sql::SCHEDULE_MARK)?.query_row([schedule.as_bytes()], read).optional()?)
 }
 
 fn fire_one(
@@ -65,10 +96,7 @@ fn fire_one(
     (term, node): (i64, NodeId),
     plan: &SlotPlan,
 ) -> Outcome<FireAnswer> {
-    let mark = db
-        .prepare_cached(sql::SCHEDULE_MARK)?
-        .query_row([plan.schedule.as_bytes()], read_mark)
-        .optional()?;
+    let mark = mark(db, plan.schedule)?;
     let Some(mark) = mark.filter(|mark| mark.stamp == plan.stamp && mark.enabled) else {
         return Ok(FireAnswer::Stale);
     };

@@ -9,7 +9,7 @@ use punctual_store::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Outcome;
-use crate::places::{self, End, Seat, take_waiting};
+use crate::places::{self, End, Seat, Taken, take_waiting};
 use crate::rows::{self, Read};
 use crate::{sql, upkeep};
 
@@ -134,7 +134,7 @@ pub(crate) fn cancel(
     actor: &Actor,
 ) -> Outcome<CancelAnswer> {
     let reason = rules::cancel_reason(actor);
-    let answer = if let Some(seat) = take_waiting(db, job)? {
+    let answer = if let Some(Taken { seat, .. }) = take_waiting(db, job)? {
         let end = End {
             state: JobState::Cancelled,
             at: now,
@@ -204,29 +204,33 @@ pub(crate) fn requeue(
     Ok(RequeueAnswer::Requeued)
 }
 
-/// As much of a body as a job needs to stand in line again.
+/// As much of a body as a job needs to stand in line again. What cannot be read is left out: the
+/// next claim sets the job aside anew, and whoever requeued it sees why.
 fn read_keyed(row: &Row, id: JobId) -> Read<(NewJob, Option<ScheduleId>)> {
-    let unique = match row.get::<_, Option<String>>(6)? {
-        None => None,
-        Some(key) => {
-            let lifetime = match rows::length_opt(row, 8)? {
-                None => KeyLifetime::Job,
-                Some(wait) => KeyLifetime::For(wait),
-            };
-            Some(UniqueKey { key, scope: read_scope(row, 7)?, lifetime })
-        }
+    let unique = read_unique(row, 6).unwrap_or(None);
+    // Only a key asks for the payload.
+    let payload = match &unique {
+        Some(_) => rows::json(row, 9).unwrap_or_else(|_| Json::null()),
+        None => Json::null(),
     };
-    // Only a key asks for the payload, so that what cannot be read can still be requeued.
-    let payload = if unique.is_some() { rows::json(row, 9)? } else { Json::null() };
-    let (queue, kind): (String, String) = (row.get(1)?, row.get(2)?);
     let job = NewJob {
-        tenant: row.get(0)?,
-        priority: row.get(3)?,
-        max_attempts: row.get(4)?,
+        tenant: rows::text(row, 0),
+        priority: rows::or_none(row, 3).unwrap_or(0),
+        max_attempts: rows::or_none(row, 4).unwrap_or(1),
         unique,
-        ..NewJob::new(id, &queue, &kind, payload)
+        ..NewJob::new(id, &rows::text(row, 1), &rows::text(row, 2), payload)
     };
-    Ok((job, row.get::<_, Option<[u8; 16]>>(5)?.map(ScheduleId::from_bytes)))
+    Ok((job, rows::or_none(row, 5).map(ScheduleId::from_bytes)))
+}
+
+/// `unique_key, key_scope, key_us` from `at` on.
+fn read_unique(row: &Row, at: usize) -> Read<Option<UniqueKey>> {
+    let Some(key) = row.get(at)? else { return Ok(None) };
+    let lifetime = match rows::length_opt(row, at + 2)? {
+        None => KeyLifetime::Job,
+        Some(wait) => KeyLifetime::For(wait),
+    };
+    Ok(Some(UniqueKey { key, scope: read_scope(row, at + 1)?, lifetime }))
 }
 
 fn scope_code(scope: KeyScope) -> i64 {
@@ -253,18 +257,27 @@ pub(crate) fn place(
     to: &Placement,
     actor: &Actor,
 ) -> Outcome<MoveAnswer> {
-    let Some(mut seat) = take_waiting(db, job)? else {
+    let Some(Taken { mut seat, is_readable }) = take_waiting(db, job)? else {
         let state = match places::ended(db, job)? {
             Some(ended) => Some(ended.state),
             None => places::unfinished_state(db, job)?,
         };
         return Ok(state.map_or(MoveAnswer::NotFound, MoveAnswer::NotWaiting));
     };
-    (seat.queue, seat.priority) = db
+    if !is_readable {
+        places::set_aside(db, now, job, &seat)?;
+        return Ok(MoveAnswer::NotWaiting(JobState::Failed));
+    }
+    let to_place = params![job.as_bytes(), to.queue, to.priority];
+    let placed = db
         .prepare_cached(sql::JOB_PLACE)?
-        .query_row(params![job.as_bytes(), to.queue, to.priority], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?;
+        .query_row(to_place, |row| Ok((rows::text(row, 0), rows::or_none(row, 1).unwrap_or(0))))
+        .optional()?;
+    let Some(placed) = placed else {
+        places::set_aside(db, now, job, &seat)?;
+        return Ok(MoveAnswer::NotFound);
+    };
+    (seat.queue, seat.priority) = placed;
     seat.due_at = to.due_at.unwrap_or(seat.due_at);
     let state = seat.wait(db, job, now)?;
     upkeep::note(db, now, actor, "place job", &job.to_string())?;

@@ -7,7 +7,8 @@ use punctual_store::{Acquired, Fence, Leader, rules};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Outcome;
-use crate::{rows, sql};
+use crate::rows::{self, Read};
+use crate::sql;
 
 pub(crate) fn acquire(
     db: &Connection,
@@ -17,15 +18,19 @@ pub(crate) fn acquire(
     nonce: Nonce,
     lease: Duration,
 ) -> Outcome<Acquired> {
-    let held: Option<Leader> =
-        db.prepare_cached(sql::LEADER)?.query_row([role], rows::leader).optional()?;
+    let held: Option<(i64, Option<Leader>)> = db
+        .prepare_cached(sql::LEADER)?
+        .query_row([role], |row| Ok((row.get(1)?, rows::leader(row).ok())))
+        .optional()?;
     let term = match held {
         None => 1,
+        // What cannot be read nobody can hold.
+        Some((term, None)) => term + 1,
         // The answer to an earlier try was lost.
-        Some(held) if held.fence.nonce == nonce => {
+        Some((_, Some(held))) if held.fence.nonce == nonce => {
             return Ok(Acquired::Won { at: now, term: held.fence.term, until: held.until });
         }
-        Some(held) if held.until > now => {
+        Some((_, Some(held))) if held.until > now => {
             // A clock that was set back must not leave a dead leader in office.
             let until = rules::clamp_lease(held.until, now, lease);
             if until != held.until {
@@ -33,7 +38,7 @@ pub(crate) fn acquire(
             }
             return Ok(Acquired::Held { at: now, by: held.node, until });
         }
-        Some(held) => held.fence.term + 1,
+        Some((term, _)) => term + 1,
     };
     let until = now + lease;
     db.prepare_cached(sql::LEADER_PUT)?.execute(params![
@@ -73,14 +78,15 @@ pub(crate) fn renew(
         (now + lease).as_micros(),
         now.as_micros()
     ];
-    let read = |row: &Row| {
+    let read = |row: &Row| -> Read<Renewed> {
         Ok(Renewed {
             until: rows::instant(row, 0)?,
             steady_since: rows::instant(row, 1)?,
             node: rows::node_id(row, 2)?,
         })
     };
-    Ok(db.prepare_cached(sql::LEADER_RENEW)?.query_row(renewed, read).optional()?)
+    let mut statement = db.prepare_cached(sql::LEADER_RENEW)?;
+    Ok(statement.query_row(renewed, |row| Ok(read(row).ok())).optional()?.flatten())
 }
 
 pub(crate) fn resign(db: &Connection, now: Timestamp, fence: &Fence) -> Outcome<bool> {

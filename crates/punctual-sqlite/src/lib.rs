@@ -6,6 +6,7 @@
 //! write jobs and schedules beside it as clients.
 
 mod backup;
+mod changes;
 mod claim;
 mod clock;
 mod error;

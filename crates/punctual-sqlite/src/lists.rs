@@ -4,7 +4,8 @@ use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, ScheduleId};
 use punctual_store::{
     AttemptView, AuditCursor, AuditView, Cursor, JobDetail, JobFilter, JobView, Json, Page,
-    RollupCount, RollupFilter, Schedule, SlotCursor, SlotView, limits,
+    RevisionCursor, RevisionView, RollupCount, RollupCursor, RollupFilter, Schedule, SlotCursor,
+    SlotView, limits,
 };
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_iter};
@@ -13,19 +14,51 @@ use crate::error::Outcome;
 use crate::rows::{self, Read};
 use crate::sql;
 
-/// All rows of a statement.
+/// All rows of a statement that can be read.
 pub(crate) fn all<T>(
     db: &Connection,
     statement: &str,
     bound: impl Params,
-    read: impl FnMut(&Row) -> Read<T>,
+    read: impl Fn(&Row) -> Read<T>,
 ) -> Outcome<Vec<T>> {
-    Ok(db.prepare_cached(statement)?.query_map(bound, read)?.collect::<Read<_>>()?)
+    let mut statement = db.prepare_cached(statement)?;
+    let mut found = statement.query(bound)?;
+    let mut items = Vec::new();
+    while let Some(row) = found.next()? {
+        items.extend(read(row).ok());
+    }
+    Ok(items)
 }
 
-/// How many rows a page of this size reads: one more, to know whether there is a next.
+/// The first `most` rows of a statement, without those that cannot be read, and where to go on. The
+/// statement is asked for one row more, to know whether there is any.
+fn page<T, C>(
+    db: &Connection,
+    statement: &str,
+    bound: impl Params,
+    most: usize,
+    cursor: impl Fn(&Row) -> Read<C>,
+    read: impl Fn(&Row) -> Read<Option<T>>,
+) -> Outcome<Page<T, C>> {
+    let mut statement = db.prepare_cached(statement)?;
+    let mut found = statement.query(bound)?;
+    let (mut items, mut last) = (Vec::new(), None);
+    for _ in 0..page_size(most) {
+        let Some(row) = found.next()? else { return Ok(Page { items, next: None }) };
+        last = Some(cursor(row)?);
+        items.extend(read(row).ok().flatten());
+    }
+    let next = if found.next()?.is_some() { last } else { None };
+    Ok(Page { items, next })
+}
+
+fn page_size(most: usize) -> usize {
+    most.clamp(1, limits::PAGE_MAX)
+}
+
+/// How many rows a page of this size reads.
 fn page_rows(most: usize) -> i64 {
-    rows::rows(most.clamp(1, limits::PAGE_MAX) + 1)
+    rows::rows(page_size(most) + 1)
 }
 
 pub(crate) fn schedules(
@@ -46,9 +79,9 @@ pub(crate) fn slots(
 ) -> Outcome<Page<SlotView, SlotCursor>> {
     let (slot, run) =
         after.map_or((i64::MAX, i32::MAX), |SlotCursor(slot, run)| (slot.as_micros(), run));
-    let views =
-        all(db, sql::SLOTS, params![id.as_bytes(), slot, run, page_rows(most)], rows::slot)?;
-    Ok(Page::take(views.into_iter(), most, |view| SlotCursor(view.slot, view.run)))
+    let bound = params![id.as_bytes(), slot, run, page_rows(most)];
+    let cursor = |row: &Row| Ok(SlotCursor(rows::instant(row, 0)?, row.get(1)?));
+    page(db, sql::SLOTS, bound, most, cursor, |row| rows::slot(row).map(Some))
 }
 
 pub(crate) fn audits(
@@ -57,13 +90,47 @@ pub(crate) fn audits(
     most: usize,
 ) -> Outcome<Page<AuditView, AuditCursor>> {
     let before = after.map_or(i64::MAX, |AuditCursor(id)| id);
-    let views = all(db, sql::AUDITS, params![before, page_rows(most)], rows::audit)?;
-    Ok(Page::take(views.into_iter(), most, |view| AuditCursor(view.id)))
+    let bound = params![before, page_rows(most)];
+    let cursor = |row: &Row| Ok(AuditCursor(row.get(0)?));
+    page(db, sql::AUDITS, bound, most, cursor, |row| rows::audit(row).map(Some))
 }
 
-pub(crate) fn rollups(db: &Connection, filter: &RollupFilter) -> Outcome<Vec<RollupCount>> {
-    let asked = params![filter.from.as_micros(), filter.to.as_micros(), filter.metric];
-    all(db, sql::ROLLUPS, asked, rows::rollup)
+pub(crate) fn revisions(
+    db: &Connection,
+    id: ScheduleId,
+    after: Option<RevisionCursor>,
+    most: usize,
+) -> Outcome<Page<RevisionView, RevisionCursor>> {
+    let before = after.map_or(i64::MAX, |RevisionCursor(revision)| revision);
+    let bound = params![id.as_bytes(), before, page_rows(most)];
+    let cursor = |row: &Row| Ok(RevisionCursor(row.get(0)?));
+    page(db, sql::REVISIONS, bound, most, cursor, |row| rows::revision(row).map(Some))
+}
+
+pub(crate) fn rollups(
+    db: &Connection,
+    filter: &RollupFilter,
+    after: Option<RollupCursor>,
+    most: usize,
+) -> Outcome<Page<RollupCount, RollupCursor>> {
+    // No metric is empty, so that nothing stands before the first of a minute.
+    let after = after.filter(|after| after.minute >= filter.from).unwrap_or(RollupCursor {
+        minute: filter.from,
+        metric: String::new(),
+        queue: String::new(),
+        kind: String::new(),
+    });
+    let bound = params![
+        after.minute.as_micros(),
+        after.metric,
+        after.queue,
+        after.kind,
+        filter.to.as_micros(),
+        filter.metric,
+        page_rows(most),
+    ];
+    let cursor = |row: &Row| Ok(rows::rollup(row)?.cursor());
+    page(db, sql::ROLLUPS, bound, most, cursor, |row| rows::rollup(row).map(Some))
 }
 
 pub(crate) fn jobs(
@@ -76,8 +143,11 @@ pub(crate) fn jobs(
         return Ok(Page { items: Vec::new(), next: None });
     };
     bound[0] = Value::Integer(page_rows(most));
-    let views = all(db, &statement, params_from_iter(bound), rows::job_view)?;
-    Ok(Page::take(views.into_iter(), most, |view| filter.cursor(view)))
+    let cursor = |row: &Row| {
+        let ended = if filter.is_by_end() { rows::instant_opt(row, 17)? } else { None };
+        Ok(Cursor { ended, job: rows::job_id(row, 0)? })
+    };
+    page(db, &statement, params_from_iter(bound), most, cursor, rows::job_view)
 }
 
 /// What a list of jobs is driven by: the table and index that hold the fewest jobs which are
@@ -121,7 +191,10 @@ pub(crate) fn jobs_statement(
         term("j.schedule = ?_", vec![Value::Blob(schedule.as_bytes().to_vec())]);
     }
     if let Some(tag) = &filter.tag {
-        term("EXISTS (SELECT 1 FROM json_each(j.tags) WHERE value = ?_)", text(tag));
+        // Only a CASE promises that what is no JSON is not looked at.
+        let has_tag = "CASE WHEN json_valid(j.tags)
+    THEN EXISTS (SELECT 1 FROM json_each(j.tags) WHERE value = ?_) END";
+        term(has_tag, text(tag));
     }
     if let Some(Cursor { ended, job }) = after {
         let job = Value::Blob(job.as_bytes().to_vec());
@@ -175,10 +248,10 @@ fn driver(filter: &JobFilter) -> Option<Driver> {
     };
     // `coalesce` keeps SQLite from turning the joins around.
     let state = filter.state.map(|state| match state {
-        JobState::Ready => "coalesce(r.attempt, -1) >= 0".to_owned(),
-        JobState::Scheduled => "coalesce(t.attempt, -1) = 0".to_owned(),
-        JobState::Retrying => "coalesce(t.attempt, -1) > 0".to_owned(),
-        JobState::Running => "coalesce(l.attempt, -1) >= 0".to_owned(),
+        JobState::Ready => "coalesce(r.job, '') <> ''".to_owned(),
+        JobState::Scheduled => "coalesce(t.attempt, 1) <= 0".to_owned(),
+        JobState::Retrying => "coalesce(t.attempt, 0) > 0".to_owned(),
+        JobState::Running => "coalesce(l.job, '') <> ''".to_owned(),
         ended => format!("coalesce(d.outcome, -1) = {}", rows::end_code(ended)),
     });
     Some(Driver { from: from.to_owned(), order: "j.id", state })
@@ -189,7 +262,7 @@ fn by_state(state: JobState) -> Driver {
     let (table, term) = match state {
         JobState::Ready => ("ready AS s INDEXED BY punctual_job_ready_job", None),
         JobState::Scheduled => {
-            ("timer AS s INDEXED BY punctual_job_timer_job", Some("s.attempt = 0".to_owned()))
+            ("timer AS s INDEXED BY punctual_job_timer_job", Some("s.attempt <= 0".to_owned()))
         }
         JobState::Retrying => {
             ("timer AS s INDEXED BY punctual_job_timer_job", Some("s.attempt > 0".to_owned()))
@@ -209,7 +282,7 @@ fn by_state(state: JobState) -> Driver {
 
 pub(crate) fn job(db: &Connection, id: JobId) -> Outcome<Option<JobDetail>> {
     let mut statement = db.prepare_cached(sql::JOB)?;
-    let found = statement.query_row([id.as_bytes()], read_detail).optional()?;
+    let found = statement.query_row([id.as_bytes()], read_detail).optional()?.flatten();
     let Some((mut detail, last)) = found else { return Ok(None) };
     detail.attempts = all(db, sql::ATTEMPTS, [id.as_bytes()], read_attempt)?;
     detail.attempts.extend(last);
@@ -219,46 +292,43 @@ pub(crate) fn job(db: &Connection, id: JobId) -> Outcome<Option<JobDetail>> {
 fn read_attempt(row: &Row) -> Read<AttemptView> {
     Ok(AttemptView {
         attempt: row.get(0)?,
-        node: Some(rows::node_id(row, 1)?),
+        node: rows::node_id(row, 1).ok(),
         claimed_at: rows::instant(row, 2)?,
         ended_at: Some(rows::instant(row, 3)?),
-        outcome: Some(rows::attempt_outcome(row, 4)?),
-        error: row.get(5)?,
+        outcome: rows::attempt_outcome(row, 4),
+        error: rows::text_opt(row, 5),
     })
 }
 
-/// A job without its earlier attempts, and the attempt that is under way or that succeeded.
-fn read_detail(row: &Row) -> Read<(JobDetail, Option<AttemptView>)> {
-    let view = rows::job_view(row)?;
-    let claimed_at = rows::instant_opt(row, 26)?;
+/// A job without its earlier attempts, as far as it can be read, and the attempt that is under way
+/// or that succeeded.
+fn read_detail(row: &Row) -> Read<Option<(JobDetail, Option<AttemptView>)>> {
+    let Some(view) = rows::job_view(row)? else { return Ok(None) };
     let outcome = match view.state {
         JobState::Succeeded => Some(AttemptOutcome::Succeeded),
         _ => None,
     };
     let is_last = matches!(view.state, JobState::Running | JobState::Succeeded);
-    let last = match claimed_at.filter(|_| is_last) {
-        None => None,
-        Some(claimed_at) => Some(AttemptView {
-            attempt: view.attempt,
-            node: row.get::<_, Option<[u8; 16]>>(25)?.map(punctual_core::NodeId::from_bytes),
-            claimed_at,
-            ended_at: view.finished_at,
-            outcome,
-            error: None,
-        }),
-    };
+    let last = rows::instant_opt(row, 26)?.filter(|_| is_last).map(|claimed_at| AttemptView {
+        attempt: view.attempt,
+        node: rows::node_id(row, 25).ok(),
+        claimed_at,
+        ended_at: view.finished_at,
+        outcome,
+        error: None,
+    });
     let detail = JobDetail {
-        owner: row.get(19)?,
-        payload: rows::json(row, 28)?,
-        result: row.get::<_, Option<String>>(27)?.map(Json::from_canonical),
-        tags: rows::list(row, 20)?,
-        trace: row.get(21)?,
-        spent: row.get(22)?,
-        crashes: row.get(23)?,
+        owner: rows::text(row, 19),
+        payload: rows::json(row, 28).unwrap_or_else(|_| Json::null()),
+        result: rows::or_none(row, 27).map(Json::from_canonical),
+        tags: rows::list(row, 20).unwrap_or_default(),
+        trace: rows::text_opt(row, 21),
+        spent: rows::or_none(row, 22).unwrap_or(0),
+        crashes: rows::or_none(row, 23).unwrap_or(0),
         cancel_asked: row.get(24)?,
         progress: rows::progress(row, 29)?,
         attempts: Vec::new(),
         view,
     };
-    Ok((detail, last))
+    Ok(Some((detail, last)))
 }

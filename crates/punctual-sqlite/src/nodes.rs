@@ -1,14 +1,16 @@
 //! Nodes and their heartbeats.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
-use punctual_store::{BeatAsk, Beaten, NodeInfo, Progress, Released, RoleBeat, Settlement, rules};
+use punctual_store::{
+    BeatAsk, Beaten, NodeInfo, Progress, Released, RoleBeat, Settlement, limits, rules,
+};
 use rusqlite::{Connection, Row, params};
 
 use crate::error::Outcome;
 use crate::rows::Read;
-use crate::{leaders, rows, settle, sql};
+use crate::{leaders, places, rows, settle, sql};
 
 pub(crate) fn join(db: &Connection, now: Timestamp, info: &NodeInfo) -> Outcome<Timestamp> {
     db.prepare_cached(sql::NODE_JOIN)?.execute(params![
@@ -41,11 +43,22 @@ pub(crate) fn beat(db: &Connection, now: Timestamp, ask: &BeatAsk) -> Outcome<Be
             note_progress(db, now, progress)?;
         }
     }
-    let held = leases_of(db, ask.node)?;
+    let (held, unreadable) = leases_of(db, ask.node)?;
+    if alive {
+        // They cannot be named, so that nobody else would ever give them back.
+        for key in &unreadable {
+            places::drop_lease(db, now, key)?;
+        }
+    }
     let known: HashSet<&LeaseId> = ask.leases.iter().collect();
-    let strays = held.iter().filter(|held| alive && !known.contains(&held.lease)).count();
+    let strays: BTreeSet<LeaseId> = held
+        .iter()
+        .map(|held| held.lease)
+        .filter(|lease| alive && !known.contains(lease))
+        .collect();
+    let strays = strays.into_iter().take(limits::LEASES_MAX).collect();
     let cancels = held.iter().filter(|held| held.is_cancelled).map(|held| held.job).collect();
-    Ok(Beaten { at: now, alive, strays: strays as u64, cancels, roles })
+    Ok(Beaten { at: now, alive, strays, cancels, roles })
 }
 
 fn note_progress(db: &Connection, now: Timestamp, progress: &Progress) -> Outcome<()> {
@@ -64,13 +77,13 @@ pub(crate) fn release(
     db: &Connection,
     now: Timestamp,
     node: NodeId,
-    keep: &[LeaseId],
-    most: usize,
+    leases: &[LeaseId],
 ) -> Outcome<Released> {
-    let keep: HashSet<&LeaseId> = keep.iter().collect();
+    let leases: HashSet<&LeaseId> = leases.iter().collect();
     let mut jobs = Vec::new();
-    let strays = leases_of(db, node)?.into_iter().filter(|held| !keep.contains(&held.lease));
-    for Held { job, lease, .. } in strays.take(most) {
+    let (held, _) = leases_of(db, node)?;
+    let given = held.into_iter().filter(|held| leases.contains(&held.lease));
+    for Held { job, lease, .. } in given.take(limits::RELEASE_MAX) {
         let item = Settlement { job, lease, transition: rules::RELEASED, result: None };
         settle::settle_one(db, now, &item)?;
         jobs.push(job);
@@ -86,9 +99,10 @@ struct Held {
     is_cancelled: bool,
 }
 
-/// The jobs that a node has under lease, by id.
-fn leases_of(db: &Connection, node: NodeId) -> Outcome<Vec<Held>> {
-    let read = |row: &Row| {
+/// The jobs that a node has under lease, by id; and of those whose lease cannot be read the bytes
+/// that stand for the job.
+fn leases_of(db: &Connection, node: NodeId) -> Outcome<(Vec<Held>, Vec<Vec<u8>>)> {
+    let read = |row: &Row| -> Read<Held> {
         Ok(Held {
             job: rows::job_id(row, 0)?,
             lease: rows::lease_id(row, 1)?,
@@ -96,7 +110,15 @@ fn leases_of(db: &Connection, node: NodeId) -> Outcome<Vec<Held>> {
         })
     };
     let mut statement = db.prepare_cached(sql::LEASES_OF)?;
-    Ok(statement.query_map([node.as_bytes()], read)?.collect::<Read<_>>()?)
+    let mut found = statement.query([node.as_bytes()])?;
+    let (mut held, mut unreadable) = (Vec::new(), Vec::new());
+    while let Some(row) = found.next()? {
+        match read(row) {
+            Ok(job) => held.push(job),
+            Err(_) => unreadable.push(rows::bytes(row, 0)?),
+        }
+    }
+    Ok((held, unreadable))
 }
 
 /// Is the node there, and not declared dead?

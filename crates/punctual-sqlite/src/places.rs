@@ -57,6 +57,23 @@ impl Seat {
         })
     }
 
+    /// As much of a seat as can be read, for a job whose seat cannot be: the attempts that were
+    /// recorded, of which none counts, and whatever it may hold.
+    pub(crate) fn salvage(db: &Connection, job: JobId, row: &Row, at: usize) -> Outcome<Seat> {
+        let mut last = db.prepare_cached(sql::ATTEMPT_LAST)?;
+        let attempt: i64 = last.query_row([job.as_bytes()], |row| row.get(0))?;
+        Ok(Seat {
+            queue: rows::text(row, at),
+            kind: rows::text(row, at + 1),
+            due_at: rows::instant(row, at + 2)?,
+            priority: 0,
+            attempt: u32::try_from(attempt).unwrap_or(0),
+            spent: 0,
+            crashes: 0,
+            flags: HAS_KEY | IS_LIVE,
+        })
+    }
+
     /// Lets the job wait: in line if it is due, at a timer if not.
     pub(crate) fn wait(&self, db: &Connection, job: JobId, now: Timestamp) -> Outcome<JobState> {
         if self.due_at > now { self.at_timer(db, job) } else { self.in_line(db, job) }
@@ -117,6 +134,11 @@ impl Seat {
             end.error,
             end.result.map(Json::as_str),
         ])?;
+        self.free(db, job)
+    }
+
+    /// Lets go of what the job holds until it has ended.
+    fn free(&self, db: &Connection, job: JobId) -> Outcome<()> {
         if self.flags & HAS_KEY != 0 {
             db.prepare_cached(sql::KEY_RELEASE)?.execute([job.as_bytes()])?;
         }
@@ -127,19 +149,55 @@ impl Seat {
     }
 }
 
+/// Ends a job that cannot be read, so that it is in nobody's way. One without a body is gone.
+pub(crate) fn set_aside(db: &Connection, now: Timestamp, job: JobId, seat: &Seat) -> Outcome<()> {
+    if db.prepare_cached(sql::JOB_EXISTS)?.exists([job.as_bytes()])? {
+        let (state, error) = (JobState::Failed, Some(rules::UNREADABLE));
+        return seat.end(db, job, &End { state, at: now, attempt: None, error, result: None });
+    }
+    seat.free(db, job)
+}
+
+/// Ends the job of a lease that cannot be read, known by the bytes that stand for its id. None if
+/// they are no id: then there is no such job, and the row is gone.
+pub(crate) fn drop_lease(db: &Connection, now: Timestamp, job: &[u8]) -> Outcome<Option<JobId>> {
+    let id = <[u8; 16]>::try_from(job).ok().map(JobId::from_bytes);
+    let mut statement = db.prepare_cached(sql::LEASE_DROP)?;
+    let mut dropped = statement.query([job])?;
+    if let (Some(row), Some(id)) = (dropped.next()?, id) {
+        set_aside(db, now, id, &Seat::salvage(db, id, row, 0)?)?;
+    }
+    Ok(id)
+}
+
 fn timer_state(attempt: u32) -> JobState {
     if attempt == 0 { JobState::Scheduled } else { JobState::Retrying }
 }
 
+/// A seat that a job was taken from.
+pub(crate) struct Taken {
+    pub(crate) seat: Seat,
+    /// If not, the seat is what could be salvaged.
+    pub(crate) is_readable: bool,
+}
+
+impl Taken {
+    /// The seat from the columns from `at` on.
+    pub(crate) fn read(db: &Connection, job: JobId, row: &Row, at: usize) -> Outcome<Taken> {
+        Ok(match Seat::read(row, at) {
+            Ok(seat) => Taken { seat, is_readable: true },
+            Err(_) => Taken { seat: Seat::salvage(db, job, row, at)?, is_readable: false },
+        })
+    }
+}
+
 /// Takes a job that waits from where it waits.
-pub(crate) fn take_waiting(db: &Connection, job: JobId) -> Outcome<Option<Seat>> {
+pub(crate) fn take_waiting(db: &Connection, job: JobId) -> Outcome<Option<Taken>> {
     for statement in [sql::READY_TAKE, sql::TIMER_TAKE] {
-        let seat = db
-            .prepare_cached(statement)?
-            .query_row([job.as_bytes()], |row| Seat::read(row, 0))
-            .optional()?;
-        if seat.is_some() {
-            return Ok(seat);
+        let mut statement = db.prepare_cached(statement)?;
+        let mut rows = statement.query([job.as_bytes()])?;
+        if let Some(row) = rows.next()? {
+            return Ok(Some(Taken::read(db, job, row, 0)?));
         }
     }
     Ok(None)
@@ -157,8 +215,8 @@ pub(crate) fn ended(db: &Connection, job: JobId) -> Outcome<Option<Ended>> {
     let read = |row: &Row| {
         Ok(Ended {
             state: rows::end_state(row, 0)?,
-            attempt: row.get(1)?,
-            lease: row.get::<_, Option<[u8; 16]>>(2)?.map(LeaseId::from_bytes),
+            attempt: rows::or_none(row, 1).unwrap_or(0),
+            lease: rows::or_none(row, 2).map(LeaseId::from_bytes),
         })
     };
     Ok(db.prepare_cached(sql::DONE_LOOK)?.query_row([job.as_bytes()], read).optional()?)
@@ -169,7 +227,7 @@ pub(crate) fn unfinished_state(db: &Connection, job: JobId) -> Outcome<Option<Jo
     let read = |row: &Row| {
         Ok(match row.get(0)? {
             1 => JobState::Ready,
-            2 => timer_state(row.get(1)?),
+            2 => timer_state(rows::or_none(row, 1).unwrap_or(0)),
             _ => JobState::Running,
         })
     };

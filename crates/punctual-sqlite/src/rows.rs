@@ -1,4 +1,7 @@
 //! Rows and the types they stand for.
+//!
+//! What the engine acts on is read strictly, and whoever reads it says what becomes of a row that
+//! cannot be. What is only shown is read as far as it goes: `text` and `or_none` never fail.
 
 use std::time::Duration;
 
@@ -7,9 +10,9 @@ use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::{
     Actor, AuditEntry, AuditView, Fence, JobView, Json, Leader, LeaderChange, Node, NodeInfo,
     Pause, ProgressView, Queue, QueueLimits, QueueStats, RevisionView, RollupCount, Schedule,
-    SlotView,
+    SlotView, rules,
 };
-use rusqlite::types::Type;
+use rusqlite::types::{FromSql, Type, ValueRef};
 use rusqlite::{Error, Row};
 
 pub(crate) type Read<T> = rusqlite::Result<T>;
@@ -41,6 +44,24 @@ pub(crate) fn length_opt(row: &Row, at: usize) -> Read<Option<Duration>> {
     }
 }
 
+/// A text for people, as far as it can be read.
+pub(crate) fn text(row: &Row, at: usize) -> String {
+    match row.get_ref(at) {
+        Ok(ValueRef::Text(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
+        _ => String::new(),
+    }
+}
+
+/// The same, or none.
+pub(crate) fn text_opt(row: &Row, at: usize) -> Option<String> {
+    matches!(row.get_ref(at), Ok(ValueRef::Text(_))).then(|| text(row, at))
+}
+
+/// A value for people; none if it cannot be read.
+pub(crate) fn or_none<T: FromSql>(row: &Row, at: usize) -> Option<T> {
+    row.get(at).ok()
+}
+
 pub(crate) fn job_id(row: &Row, at: usize) -> Read<JobId> {
     Ok(JobId::from_bytes(row.get(at)?))
 }
@@ -51,6 +72,11 @@ pub(crate) fn node_id(row: &Row, at: usize) -> Read<NodeId> {
 
 pub(crate) fn lease_id(row: &Row, at: usize) -> Read<LeaseId> {
     Ok(LeaseId::from_bytes(row.get(at)?))
+}
+
+/// The bytes that stand for an id, whether they are one or not.
+pub(crate) fn bytes(row: &Row, at: usize) -> Read<Vec<u8>> {
+    row.get(at)
 }
 
 /// JSON that the store wrote: a list, or nothing for an empty one.
@@ -71,6 +97,15 @@ pub(crate) fn json(row: &Row, at: usize) -> Read<Json> {
     Ok(Json::from_canonical(row.get(at)?))
 }
 
+/// A document that is looked at rather than passed on, and so must be one.
+fn checked_json(row: &Row, at: usize) -> Read<Json> {
+    let text: String = row.get(at)?;
+    match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
+        Ok(_) => Ok(Json::from_canonical(text)),
+        Err(error) => Err(Error::FromSqlConversionFailure(at, Type::Text, Box::new(error))),
+    }
+}
+
 /// The code of an end, as `job_done` has it.
 pub(crate) fn end_code(state: JobState) -> i64 {
     match state {
@@ -80,18 +115,17 @@ pub(crate) fn end_code(state: JobState) -> i64 {
     }
 }
 
+/// How a job ended. A code that nobody knows is no success, and not what somebody asked for.
 pub(crate) fn end_state(row: &Row, at: usize) -> Read<JobState> {
-    match row.get(at)? {
-        1 => Ok(JobState::Succeeded),
-        2 => Ok(JobState::Failed),
-        3 => Ok(JobState::Cancelled),
-        code => Err(Error::IntegralValueOutOfRange(at, code)),
-    }
+    Ok(match row.get::<_, i64>(at)? {
+        1 => JobState::Succeeded,
+        3 => JobState::Cancelled,
+        _ => JobState::Failed,
+    })
 }
 
-pub(crate) fn attempt_outcome(row: &Row, at: usize) -> Read<AttemptOutcome> {
-    let code: i16 = row.get(at)?;
-    AttemptOutcome::from_code(code).ok_or(Error::IntegralValueOutOfRange(at, code.into()))
+pub(crate) fn attempt_outcome(row: &Row, at: usize) -> Option<AttemptOutcome> {
+    or_none(row, at).and_then(AttemptOutcome::from_code)
 }
 
 pub(crate) fn schedule_and_slot(
@@ -102,25 +136,24 @@ pub(crate) fn schedule_and_slot(
     Ok(Some((ScheduleId::from_bytes(schedule), instant_opt(row, at + 1)?)))
 }
 
-/// `pause_who, pause_why, pause_since, pause_until` from `at` on.
+/// `pause_who, pause_why, pause_since, pause_until` from `at` on. It holds whoever made it.
 pub(crate) fn pause(row: &Row, at: usize) -> Read<Option<Pause>> {
     let Some(since) = instant_opt(row, at + 2)? else { return Ok(None) };
-    let by = Actor { who: row.get(at)?, why: row.get(at + 1)? };
+    let by = Actor { who: text(row, at), why: text(row, at + 1) };
     Ok(Some(Pause { by, since, until: instant_opt(row, at + 3)? }))
 }
 
+/// A queue's settings. A limit that is no number of jobs is the nearest that is one.
 pub(crate) fn queue(row: &Row) -> Read<Queue> {
-    Ok(Queue {
-        name: row.get(0)?,
-        pause: pause(row, 1)?,
-        limits: QueueLimits { max_running: row.get(5)? },
-    })
+    let max_running = row.get::<_, Option<i64>>(5)?;
+    let max_running = max_running.map(|most| u32::try_from(most.max(0)).unwrap_or(u32::MAX));
+    Ok(Queue { name: text(row, 0), pause: pause(row, 1)?, limits: QueueLimits { max_running } })
 }
 
 pub(crate) fn queue_stats(row: &Row) -> Read<QueueStats> {
     Ok(QueueStats {
-        queue: row.get(0)?,
-        kind: row.get(1)?,
+        queue: text(row, 0),
+        kind: text(row, 1),
         ready: row.get(2)?,
         scheduled: row.get(3)?,
         retrying: row.get(4)?,
@@ -133,11 +166,11 @@ pub(crate) fn queue_stats(row: &Row) -> Read<QueueStats> {
 pub(crate) fn node(row: &Row) -> Read<Node> {
     let info = NodeInfo {
         id: node_id(row, 0)?,
-        name: row.get(1)?,
-        version: row.get(2)?,
-        queues: list(row, 3)?,
-        kinds: list(row, 4)?,
-        labels: list(row, 5)?,
+        name: text(row, 1),
+        version: text(row, 2),
+        queues: list(row, 3).unwrap_or_default(),
+        kinds: list(row, 4).unwrap_or_default(),
+        labels: list(row, 5).unwrap_or_default(),
     };
     Ok(Node {
         info,
@@ -169,7 +202,31 @@ pub(crate) fn leader_change(row: &Row) -> Read<LeaderChange> {
     })
 }
 
+/// A schedule; one that cannot be read is shown as set aside, with what can.
 pub(crate) fn schedule(row: &Row) -> Read<Schedule> {
+    readable_schedule(row).or_else(|_| {
+        let shard: i64 = row.get(4)?;
+        Ok(rules::unreadable(Schedule {
+            id: ScheduleId::from_bytes(row.get(0)?),
+            tenant: text(row, 1),
+            name: text(row, 2),
+            owner: text(row, 3),
+            shard: i16::try_from(shard).unwrap_or(-1),
+            revision: row.get(5)?,
+            stamp: row.get(6)?,
+            enabled: row.get(7)?,
+            pause: pause(row, 8)?,
+            set_aside: None,
+            next_slot: instant_opt(row, 13)?,
+            last_slot: instant_opt(row, 14)?,
+            created_at: instant(row, 15)?,
+            changed_at: instant(row, 16)?,
+            spec: Json::null(),
+        }))
+    })
+}
+
+fn readable_schedule(row: &Row) -> Read<Schedule> {
     Ok(Schedule {
         id: ScheduleId::from_bytes(row.get(0)?),
         tenant: row.get(1)?,
@@ -185,16 +242,16 @@ pub(crate) fn schedule(row: &Row) -> Read<Schedule> {
         last_slot: instant_opt(row, 14)?,
         created_at: instant(row, 15)?,
         changed_at: instant(row, 16)?,
-        spec: json(row, 17)?,
+        spec: checked_json(row, 17)?,
     })
 }
 
 pub(crate) fn revision(row: &Row) -> Read<RevisionView> {
     Ok(RevisionView {
         revision: row.get(0)?,
-        spec: json(row, 1)?,
-        who: row.get(2)?,
-        why: row.get(3)?,
+        spec: checked_json(row, 1).unwrap_or_else(|_| Json::null()),
+        who: text(row, 2),
+        why: text(row, 3),
         at: instant(row, 4)?,
         superseded_at: instant_opt(row, 5)?,
     })
@@ -203,8 +260,7 @@ pub(crate) fn revision(row: &Row) -> Read<RevisionView> {
 /// `progress_at, progress_percent, progress_note` from `at` on.
 pub(crate) fn progress(row: &Row, at: usize) -> Read<Option<ProgressView>> {
     let Some(said_at) = instant_opt(row, at)? else { return Ok(None) };
-    let note = row.get::<_, Option<String>>(at + 2)?.unwrap_or_default();
-    Ok(Some(ProgressView { percent: row.get(at + 1)?, note, at: said_at }))
+    Ok(Some(ProgressView { percent: or_none(row, at + 1), note: text(row, at + 2), at: said_at }))
 }
 
 pub(crate) fn slot(row: &Row) -> Read<SlotView> {
@@ -217,7 +273,7 @@ pub(crate) fn slot(row: &Row) -> Read<SlotView> {
         end: instant_opt(row, 2)?,
         count: row.get(3)?,
         outcome,
-        reason: row.get(5)?,
+        reason: text_opt(row, 5),
         job: row.get::<_, Option<[u8; 16]>>(6)?.map(JobId::from_bytes),
         term: row.get(7)?,
         node: node_id(row, 8)?,
@@ -229,44 +285,48 @@ pub(crate) fn slot(row: &Row) -> Read<SlotView> {
 pub(crate) fn rollup(row: &Row) -> Read<RollupCount> {
     Ok(RollupCount {
         minute: instant(row, 0)?,
-        metric: row.get(1)?,
-        queue: row.get(2)?,
-        kind: row.get(3)?,
+        metric: text(row, 1),
+        queue: text(row, 2),
+        kind: text(row, 3),
         count: row.get(4)?,
         sum: row.get(5)?,
     })
 }
 
 pub(crate) fn audit(row: &Row) -> Read<AuditView> {
-    let actor = Actor { who: row.get(2)?, why: row.get(3)? };
-    let entry = AuditEntry { actor, action: row.get(4)?, subject: row.get(5)? };
+    let actor = Actor { who: text(row, 2), why: text(row, 3) };
+    let entry = AuditEntry { actor, action: text(row, 4), subject: text(row, 5) };
     Ok(AuditView { id: row.get(0)?, at: instant(row, 1)?, entry })
 }
 
-/// The columns that `jobs.sql` and `job.sql` begin with.
-pub(crate) fn job_view(row: &Row) -> Read<JobView> {
-    let (ready, timer): (Option<u32>, Option<u32>) = (row.get(9)?, row.get(11)?);
-    let (running, ended): (Option<u32>, Option<u32>) = (row.get(13)?, row.get(15)?);
-    let (state, attempt, due_at) = match (ready, timer, running, ended) {
+/// The columns that `jobs.sql` and `job.sql` begin with, as far as they can be read; none if the
+/// job is in no place.
+pub(crate) fn job_view(row: &Row) -> Read<Option<JobView>> {
+    let tried = |at: usize| -> Read<Option<u32>> {
+        let attempt: Option<i64> = row.get(at)?;
+        Ok(attempt.map(|attempt| u32::try_from(attempt).unwrap_or(0)))
+    };
+    let (state, attempt, due_at) = match (tried(9)?, tried(11)?, tried(13)?, tried(15)?) {
         (Some(attempt), ..) => (JobState::Ready, attempt, instant_opt(row, 10)?),
         (_, Some(0), ..) => (JobState::Scheduled, 0, instant_opt(row, 12)?),
         (_, Some(attempt), ..) => (JobState::Retrying, attempt, instant_opt(row, 12)?),
         (_, _, Some(attempt), _) => (JobState::Running, attempt, instant_opt(row, 14)?),
-        (.., ended) => (end_state(row, 16)?, ended.unwrap_or(0), None),
+        (.., Some(attempt)) => (end_state(row, 16)?, attempt, None),
+        _ => return Ok(None),
     };
-    Ok(JobView {
+    Ok(Some(JobView {
         id: job_id(row, 0)?,
         state,
-        tenant: row.get(1)?,
-        queue: row.get(2)?,
-        kind: row.get(3)?,
-        priority: row.get(4)?,
+        tenant: text(row, 1),
+        queue: text(row, 2),
+        kind: text(row, 3),
+        priority: or_none(row, 4).unwrap_or(0),
         attempt,
-        max_attempts: row.get(5)?,
+        max_attempts: or_none(row, 5).unwrap_or(0),
         created_at: instant(row, 6)?,
         due_at,
         finished_at: instant_opt(row, 17)?,
-        schedule: schedule_and_slot(row, 7)?,
-        error: row.get(18)?,
-    })
+        schedule: schedule_and_slot(row, 7).unwrap_or(None),
+        error: text_opt(row, 18),
+    }))
 }

@@ -69,10 +69,11 @@ pub(crate) fn change(
         return Ok(EditAnswer::Stale(schedule));
     }
     schedule.change(change, actor, now)?;
+    let is_defined = matches!(change, ScheduleChange::Define { .. });
     let pause = schedule.pause.as_ref();
     db.prepare_cached(sql::SCHEDULE_UPDATE)?.execute(params![
         schedule.id.as_bytes(),
-        schedule.owner,
+        is_defined.then_some(&schedule.owner),
         schedule.revision,
         schedule.stamp,
         schedule.enabled,
@@ -83,9 +84,9 @@ pub(crate) fn change(
         schedule.set_aside,
         schedule.next_slot.map(Timestamp::as_micros),
         schedule.changed_at.as_micros(),
-        schedule.spec.as_str(),
+        is_defined.then_some(schedule.spec.as_str()),
     ])?;
-    if matches!(change, ScheduleChange::Define { .. }) {
+    if is_defined {
         revise(db, now, &schedule, actor)?;
     }
     upkeep::note(db, now, actor, change.action(), &schedule.name)?;

@@ -3,18 +3,17 @@
 use punctual_core::job::{AttemptOutcome, JobState, Next};
 use punctual_core::{LeaseId, NodeId, Timestamp};
 use punctual_store::{Settled, Settlement, Settlements, rules};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, params};
 
 use crate::error::Outcome;
-use crate::places::{self, End, Seat};
-use crate::rows::{self, Read};
-use crate::sql;
+use crate::places::{self, End, Taken};
+use crate::{rows, sql};
 
 /// An attempt whose lease row was just deleted.
 struct Held {
     lease: LeaseId,
     node: NodeId,
-    seat: Seat,
+    taken: Taken,
     claimed_at: Timestamp,
     cancel: Option<String>,
 }
@@ -29,34 +28,40 @@ pub(crate) fn settle(
 }
 
 pub(crate) fn settle_one(db: &Connection, now: Timestamp, item: &Settlement) -> Outcome<Settled> {
-    let held = db
-        .prepare_cached(sql::LEASE_TAKE)?
-        .query_row([item.job.as_bytes(), item.lease.as_bytes()], |row| read_held(row, item.lease))
-        .optional()?;
-    match held {
+    match take(db, item)? {
         Some(held) => Ok(Settled::Applied(apply(db, now, item, held)?)),
         None if is_recorded(db, item)? => Ok(Settled::Already),
         None => Ok(Settled::Fenced),
     }
 }
 
-fn read_held(row: &Row, lease: LeaseId) -> Read<Held> {
-    Ok(Held {
-        lease,
-        node: rows::node_id(row, 0)?,
-        seat: Seat::read(row, 1)?,
+/// Deletes the lease's row, if it is there.
+fn take(db: &Connection, item: &Settlement) -> Outcome<Option<Held>> {
+    let mut statement = db.prepare_cached(sql::LEASE_TAKE)?;
+    let mut found = statement.query([item.job.as_bytes(), item.lease.as_bytes()])?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    let held = Held {
+        lease: item.lease,
+        // Who reports is who ran it, also if the row cannot say so.
+        node: rows::node_id(row, 0).unwrap_or(NodeId::from_bytes([0; 16])),
+        taken: Taken::read(db, item.job, row, 1)?,
         claimed_at: rows::instant(row, 9)?,
-        cancel: row.get(10)?,
-    })
+        cancel: rows::text_opt(row, 10),
+    };
+    Ok(Some(held))
 }
 
-fn apply(db: &Connection, now: Timestamp, item: &Settlement, held: Held) -> Outcome<JobState> {
-    let transition = rules::with_cancel(&item.transition, held.cancel.as_deref());
+fn apply(db: &Connection, now: Timestamp, item: &Settlement, mut held: Held) -> Outcome<JobState> {
+    let mut transition = rules::with_cancel(&item.transition, held.cancel.as_deref());
+    if !held.taken.is_readable {
+        held.taken.seat.attempt += 1;
+        transition = rules::without_further_attempt(transition);
+    }
     let (outcome, error) = (transition.outcome, transition.error.as_deref());
     if outcome != AttemptOutcome::Succeeded {
         record(db, now, item, &held, outcome, error)?;
     }
-    let mut seat = held.seat;
+    let mut seat = held.taken.seat;
     seat.spent += u32::from(item.transition.outcome.counts());
     seat.crashes += u32::from(outcome == AttemptOutcome::Abandoned);
     match transition.next {
@@ -90,7 +95,7 @@ fn record(
     }
     db.prepare_cached(sql::ATTEMPT_INSERT)?.execute(params![
         item.job.as_bytes(),
-        held.seat.attempt,
+        held.taken.seat.attempt,
         held.lease.as_bytes(),
         held.node.as_bytes(),
         outcome.code(),

@@ -1,12 +1,14 @@
 //! The store: every method of the port is sent to the writer or to a reader.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::*;
 
+use crate::changes::Changes;
 use crate::clock::instant;
 use crate::lists::all;
 use crate::open::{self, Options, Role};
@@ -28,11 +30,13 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct SqliteStore {
-    // The readers go first, so that the writer is the last to close the file.
+    // The writer goes last: it closes the file.
+    _changes: Option<Changes>,
     pub(crate) readers: Readers,
     pub(crate) writer: Writer,
     path: std::path::PathBuf,
     role: Role,
+    bell: Arc<Bell>,
 }
 
 impl SqliteStore {
@@ -44,7 +48,11 @@ impl SqliteStore {
         let stopped = Stopped::default();
         let writer = Writer::start(owned, stopped.clone())?;
         let readers = Readers::start(path.clone(), stopped)?;
-        Ok(SqliteStore { readers, writer, path, role: options.role })
+        let bell = Arc::<Bell>::default();
+        // Only an engine acts on what others write.
+        let asker = writer.asker().filter(|_| options.role == Role::Engine);
+        let changes = asker.map(|asker| Changes::start(asker, bell.clone())).transpose()?;
+        Ok(SqliteStore { _changes: changes, readers, writer, path, role: options.role, bell })
     }
 
     /// The file, by its one name.
@@ -52,31 +60,11 @@ impl SqliteStore {
         &self.path
     }
 
-    /// A number that differs from the last one if somebody else, in this process or another, has
-    /// committed since: cheap enough to ask many times a second.
-    pub async fn data_version(&self) -> Result<i64> {
-        let ask = |db: &rusqlite::Connection| {
-            db.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
-        };
-        self.readers.check()?;
-        self.writer.look(ask).await
-    }
-
     /// Copies the file, as it is at one moment, to a file that must not exist yet. Writers and
     /// readers go on meanwhile.
     pub async fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
         self.readers.check()?;
         backup::run(self.path.clone(), to.as_ref().to_owned()).await
-    }
-
-    /// Makes a job's row unreadable, as damage or a foreign hand would; for tests.
-    #[doc(hidden)]
-    pub async fn spoil(&self, job: JobId) -> Result<()> {
-        let spoil = move |db: &rusqlite::Connection| {
-            db.execute(sql::SPOIL, [job.as_bytes()])?;
-            Ok(())
-        };
-        self.writer.write(1, spoil).await
     }
 
     /// The writer, for what only the engine may do.
@@ -110,10 +98,16 @@ impl Store for SqliteStore {
         Ok(Schema { backend: "sqlite", version, database: rusqlite::version().to_owned() })
     }
 
+    fn hints(&self, topic: Topic) -> Hints {
+        self.bell.listen(topic)
+    }
+
     async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
         rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
         let new = jobs.to_vec();
-        self.writer.write(new.len(), move |db| jobs::enqueue(db, instant(at), &new)).await
+        let enqueue = move |db: &rusqlite::Connection| jobs::enqueue(db, instant(at), &new);
+        let answer = self.writer.write(jobs.len(), enqueue).await?;
+        Ok(self.bell.after(Topic::Work, answer, Enqueued::has_new))
     }
 
     async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed> {
@@ -126,30 +120,34 @@ impl Store for SqliteStore {
 
     async fn settle(&self, at: At, batch: &[Settlement]) -> Result<Settlements> {
         rules::check_settlements(batch)?;
-        let batch = batch.to_vec();
-        self.engine("settle attempts")?
-            .write(batch.len(), move |db| settle::settle(db, instant(at), &batch))
-            .await
+        let (count, batch) = (batch.len(), batch.to_vec());
+        let settle = move |db: &rusqlite::Connection| settle::settle(db, instant(at), &batch);
+        let answer = self.engine("settle attempts")?.write(count, settle).await?;
+        Ok(self.bell.after(Topic::Work, answer, Settlements::has_ready))
     }
 
     async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
-        let actor = actor.clone();
+        let actor = actor.kept()?;
         self.writer.write(1, move |db| jobs::cancel(db, instant(at), job, &actor)).await
     }
 
     async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>> {
-        let (ended, actor) = (jobs.to_vec(), actor.clone());
+        rules::check_count(jobs.len(), limits::REQUEUE_MAX, "jobs")?;
+        let (ended, actor) = (jobs.to_vec(), actor.kept()?);
         let requeue = move |db: &rusqlite::Connection| {
             let now = instant(at);
             ended.iter().map(|job| jobs::requeue(db, now, *job, &actor)).collect()
         };
-        self.writer.write(jobs.len(), requeue).await
+        let answers = self.writer.write(jobs.len(), requeue).await?;
+        Ok(self.bell.after(Topic::Work, answers, |_| true))
     }
 
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer> {
         to.check()?;
-        let (to, actor) = (to.clone(), actor.clone());
-        self.writer.write(1, move |db| jobs::place(db, instant(at), job, &to, &actor)).await
+        let (to, actor) = (to.clone(), actor.kept()?);
+        let place = move |db: &rusqlite::Connection| jobs::place(db, instant(at), job, &to, &actor);
+        let answer = self.writer.write(1, place).await?;
+        Ok(self.bell.after(Topic::Work, answer, |_| true))
     }
 
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
@@ -164,18 +162,13 @@ impl Store for SqliteStore {
         self.engine("beat for nodes")?.write(1, move |db| nodes::beat(db, instant(at), &ask)).await
     }
 
-    async fn release(
-        &self,
-        at: At,
-        node: NodeId,
-        keep: &[LeaseId],
-        most: usize,
-    ) -> Result<Released> {
-        rules::check_release(keep, most)?;
-        let keep = keep.to_vec();
+    async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released> {
+        rules::check_release(leases)?;
+        let given = leases.to_vec();
         let release =
-            move |db: &rusqlite::Connection| nodes::release(db, instant(at), node, &keep, most);
-        self.engine("release jobs")?.write(most, release).await
+            move |db: &rusqlite::Connection| nodes::release(db, instant(at), node, &given);
+        let released = self.engine("release jobs")?.write(limits::RELEASE_MAX, release).await?;
+        Ok(self.bell.after(Topic::Work, released, |_| true))
     }
 
     async fn leave(&self, _at: At, node: NodeId) -> Result<()> {
@@ -204,7 +197,9 @@ impl Store for SqliteStore {
 
     async fn resign(&self, at: At, fence: &Fence) -> Result<bool> {
         let fence = fence.clone();
-        self.engine("lead")?.write(1, move |db| leaders::resign(db, instant(at), &fence)).await
+        let resign = move |db: &rusqlite::Connection| leaders::resign(db, instant(at), &fence);
+        let answer = self.engine("lead")?.write(1, resign).await?;
+        Ok(self.bell.after(Topic::Roles, answer, |resigned| *resigned))
     }
 
     async fn leaders(&self) -> Result<Vec<Leader>> {
@@ -212,7 +207,7 @@ impl Store for SqliteStore {
     }
 
     async fn leader_changes(&self, role: &str, most: usize) -> Result<Vec<LeaderChange>> {
-        let (role, most) = (role.to_owned(), rows::rows(most));
+        let (role, most) = (role.to_owned(), rows::rows(most.min(limits::PAGE_MAX)));
         let read = move |db: &rusqlite::Connection| {
             all(db, sql::LEADER_CHANGES, (role, most), rows::leader_change)
         };
@@ -220,19 +215,22 @@ impl Store for SqliteStore {
     }
 
     async fn promote(&self, at: At, most: usize) -> Result<Promoted> {
-        self.engine("promote timers")?
-            .write(most, move |db| upkeep::promote(db, instant(at), most))
-            .await
+        rules::check_count(most, limits::PROMOTE_MAX, "timers")?;
+        let promote = move |db: &rusqlite::Connection| upkeep::promote(db, instant(at), most);
+        let answer = self.engine("promote timers")?.write(most, promote).await?;
+        Ok(self.bell.after(Topic::Work, answer, Promoted::has_any))
     }
 
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
-        let ask = ask.clone();
-        self.engine("reap leases")?
-            .write(ask.most, move |db| upkeep::reap(db, instant(at), &ask))
-            .await
+        ask.check()?;
+        let (ask, most) = (ask.clone(), ask.most);
+        let reap = move |db: &rusqlite::Connection| upkeep::reap(db, instant(at), &ask);
+        let answer = self.engine("reap leases")?.write(most, reap).await?;
+        Ok(self.bell.after(Topic::Work, answer, |reaped| !reaped.jobs.is_empty()))
     }
 
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
+        rules::check_count(most, limits::PRUNE_MAX, "rows of each kind")?;
         let retention = *retention;
         self.engine("prune history")?
             .write(most, move |db| upkeep::prune(db, instant(at), &retention, most))
@@ -240,19 +238,26 @@ impl Store for SqliteStore {
     }
 
     async fn roll_up(&self, counts: &[RollupCount]) -> Result<()> {
+        rules::check_counts(counts)?;
         let counts = counts.to_vec();
         self.engine("add to counters")?
             .write(counts.len(), move |db| upkeep::roll_up(db, &counts))
             .await
     }
 
-    async fn rollups(&self, filter: &RollupFilter) -> Result<Vec<RollupCount>> {
-        let filter = filter.clone();
-        self.readers.read(move |db| lists::rollups(db, &filter)).await
+    async fn rollups(
+        &self,
+        filter: &RollupFilter,
+        after: Option<&RollupCursor>,
+        most: usize,
+    ) -> Result<Page<RollupCount, RollupCursor>> {
+        let (filter, after) = (filter.clone(), after.cloned());
+        let read = move |db: &rusqlite::Connection| lists::rollups(db, &filter, after, most);
+        self.readers.read(read).await
     }
 
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()> {
-        let AuditEntry { actor, action, subject } = entry.clone();
+        let AuditEntry { actor, action, subject } = entry.kept()?;
         let note = move |db: &rusqlite::Connection| {
             upkeep::note(db, instant(at), &actor, &action, &subject)
         };
@@ -269,8 +274,10 @@ impl Store for SqliteStore {
 
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {
         new.check()?;
-        let new = new.clone();
-        self.writer.write(1, move |db| schedules::create(db, instant(at), &new)).await
+        let new = NewSchedule { actor: new.actor.kept()?, ..new.clone() };
+        let create = move |db: &rusqlite::Connection| schedules::create(db, instant(at), &new);
+        let answer = self.writer.write(1, create).await?;
+        Ok(self.bell.after(Topic::Schedules, answer, |_| true))
     }
 
     async fn change_schedule(
@@ -281,11 +288,12 @@ impl Store for SqliteStore {
         change: &ScheduleChange,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        let (change, actor) = (change.clone(), actor.clone());
+        let (change, actor) = (change.clone(), actor.kept()?);
         let edit = move |db: &rusqlite::Connection| {
             schedules::change(db, instant(at), id, stamp, &change, &actor)
         };
-        self.writer.write(1, edit).await
+        let answer = self.writer.write(1, edit).await?;
+        Ok(self.bell.after(Topic::Schedules, answer, |_| true))
     }
 
     async fn delete_schedule(
@@ -295,8 +303,11 @@ impl Store for SqliteStore {
         stamp: i64,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        let actor = actor.clone();
-        self.writer.write(1, move |db| schedules::delete(db, instant(at), id, stamp, &actor)).await
+        let actor = actor.kept()?;
+        let delete =
+            move |db: &rusqlite::Connection| schedules::delete(db, instant(at), id, stamp, &actor);
+        let answer = self.writer.write(1, delete).await?;
+        Ok(self.bell.after(Topic::Schedules, answer, |_| true))
     }
 
     async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>> {
@@ -320,15 +331,23 @@ impl Store for SqliteStore {
         self.readers.read(read).await
     }
 
-    async fn revisions(&self, id: ScheduleId) -> Result<Vec<RevisionView>> {
-        let read = move |db: &rusqlite::Connection| {
-            all(db, sql::REVISIONS, [id.as_bytes()], rows::revision)
-        };
-        self.readers.read(read).await
+    async fn revisions(
+        &self,
+        id: ScheduleId,
+        after: Option<RevisionCursor>,
+        most: usize,
+    ) -> Result<Page<RevisionView, RevisionCursor>> {
+        self.readers.read(move |db| lists::revisions(db, id, after, most)).await
     }
 
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due> {
-        self.readers.read(move |db| fire::due(db, instant(at), shard, most)).await
+        let read = move |db: &rusqlite::Connection| fire::due(db, instant(at), shard, most);
+        let (due, unreadable) = self.readers.read(read).await?;
+        if !unreadable.is_empty() {
+            let set_aside = move |db: &rusqlite::Connection| fire::set_aside(db, &unreadable);
+            self.writer.write(1, set_aside).await?;
+        }
+        Ok(due)
     }
 
     async fn fire(
@@ -338,11 +357,12 @@ impl Store for SqliteStore {
         lease: Duration,
         plans: &[SlotPlan],
     ) -> Result<Fired> {
-        rules::check_count(plans.len(), limits::FIRE_MAX, "schedules")?;
+        rules::check_plans(plans)?;
         let (fence, plans) = (fence.clone(), plans.to_vec());
         let fire =
             move |db: &rusqlite::Connection| fire::fire(db, instant(at), &fence, lease, &plans);
-        self.engine("fire slots")?.write(limits::FIRE_MAX, fire).await
+        let answer = self.engine("fire slots")?.write(limits::FIRE_MAX, fire).await?;
+        Ok(self.bell.after(Topic::Work, answer, |_| true))
     }
 
     async fn slots(
@@ -362,11 +382,12 @@ impl Store for SqliteStore {
         actor: &Actor,
     ) -> Result<Queue> {
         limits::check_name("queue", name, false).map_err(StoreError::invalid)?;
-        let (name, change, actor) = (name.to_owned(), change.clone(), actor.clone());
+        let (name, change, actor) = (name.to_owned(), change.clone(), actor.kept()?);
         let edit = move |db: &rusqlite::Connection| {
             queues::change(db, instant(at), &name, &change, &actor)
         };
-        self.writer.write(1, edit).await
+        let answer = self.writer.write(1, edit).await?;
+        Ok(self.bell.after(Topic::Work, answer, |_| true))
     }
 
     async fn queues(&self) -> Result<Vec<Queue>> {

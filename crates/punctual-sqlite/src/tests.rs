@@ -1,5 +1,6 @@
 //! Tests that look inside.
 
+mod damage;
 mod plans;
 mod schema;
 mod writing;

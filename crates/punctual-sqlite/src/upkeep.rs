@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_core::job::{Outcome as Ended, Standing, decide};
+use punctual_core::job::{Next, Outcome as Ended, Standing, decide};
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 use punctual_store::{
     Actor, Promoted, Pruned, ReapAsk, Reaped, ReapedJob, Retention, RollupCount, Settlement, rules,
@@ -10,29 +10,53 @@ use punctual_store::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Outcome;
-use crate::places::Seat;
+use crate::places::{self, Taken};
 use crate::rows::{self, Read};
 use crate::{claim, leaders, settle, sql};
 
 pub(crate) fn promote(db: &Connection, now: Timestamp, most: usize) -> Outcome<Promoted> {
     let mut promoted = Promoted { at: now, queues: Default::default(), next_due: None };
-    let mut statement = db.prepare_cached(sql::TIMER_DUE)?;
-    let due: Vec<(JobId, Seat)> = statement
-        .query_map(params![now.as_micros(), rows::rows(most)], |row| {
-            Ok((rows::job_id(row, 0)?, Seat::read(row, 1)?))
-        })?
-        .collect::<Read<_>>()?;
-    if let Some((job, seat)) = due.last() {
-        let last = params![seat.due_at.as_micros(), job.as_bytes()];
-        db.prepare_cached(sql::TIMER_DELETE)?.execute(last)?;
+    let due = due_timers(db, now, most)?;
+    if let Some(last) = due.last() {
+        db.prepare_cached(sql::TIMER_DELETE)?.execute(params![last.due_at, last.key])?;
     }
-    for (job, seat) in due {
-        seat.in_line(db, job)?;
-        *promoted.queues.entry(seat.queue).or_default() += 1;
+    for Timer { job, .. } in due {
+        match job {
+            Some((job, Taken { seat, is_readable: true })) => {
+                seat.in_line(db, job)?;
+                *promoted.queues.entry(seat.queue).or_default() += 1;
+            }
+            Some((job, Taken { seat, .. })) => places::set_aside(db, now, job, &seat)?,
+            None => {}
+        }
     }
     let mut next = db.prepare_cached(sql::TIMER_NEXT)?;
     promoted.next_due = next.query_row([], |row| rows::instant(row, 0)).optional()?;
     Ok(promoted)
+}
+
+/// A timer whose time has come.
+struct Timer {
+    due_at: i64,
+    /// The bytes that stand for the job's id.
+    key: Vec<u8>,
+    /// The job, if they are an id.
+    job: Option<(JobId, Taken)>,
+}
+
+/// The timers whose time has come, earliest first.
+fn due_timers(db: &Connection, now: Timestamp, most: usize) -> Outcome<Vec<Timer>> {
+    let mut statement = db.prepare_cached(sql::TIMER_DUE)?;
+    let mut found = statement.query(params![now.as_micros(), rows::rows(most)])?;
+    let mut due = Vec::new();
+    while let Some(row) = found.next()? {
+        let job = match rows::job_id(row, 0) {
+            Ok(job) => Some((job, Taken::read(db, job, row, 1)?)),
+            Err(_) => None,
+        };
+        due.push(Timer { due_at: row.get(3)?, key: rows::bytes(row, 0)?, job });
+    }
+    Ok(due)
 }
 
 pub(crate) fn reap(db: &Connection, now: Timestamp, ask: &ReapAsk) -> Outcome<Reaped> {
@@ -45,10 +69,17 @@ pub(crate) fn reap(db: &Connection, now: Timestamp, ask: &ReapAsk) -> Outcome<Re
         reaped.dead = bury(db, now, now - ask.node_lifetime)?;
     }
     let mut statement = db.prepare_cached(sql::LEASE_ORPHANS)?;
-    let orphans: Vec<Orphan> =
-        statement.query_map([rows::rows(ask.most)], read_orphan)?.collect::<Read<_>>()?;
-    for orphan in orphans {
-        reaped.jobs.push(take_back(db, now, ask, &orphan)?);
+    let either = |row: &Row| Ok((rows::bytes(row, 0)?, read_orphan(row).ok()));
+    let orphans: Vec<(Vec<u8>, Option<Orphan>)> =
+        statement.query_map([rows::rows(ask.most)], either)?.collect::<Read<_>>()?;
+    for (key, orphan) in orphans {
+        match orphan {
+            Some(orphan) => reaped.jobs.push(take_back(db, now, ask, &orphan)?),
+            None => {
+                let job = places::drop_lease(db, now, &key)?;
+                reaped.jobs.extend(job.map(|job| ReapedJob { job, next: Next::Failed }));
+            }
+        }
     }
     Ok(reaped)
 }
@@ -56,9 +87,10 @@ pub(crate) fn reap(db: &Connection, now: Timestamp, ask: &ReapAsk) -> Outcome<Re
 /// Declares the nodes dead that were not seen since `silent_since`.
 fn bury(db: &Connection, now: Timestamp, silent_since: Timestamp) -> Outcome<Vec<NodeId>> {
     let mut statement = db.prepare_cached(sql::NODE_SILENT)?;
-    let silent: Vec<NodeId> = statement
-        .query_map([silent_since.as_micros()], |row| rows::node_id(row, 0))?
+    let silent: Vec<Option<NodeId>> = statement
+        .query_map([silent_since.as_micros()], |row| Ok(rows::node_id(row, 0).ok()))?
         .collect::<Read<_>>()?;
+    let silent: Vec<NodeId> = silent.into_iter().flatten().collect();
     for node in &silent {
         db.prepare_cached(sql::NODE_DIE)?.execute(params![node.as_bytes(), now.as_micros()])?;
     }
@@ -84,7 +116,7 @@ fn read_orphan(row: &Row) -> Read<Orphan> {
         spent: row.get(3)?,
         crashes: row.get(4)?,
         claimed_at: rows::instant(row, 5)?,
-        cancel: row.get(6)?,
+        cancel: rows::text_opt(row, 6),
     })
 }
 
@@ -137,11 +169,11 @@ pub(crate) fn prune(
     let most = rows::rows(most);
     let mut statement = db.prepare_cached(sql::DONE_OLD)?;
     let bounds = params![before(retention.finished), before(retention.failed), most];
-    let old: Vec<JobId> =
-        statement.query_map(bounds, |row| rows::job_id(row, 1))?.collect::<Read<_>>()?;
+    let old: Vec<Vec<u8>> =
+        statement.query_map(bounds, |row| rows::bytes(row, 1))?.collect::<Read<_>>()?;
     for job in &old {
         for statement in [sql::DONE_DELETE, sql::ATTEMPT_DELETE, sql::JOB_DELETE] {
-            db.prepare_cached(statement)?.execute([job.as_bytes()])?;
+            db.prepare_cached(statement)?.execute([job])?;
         }
     }
     let delete = |statement: &str, bounds: &[i64]| -> Outcome<u64> {

@@ -11,7 +11,7 @@ use rusqlite::config::DbConfig;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::error::{Fault, Outcome, explain};
+use crate::error::{Fault, Outcome};
 use crate::open::Owned;
 
 /// Requests that may wait: more callers than this wait to be let in, so that a slow disk shows
@@ -109,23 +109,33 @@ impl Writer {
         answer.await.unwrap_or_else(|_| Err(gone(&self.path)))
     }
 
-    /// Asks the writer's connection something, outside of any transaction.
-    pub(crate) async fn look<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T> {
-        let (reply, answer) = oneshot::channel();
-        let path = self.path.clone();
-        let look = move |db: &Connection| {
-            let _ = reply.send(work(db).map_err(|error| explain(&error, &path)));
-        };
-        self.send(Request::Look(Box::new(look))).await?;
-        answer.await.unwrap_or_else(|_| Err(gone(&self.path)))
+    /// For a thread that asks now and then and must not keep the writer alive.
+    pub(crate) fn asker(&self) -> Option<Asker> {
+        self.requests.as_ref().map(|requests| Asker(requests.downgrade()))
     }
 
     async fn send(&self, request: Request) -> Result<()> {
         let Some(requests) = &self.requests else { return Err(gone(&self.path)) };
         requests.send(request).await.map_err(|_| gone(&self.path))
+    }
+}
+
+/// Asks the writer's connection, from a thread that may wait for the answer.
+pub(crate) struct Asker(mpsc::WeakSender<Request>);
+
+impl Asker {
+    /// A number that differs from the last one if somebody else has committed since; none once
+    /// the writer is gone.
+    pub(crate) fn data_version(&self) -> Option<i64> {
+        let (reply, answer) = oneshot::channel();
+        let look = move |db: &Connection| {
+            let version = db.prepare_cached("PRAGMA data_version");
+            let version = version.and_then(|mut ask| ask.query_row([], |row| row.get(0)));
+            // Without an answer there is no change to tell of.
+            let _ = reply.send(version.unwrap_or(0));
+        };
+        self.0.upgrade()?.blocking_send(Request::Look(Box::new(look))).ok()?;
+        answer.blocking_recv().ok()
     }
 }
 

@@ -36,6 +36,7 @@ impl ClaimAsk {
     pub fn check(&self) -> Result<()> {
         rules::check_count(self.most, limits::CLAIM_MAX, "jobs")?;
         rules::check_count(self.kinds.len(), limits::KINDS_MAX, "kinds")?;
+        rules::check_count(self.queues.len(), limits::QUEUES_MAX, "queues")?;
         for (index, queue) in self.queues.iter().enumerate() {
             if self.queues[..index].iter().any(|other| other.name == queue.name) {
                 return Err(StoreError::invalid(format!(

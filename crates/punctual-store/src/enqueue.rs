@@ -142,15 +142,24 @@ impl NewJob {
             ));
         }
         if self.tags.len() > limits::TAGS_MAX {
-            return Err(format!("{} tags; the most is {}", self.tags.len(), limits::TAGS_MAX));
+            let (tags, most) = (self.tags.len(), limits::TAGS_MAX);
+            return Err(format!("{tags} tags; the most is {most}; use fewer"));
         }
         for tag in &self.tags {
             check_name("tag", tag, false)?;
         }
+        if let Some(bytes) = self.trace.as_ref().map(String::len)
+            && bytes > limits::TRACE_BYTES_MAX
+        {
+            let most = limits::TRACE_BYTES_MAX;
+            return Err(format!("the trace has {bytes} bytes; the most is {most}; leave it out"));
+        }
         match &self.unique {
-            Some(unique) if unique.key.is_empty() => Err("the unique key is empty".to_owned()),
+            Some(unique) if unique.key.is_empty() => {
+                Err("the unique key is empty; give one, or none at all".to_owned())
+            }
             Some(unique) if unique.key.len() > limits::KEY_BYTES_MAX => Err(format!(
-                "the unique key has {} bytes; the most is {}",
+                "the unique key has {} bytes; the most is {}; use a hash of it",
                 unique.key.len(),
                 limits::KEY_BYTES_MAX
             )),
@@ -210,4 +219,11 @@ pub struct Enqueued {
     pub at: Timestamp,
     /// One for each job.
     pub answers: Vec<EnqueueAnswer>,
+}
+
+impl Enqueued {
+    /// Is there a job now that was not there before, as far as can be told?
+    pub fn has_new(&self) -> bool {
+        self.answers.contains(&EnqueueAnswer::Created)
+    }
 }

@@ -5,9 +5,12 @@
 //! fix it. Every answer says which instant it used. Three stores implement the port and pass
 //! one conformance suite: [`memory`] here, which is the reference model, SQLite and PostgreSQL.
 
+#[doc(hidden)]
+pub mod bugs;
 mod claim;
 mod enqueue;
 mod error;
+mod hints;
 mod json;
 mod leader;
 pub mod limits;
@@ -29,11 +32,12 @@ pub use enqueue::{
     Delay, EnqueueAnswer, Enqueued, KeyLifetime, KeyScope, NewJob, Rejection, UniqueKey,
 };
 pub use error::{ErrorKind, Result, StoreError};
+pub use hints::{Bell, Hints, Topic};
 pub use json::Json;
 pub use leader::{Acquired, Fence, Leader, LeaderChange};
 pub use list::{
     AttemptView, AuditCursor, Cursor, JobDetail, JobFilter, JobView, Page, ProgressView,
-    RevisionView, SlotCursor, SlotView,
+    RevisionCursor, RevisionView, RollupCursor, SlotCursor, SlotView,
 };
 pub use node::{BeatAsk, Beaten, Node, NodeInfo, Progress, Released, RoleBeat};
 pub use queue::{Queue, QueueChange, QueueLimits, QueueStats};
@@ -64,12 +68,19 @@ pub enum At {
 /// `create_schedule` may be repeated and answer as if asked once, but for jobs that are given back
 /// already. A repeated `claim` takes other jobs; what the first one took are strays, of which the
 /// next `beat` tells and which `release` gives back. `roll_up` and `audit` add again.
+///
+/// A row that cannot be read, because somebody else wrote it or the disk damaged it, stands in
+/// nobody's way. Whatever comes across such a job fails it with [`rules::UNREADABLE`], and only
+/// the end that its worker reports still counts; such a schedule is set aside. Lists show what can
+/// be read of it, or leave it out.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// What time it is.
     async fn now(&self, at: At) -> Result<Timestamp>;
     /// Which schema the store has.
     async fn schema(&self) -> Result<Schema>;
+    /// Where the store tells that something may have changed.
+    fn hints(&self, topic: Topic) -> Hints;
 
     // Jobs
 
@@ -95,15 +106,9 @@ pub trait Store: Send + Sync {
     /// One heartbeat: the node is alive and still leads its roles. One that was declared dead
     /// changes nothing by it.
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten>;
-    /// Gives back the first `most` jobs that a node holds under leases other than those to keep,
-    /// as if it had settled each as released.
-    async fn release(
-        &self,
-        at: At,
-        node: NodeId,
-        keep: &[LeaseId],
-        most: usize,
-    ) -> Result<Released>;
+    /// Gives back what a node holds under these leases, as if it had settled each job as
+    /// released; at most [`limits::RELEASE_MAX`] jobs, the next beat tells of the others.
+    async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released>;
     /// Takes a node that holds no job any more from the list.
     async fn leave(&self, at: At, node: NodeId) -> Result<()>;
     /// The nodes, by id.
@@ -135,7 +140,12 @@ pub trait Store: Send + Sync {
     /// Adds to the per-minute counters.
     async fn roll_up(&self, counts: &[RollupCount]) -> Result<()>;
     /// Reads the per-minute counters, oldest first.
-    async fn rollups(&self, filter: &RollupFilter) -> Result<Vec<RollupCount>>;
+    async fn rollups(
+        &self,
+        filter: &RollupFilter,
+        after: Option<&RollupCursor>,
+        most: usize,
+    ) -> Result<Page<RollupCount, RollupCursor>>;
     /// Notes what somebody did.
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()>;
     /// What was done, newest first.
@@ -177,9 +187,15 @@ pub trait Store: Send + Sync {
         after: Option<&str>,
         most: usize,
     ) -> Result<Vec<Schedule>>;
-    /// All revisions of a schedule, newest first.
-    async fn revisions(&self, id: ScheduleId) -> Result<Vec<RevisionView>>;
-    /// The schedules whose next slot is due, earliest first, with their unfinished jobs.
+    /// The revisions of a schedule, newest first.
+    async fn revisions(
+        &self,
+        id: ScheduleId,
+        after: Option<RevisionCursor>,
+        most: usize,
+    ) -> Result<Page<RevisionView, RevisionCursor>>;
+    /// The schedules whose next slot is due, earliest first, with their unfinished jobs. One whose
+    /// row cannot be read is set aside instead, so that it keeps no other from firing.
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due>;
     /// Advances each watermark and inserts its slots' jobs, or neither; nothing at all for a
     /// leader whose term is over.

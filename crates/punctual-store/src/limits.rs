@@ -1,37 +1,75 @@
-//! Bounds on what a store takes, each with the reason for its number.
+//! Bounds on what a store takes, each with the reason for its number. What is beyond one is refused
+//! with the value and the way out; a text for people is cut instead.
 
 /// Jobs written in one transaction: more makes commits long without making them cheaper.
 pub const ENQUEUE_MAX: usize = 1_000;
 /// Jobs claimed at once: beyond this a claim takes longer and gains nothing.
 pub const CLAIM_MAX: usize = 200;
-/// Transitions settled in one transaction.
+/// Transitions settled in one transaction, for the reason of an enqueue.
 pub const SETTLE_MAX: usize = 1_000;
+/// Jobs that one release gives back: each is settled.
+pub const RELEASE_MAX: usize = 1_000;
+/// Jobs that are requeued at once: each is written anew, and its key looked for.
+pub const REQUEUE_MAX: usize = 1_000;
+/// Timers promoted in one transaction: each is a job that moves, as in an enqueue.
+pub const PROMOTE_MAX: usize = 1_000;
+/// Leases taken back in one transaction: each is settled.
+pub const REAP_MAX: usize = 1_000;
+/// Rows of each kind that one prune drops: old rows are in no hurry, and others wait to write.
+pub const PRUNE_MAX: usize = 1_000;
 /// Schedules fired in one transaction.
 pub const FIRE_MAX: usize = 500;
+/// Slots of one plan: a schedule that has much to catch up leaves room for others in its fire.
+pub const PLAN_SLOTS_MAX: usize = 200;
+/// Slots of all plans of one fire: each may be a job, as in an enqueue.
+pub const FIRE_SLOTS_MAX: usize = 1_000;
+/// Unfinished jobs that are named of a schedule that is due: whoever cancels them goes on with the
+/// next fire.
+pub const LIVE_MAX: usize = 100;
+/// Unfinished jobs that are counted of a schedule that is due: no rule asks for more, and a
+/// schedule whose workers are gone has any number.
+pub const LIVE_COUNT_MAX: usize = 1_000;
 /// Rows of one page of a list.
 pub const PAGE_MAX: usize = 500;
+
+/// Queues that one node serves; a claim looks at each.
+pub const QUEUES_MAX: usize = 200;
 /// Kinds that one node serves; a claim looks at each.
 pub const KINDS_MAX: usize = 500;
-/// Jobs that one release gives back: as with a settle, more makes commits long and nothing cheaper.
-pub const RELEASE_MAX: usize = 1_000;
+/// Labels of a node.
+pub const LABELS_MAX: usize = 50;
+/// Roles that a beat renews: each is a write, every second.
+pub const ROLES_MAX: usize = 100;
 /// Leases that a node names at once: each stands for at least one job that it runs.
 pub const LEASES_MAX: usize = 10_000;
 /// Reports of progress in one beat: each is a write, and what is left out goes with the next.
 pub const PROGRESS_MAX: usize = 500;
+/// Counters added to at once: each is a write.
+pub const ROLLUP_MAX: usize = 1_000;
+/// What is added to a counter at once, in either direction: a year in microseconds is a thirtieth
+/// of it, and thousands of additions fit in the number that is kept.
+pub const ROLLUP_VALUE_MAX: i64 = 1_000_000_000_000_000;
 
 /// A payload: larger things belong in a blob store, with a reference here.
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1_024;
-/// A result.
+/// A result: whoever looks at a job reads it.
 pub const RESULT_BYTES_MAX: usize = 64 * 1_024;
+/// A schedule's definition: it holds the payload of its jobs, and each revision is kept whole.
+pub const SPEC_BYTES_MAX: usize = 64 * 1_024;
 /// The text of an error; what is longer is cut, since it is for people.
 pub const ERROR_BYTES_MAX: usize = 16 * 1_024;
+/// Why a slot was skipped, a schedule set aside or something done; what is longer is cut, since it
+/// is a sentence for people.
+pub const REASON_BYTES_MAX: usize = 1_000;
 /// The note of a progress; what is longer is cut, since it is one line for people.
 pub const NOTE_BYTES_MAX: usize = 500;
-/// Names of queues, kinds, tenants, owners, roles and schedules.
+/// Names of queues, kinds, tenants, owners, roles, schedules, metrics and of people.
 pub const NAME_BYTES_MAX: usize = 200;
 /// A unique key.
 pub const KEY_BYTES_MAX: usize = 500;
-/// Tags of one job, and the length of each.
+/// A trace: the two headers of the W3C with room to spare; half of one would lead nowhere.
+pub const TRACE_BYTES_MAX: usize = 1_000;
+/// Tags of one job; each is a name.
 pub const TAGS_MAX: usize = 20;
 /// Priorities go this far in both directions.
 pub const PRIORITY_MAX: i16 = 100;
@@ -49,13 +87,19 @@ pub fn cut(text: &str, bytes_max: usize) -> &str {
 /// Checks a name: not empty unless it may be, not too long, nothing that cannot be seen.
 pub fn check_name(what: &str, name: &str, may_be_empty: bool) -> Result<(), String> {
     if name.is_empty() && !may_be_empty {
-        return Err(format!("the {what} is empty"));
+        return Err(format!("the {what} is empty; give one"));
     }
     if name.len() > NAME_BYTES_MAX {
-        return Err(format!("the {what} has {} bytes; the most is {NAME_BYTES_MAX}", name.len()));
+        return Err(format!(
+            "the {what} has {} bytes; the most is {NAME_BYTES_MAX}; take a shorter one",
+            name.len()
+        ));
     }
     match name.chars().find(|character| character.is_control()) {
-        Some(control) => Err(format!("the {what} `{}` contains {control:?}", name.escape_debug())),
+        Some(control) => Err(format!(
+            "the {what} `{}` contains {control:?}; leave that out",
+            name.escape_debug()
+        )),
         None => Ok(()),
     }
 }

@@ -31,6 +31,23 @@ pub struct SlotCursor(pub Timestamp, pub i32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuditCursor(pub i64);
 
+/// Where the revisions of a schedule go on: after this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RevisionCursor(pub i64);
+
+/// Where the counters go on: after this one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RollupCursor {
+    /// The minute's first instant.
+    pub minute: Timestamp,
+    /// What is counted.
+    pub metric: String,
+    /// In which queue.
+    pub queue: String,
+    /// Of which kind.
+    pub kind: String,
+}
+
 /// Which jobs to list. What is not given does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobFilter {

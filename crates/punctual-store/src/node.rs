@@ -75,9 +75,11 @@ pub struct Beaten {
     pub at: Timestamp,
     /// False if the node was declared dead: it must stop its work and come back with a new id.
     pub alive: bool,
-    /// How many jobs the store holds for it under leases that it does not know of; to be given
-    /// back with `release`. Those of a dead node are the reaper's.
-    pub strays: u64,
+    /// Leases that it did not name and under which the store holds jobs for it, in order. Those
+    /// that it does not know of by now either are to be given back with `release`: a lease is
+    /// known from before its claim is sent, so that one unknown here is unknown for good. What a
+    /// dead node holds is the reaper's.
+    pub strays: Vec<LeaseId>,
     /// Jobs of it that somebody wants to stop.
     pub cancels: Vec<JobId>,
     /// One for each role of the request.
@@ -110,6 +112,7 @@ pub struct Released {
 impl BeatAsk {
     /// Checks it against the bounds.
     pub fn check(&self) -> Result<()> {
+        rules::check_count(self.roles.len(), limits::ROLES_MAX, "roles")?;
         rules::check_count(self.leases.len(), limits::LEASES_MAX, "leases")?;
         rules::check_count(self.progress.len(), limits::PROGRESS_MAX, "reports of progress")
     }
@@ -129,6 +132,24 @@ impl Progress {
 impl NodeInfo {
     /// Checks it against the bounds.
     pub fn check(&self) -> Result<()> {
-        limits::check_name("node's name", &self.name, false).map_err(StoreError::invalid)
+        rules::check_count(self.queues.len(), limits::QUEUES_MAX, "queues")?;
+        rules::check_count(self.kinds.len(), limits::KINDS_MAX, "kinds")?;
+        rules::check_count(self.labels.len(), limits::LABELS_MAX, "labels")?;
+        let check = |what: &str, name: &str, may_be_empty: bool| {
+            limits::check_name(what, name, may_be_empty).map_err(StoreError::invalid)
+        };
+        check("node's name", &self.name, false)?;
+        check("node's version", &self.version, true)?;
+        for queue in &self.queues {
+            check("queue", queue, false)?;
+        }
+        for kind in &self.kinds {
+            check("kind", kind, false)?;
+        }
+        for (label, value) in &self.labels {
+            check("label", label, false)?;
+            check("label's value", value, true)?;
+        }
+        Ok(())
     }
 }

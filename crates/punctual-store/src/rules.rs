@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
-use punctual_core::{LeaseId, NodeId, Nonce, Timestamp};
+use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 
-use crate::{Actor, ErrorKind, Result, Settlement, StoreError, limits};
+use crate::{
+    Actor, ErrorKind, Json, Result, RollupCount, Schedule, Settlement, SlotDecision, SlotPlan,
+    StoreError, limits,
+};
 
 /// Checks how many there are.
 pub fn check_count(count: usize, most: usize, what: &str) -> Result<()> {
@@ -22,8 +25,29 @@ pub fn rank(due_at: Timestamp, priority: i16) -> Timestamp {
     Timestamp::from_micros(due_at.as_micros().saturating_sub(ahead))
 }
 
-/// What is written down of a job whose row cannot be read.
+/// What is written down of a job or schedule whose row cannot be read.
 pub const UNREADABLE: &str = "its row cannot be read, so that it was set aside";
+
+/// A schedule whose row cannot be read, as it is shown: with what can be read of it, which is
+/// enough to disable, mend or delete it.
+pub fn unreadable(schedule: Schedule) -> Schedule {
+    Schedule { spec: Json::null(), set_aside: Some(UNREADABLE.to_owned()), ..schedule }
+}
+
+/// What a test makes unreadable, as damage or a foreign hand would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Spoil {
+    /// A job's body: what a worker needs to know.
+    Body(JobId),
+    /// A job's tags, which its body holds as a list.
+    Tags(JobId),
+    /// How often a job was tried, where it waits or runs.
+    Seat(JobId),
+    /// The lease that a job runs under.
+    Lease(JobId),
+    /// A schedule's definition.
+    Schedule(ScheduleId),
+}
 
 /// Checks a settle against the bounds.
 pub fn check_settlements(batch: &[Settlement]) -> Result<()> {
@@ -43,9 +67,56 @@ pub fn check_settlements(batch: &[Settlement]) -> Result<()> {
 }
 
 /// Checks a release against the bounds.
-pub fn check_release(keep: &[LeaseId], most: usize) -> Result<()> {
-    check_count(keep.len(), limits::LEASES_MAX, "leases")?;
-    check_count(most, limits::RELEASE_MAX, "jobs")
+pub fn check_release(leases: &[LeaseId]) -> Result<()> {
+    check_count(leases.len(), limits::LEASES_MAX, "leases")
+}
+
+/// Checks a fire against the bounds.
+pub fn check_plans(plans: &[SlotPlan]) -> Result<()> {
+    check_count(plans.len(), limits::FIRE_MAX, "schedules")?;
+    let mut total = 0;
+    for plan in plans {
+        if let SlotDecision::Advance { slots, .. } = &plan.decision {
+            check_count(slots.len(), limits::PLAN_SLOTS_MAX, "slots of a schedule")?;
+            total += slots.len();
+        }
+    }
+    check_count(total, limits::FIRE_SLOTS_MAX, "slots")
+}
+
+/// Checks a schedule's definition against the bound.
+pub fn check_spec(spec: &Json) -> Result<()> {
+    let (bytes, most) = (spec.as_str().len(), limits::SPEC_BYTES_MAX);
+    if bytes <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "the definition has {bytes} bytes; the most is {most}; let its payload refer to what is large"
+    );
+    Err(StoreError::new(ErrorKind::Limit, message))
+}
+
+/// Checks counters against the bounds.
+pub fn check_counts(counts: &[RollupCount]) -> Result<()> {
+    check_count(counts.len(), limits::ROLLUP_MAX, "counters")?;
+    for count in counts {
+        for (what, name, may_be_empty) in [
+            ("metric", &count.metric, false),
+            ("queue", &count.queue, true),
+            ("kind", &count.kind, true),
+        ] {
+            limits::check_name(what, name, may_be_empty).map_err(StoreError::invalid)?;
+        }
+        let most = limits::ROLLUP_VALUE_MAX;
+        for value in [count.count, count.sum] {
+            if !(-most..=most).contains(&value) {
+                let message =
+                    format!("{value} is too much for a counter at once; the most is {most}");
+                return Err(StoreError::invalid(message));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What is written for an attempt whose job is given back.
@@ -68,6 +139,19 @@ pub fn with_cancel(transition: &Transition, cancel: Option<&str>) -> Transition 
             error: Some(reason.to_owned()),
         },
         _ => Transition { error, ..*transition },
+    }
+}
+
+/// What is written for an attempt of a job of which nobody knows how often it was tried: its end
+/// counts, but it is not tried again.
+pub fn without_further_attempt(transition: Transition) -> Transition {
+    match transition.next.is_final() {
+        true => transition,
+        false => Transition {
+            next: Next::Failed,
+            error: Some(UNREADABLE.to_owned()),
+            outcome: transition.outcome,
+        },
     }
 }
 

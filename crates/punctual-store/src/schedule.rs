@@ -3,7 +3,7 @@
 use punctual_core::job::SlotOutcome;
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 
-use crate::{Actor, Json, NewJob, Result, SlotView, StoreError, limits};
+use crate::{Actor, Json, NewJob, Result, SlotView, StoreError, limits, rules};
 
 /// A schedule to be created. What it means is text to the store; the watermark is the caller's
 /// first answer to what is due.
@@ -127,8 +127,12 @@ pub struct Due {
 pub struct DueSchedule {
     /// The schedule.
     pub schedule: Schedule,
-    /// Its unfinished jobs, oldest first.
+    /// Its unfinished jobs, oldest first; no more than [`limits::LIVE_MAX`] are named.
     pub live: Vec<JobId>,
+    /// How many unfinished jobs there are; [`limits::LIVE_COUNT_MAX`] means as many or more. To know
+    /// whether there is one, or how many wait, this is enough; to call all of them off, call off
+    /// those that are named and look again.
+    pub live_count: usize,
 }
 
 /// What the leader decided about one schedule.
@@ -206,7 +210,7 @@ impl NewSchedule {
         for (what, name, may_be_empty) in names {
             limits::check_name(what, name, may_be_empty).map_err(StoreError::invalid)?;
         }
-        Ok(())
+        rules::check_spec(&self.spec)
     }
 
     /// The schedule as it begins.
@@ -253,8 +257,9 @@ impl Schedule {
     /// Carries out a change that somebody made, unless it would let a slot come again: what was
     /// decided was decided, also after it has been pruned.
     pub fn change(&mut self, change: &ScheduleChange, actor: &Actor, now: Timestamp) -> Result<()> {
-        if let ScheduleChange::Define { owner, .. } = change {
+        if let ScheduleChange::Define { owner, spec, .. } = change {
             limits::check_name("owner", owner, true).map_err(StoreError::invalid)?;
+            rules::check_spec(spec)?;
         }
         if let ScheduleChange::Define { next_slot: Some(next), .. }
         | ScheduleChange::Enable { next_slot: Some(next) } = change
@@ -313,7 +318,9 @@ impl SlotPlan {
         now: Timestamp,
     ) -> std::result::Result<(&[SlotRow], Option<Timestamp>), String> {
         let (slots, next_slot) = match &self.decision {
-            SlotDecision::SetAside(reason) => return Err(reason.clone()),
+            SlotDecision::SetAside(reason) => {
+                return Err(limits::cut(reason, limits::REASON_BYTES_MAX).to_owned());
+            }
             SlotDecision::Advance { slots, next_slot } => (slots, *next_slot),
         };
         let Some(mut from) = watermark else {
@@ -370,7 +377,10 @@ impl SlotRow {
             end: self.end,
             count: self.count,
             outcome: self.outcome,
-            reason: self.reason.clone(),
+            reason: self
+                .reason
+                .as_ref()
+                .map(|reason| limits::cut(reason, limits::REASON_BYTES_MAX).to_owned()),
             job: self.job.as_ref().map(|job| job.id),
             term,
             node,

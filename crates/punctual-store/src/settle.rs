@@ -38,6 +38,13 @@ pub struct Settlements {
     pub answers: Vec<Settled>,
 }
 
+impl Settlements {
+    /// May a job be claimed again now?
+    pub fn has_ready(&self) -> bool {
+        self.answers.contains(&Settled::Applied(JobState::Ready))
+    }
+}
+
 /// What became of calling a job off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelAnswer {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use punctual_core::job::{Next, RetryPolicy};
 use punctual_core::{JobId, NodeId, Timestamp};
 
-use crate::Fence;
+use crate::{Fence, Result, RollupCursor, StoreError, limits, rules};
 
 /// Who does something, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,12 @@ impl Actor {
     pub fn new(who: &str, why: &str) -> Actor {
         Actor { who: who.to_owned(), why: why.to_owned() }
     }
+
+    /// As it is kept: a name that is out of bounds is refused, a reason is cut.
+    pub fn kept(&self) -> Result<Actor> {
+        limits::check_name("name of who does it", &self.who, true).map_err(StoreError::invalid)?;
+        Ok(Actor::new(&self.who, limits::cut(&self.why, limits::REASON_BYTES_MAX)))
+    }
 }
 
 /// What was promoted.
@@ -33,6 +39,13 @@ pub struct Promoted {
     pub queues: BTreeMap<String, u64>,
     /// When the next timer is due.
     pub next_due: Option<Timestamp>,
+}
+
+impl Promoted {
+    /// Has any job become ready?
+    pub fn has_any(&self) -> bool {
+        !self.queues.is_empty()
+    }
 }
 
 /// A wish to take back the leases of dead nodes.
@@ -49,6 +62,13 @@ pub struct ReapAsk {
     pub policy: RetryPolicy,
     /// The most leases to take back at once.
     pub most: usize,
+}
+
+impl ReapAsk {
+    /// Checks it against the bounds.
+    pub fn check(&self) -> Result<()> {
+        rules::check_count(self.most, limits::REAP_MAX, "leases")
+    }
 }
 
 /// What was taken back.
@@ -135,6 +155,18 @@ pub struct RollupCount {
     pub sum: i64,
 }
 
+impl RollupCount {
+    /// Where a list goes on after it.
+    pub fn cursor(&self) -> RollupCursor {
+        RollupCursor {
+            minute: self.minute,
+            metric: self.metric.clone(),
+            queue: self.queue.clone(),
+            kind: self.kind.clone(),
+        }
+    }
+}
+
 /// Which counters to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RollupFilter {
@@ -155,6 +187,18 @@ pub struct AuditEntry {
     pub action: String,
     /// To what.
     pub subject: String,
+}
+
+impl AuditEntry {
+    /// As it is kept: names that are out of bounds are refused, the rest is cut.
+    pub fn kept(&self) -> Result<AuditEntry> {
+        limits::check_name("action", &self.action, false).map_err(StoreError::invalid)?;
+        Ok(AuditEntry {
+            actor: self.actor.kept()?,
+            action: self.action.clone(),
+            subject: limits::cut(&self.subject, limits::REASON_BYTES_MAX).to_owned(),
+        })
+    }
 }
 
 /// An entry of the audit.

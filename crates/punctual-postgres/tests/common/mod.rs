@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use punctual_conformance::Subject;
-use punctual_core::JobId;
 use punctual_postgres::{Options, PostgresStore};
 use punctual_store::Store;
+use punctual_store::rules::Spoil;
 use tokio_postgres::NoTls;
 
 /// The server, without anything in between.
-pub fn direct_url() -> String {
+pub(crate) fn direct_url() -> String {
     setting("PUNCTUAL_TEST_POSTGRES")
 }
 
 /// The same server through a pooler in transaction mode.
-pub fn pooled_url() -> String {
+pub(crate) fn pooled_url() -> String {
     setting("PUNCTUAL_TEST_PGBOUNCER")
 }
 
@@ -27,25 +27,25 @@ fn setting(name: &str) -> String {
 }
 
 /// A name that no other test uses.
-pub fn schema() -> String {
+pub(crate) fn schema() -> String {
     static SCHEMAS: AtomicU64 = AtomicU64::new(0);
     format!("test_{}_{}", std::process::id(), SCHEMAS.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The settings of a store whose answers are compared with the reference model's to the last row:
 /// without days, which are dropped whole.
-pub fn options(schema: &str) -> Options {
+pub(crate) fn options(schema: &str) -> Options {
     Options::new().schema(schema).days_ahead(0).listen(false)
 }
 
 /// A store in a schema of its own, which goes with it.
-pub struct Fresh {
-    pub store: PostgresStore,
-    pub schema: Schema,
+pub(crate) struct Fresh {
+    pub(crate) store: PostgresStore,
+    pub(crate) schema: Schema,
 }
 
 /// A schema that is dropped at the end.
-pub struct Schema(pub String);
+pub(crate) struct Schema(pub(crate) String);
 
 impl Drop for Schema {
     fn drop(&mut self) {
@@ -64,7 +64,7 @@ impl Drop for Schema {
 }
 
 /// A connection of the test's own.
-pub async fn connect() -> tokio_postgres::Client {
+pub(crate) async fn connect() -> tokio_postgres::Client {
     let (client, connection) =
         tokio_postgres::connect(&direct_url(), NoTls).await.expect("a connection");
     tokio::spawn(connection);
@@ -72,20 +72,20 @@ pub async fn connect() -> tokio_postgres::Client {
 }
 
 impl Fresh {
-    pub async fn direct() -> Fresh {
+    pub(crate) async fn direct() -> Fresh {
         let schema = Schema(schema());
         let store = PostgresStore::connect(&direct_url(), options(&schema.0)).await;
         Fresh { store: store.expect("a store"), schema }
     }
 
-    pub async fn pooled() -> Fresh {
+    pub(crate) async fn pooled() -> Fresh {
         let schema = Schema(schema());
         let store = PostgresStore::connect(&pooled_url(), options(&schema.0).pooled()).await;
         Fresh { store: store.expect("a store"), schema }
     }
 
     /// Empties all tables, so that the next run of commands begins with nothing.
-    pub async fn clear(&self, client: &tokio_postgres::Client) {
+    pub(crate) async fn clear(&self, client: &tokio_postgres::Client) {
         let schema = &self.schema.0;
         let tables = [
             "job",
@@ -118,7 +118,7 @@ impl Subject for Fresh {
         &self.store
     }
 
-    async fn spoil(&self, job: JobId) {
-        self.store.spoil(job).await.expect("the job is there");
+    async fn spoil(&self, what: Spoil) {
+        self.store.spoil(what).await.expect("it can be spoilt");
     }
 }

@@ -55,7 +55,7 @@ impl State {
             return;
         }
         let due_at = job.delay.due_at(now);
-        let life = Life { due_at, attempt: 0, spent: 0, crashes: 0 };
+        let life = Life::new(due_at);
         let place = if due_at > now { Place::Timer(life) } else { Place::Ready(life) };
         self.places.insert(job.id, place);
         if let Some((schedule, _)) = schedule {
@@ -117,10 +117,13 @@ impl State {
     /// Leases one job. One that cannot be read fails, so that it blocks nobody behind it.
     fn claim_one(&mut self, now: Timestamp, id: JobId, ask: &ClaimAsk) -> Option<ClaimedJob> {
         let Place::Ready(life) = *self.places.get(&id)? else { return None };
+        if !life.is_readable {
+            self.set_aside(now, id, life);
+            return None;
+        }
         let life = Life { attempt: life.attempt + 1, ..life };
-        if self.spoiled.contains(&id) {
-            let error = Some(rules::UNREADABLE.to_owned());
-            self.end(id, Done { error, ..Done::without_attempt(JobState::Failed, life, now) });
+        if !self.is_body_readable(id) {
+            self.set_aside(now, id, life);
             return None;
         }
         let lease = Lease {
@@ -159,6 +162,12 @@ impl State {
         })
     }
 
+    /// Ends a job that cannot be read.
+    pub(super) fn set_aside(&mut self, now: Timestamp, job: JobId, life: Life) {
+        let done = Done::without_attempt(JobState::Failed, self.known(job, life), now);
+        self.end(job, Done { error: Some(rules::UNREADABLE.to_owned()), ..done });
+    }
+
     pub(super) fn settle(&mut self, now: Timestamp, item: &Settlement) -> Settled {
         match self.places.get(&item.job) {
             Some(Place::Lease(lease)) if lease.lease == item.lease => {
@@ -170,9 +179,14 @@ impl State {
         }
     }
 
-    fn apply(&mut self, now: Timestamp, item: &Settlement, lease: Lease) -> JobState {
+    fn apply(&mut self, now: Timestamp, item: &Settlement, mut lease: Lease) -> JobState {
         let job = item.job;
-        let transition = rules::with_cancel(&item.transition, lease.cancel.as_deref());
+        let mut transition = rules::with_cancel(&item.transition, lease.cancel.as_deref());
+        if !lease.life.is_readable {
+            lease.life = self.known(job, lease.life);
+            lease.life.attempt += 1;
+            transition = rules::without_further_attempt(transition);
+        }
         let outcome = transition.outcome;
         if outcome != AttemptOutcome::Succeeded {
             self.record_attempt(now, job, &lease, outcome, transition.error.clone());
@@ -264,7 +278,8 @@ impl State {
                 CancelAnswer::Asked
             }
             Some(Place::Ready(life) | Place::Timer(life)) => {
-                let done = Done::without_attempt(JobState::Cancelled, *life, now);
+                let life = *life;
+                let done = Done::without_attempt(JobState::Cancelled, self.known(job, life), now);
                 self.end(job, Done { error: Some(reason), ..done });
                 CancelAnswer::Cancelled
             }
@@ -295,7 +310,7 @@ impl State {
             body.expires_at = None;
             body.fresh_after = attempt;
         }
-        self.places.insert(job, Place::Ready(Life { due_at: now, attempt, spent: 0, crashes: 0 }));
+        self.places.insert(job, Place::Ready(Life { attempt, ..Life::new(now) }));
         self.note(now, actor, "requeue job", &job.to_string());
         RequeueAnswer::Requeued
     }
@@ -312,6 +327,10 @@ impl State {
             Some(Place::Ready(life) | Place::Timer(life)) => *life,
             Some(place) => return MoveAnswer::NotWaiting(place.state()),
         };
+        if !life.is_readable {
+            self.set_aside(now, job, life);
+            return MoveAnswer::NotWaiting(JobState::Failed);
+        }
         let life = Life { due_at: to.due_at.unwrap_or(life.due_at), ..life };
         let place = if life.due_at > now { Place::Timer(life) } else { Place::Ready(life) };
         let state = place.state();

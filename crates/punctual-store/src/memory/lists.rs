@@ -88,7 +88,7 @@ impl State {
             owner: body.job.owner.clone(),
             payload: body.job.payload.clone(),
             result,
-            tags: body.job.tags.clone(),
+            tags: self.tags(id, body).to_vec(),
             trace: body.job.trace.clone(),
             spent,
             crashes,
@@ -101,6 +101,11 @@ impl State {
         })
     }
 
+    /// The tags that can be read.
+    fn tags<'a>(&self, id: JobId, body: &'a Body) -> &'a [String] {
+        if self.spoiled.contains(&rules::Spoil::Tags(id)) { &[] } else { &body.job.tags }
+    }
+
     pub(super) fn list_jobs(
         &self,
         filter: &JobFilter,
@@ -110,19 +115,19 @@ impl State {
         let is = |asked: &Option<String>, value: &str| {
             asked.as_deref().is_none_or(|asked| asked == value)
         };
-        let is_asked = |body: &Body| {
+        let is_asked = |id: JobId, body: &Body| {
             is(&filter.queue, &body.job.queue)
                 && is(&filter.kind, &body.job.kind)
                 && is(&filter.tenant, &body.job.tenant)
                 && filter.schedule.is_none_or(|asked| {
                     body.schedule.is_some_and(|(schedule, _)| schedule == asked)
                 })
-                && filter.tag.as_ref().is_none_or(|tag| body.job.tags.contains(tag))
+                && filter.tag.as_ref().is_none_or(|tag| self.tags(id, body).contains(tag))
         };
         let mut views: Vec<JobView> = self
             .bodies
             .iter()
-            .filter(|(_, body)| is_asked(body))
+            .filter(|(id, body)| is_asked(**id, body))
             .filter_map(|(id, _)| self.job_view(*id))
             .filter(|view| filter.state.is_none_or(|state| view.state == state))
             .filter(|view| after.is_none_or(|after| filter.cursor(view) < after))

@@ -24,6 +24,7 @@ use state::State;
 pub struct Memory {
     state: Arc<Mutex<State>>,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    bell: Arc<Bell>,
 }
 
 /// Everything a [`Memory`] holds at one moment, for going back to it.
@@ -33,7 +34,7 @@ pub struct Snapshot(State);
 impl Memory {
     /// An empty store that takes [`At::Database`] from this clock.
     pub fn new(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Memory {
-        Memory { state: Arc::default(), clock: Arc::new(clock) }
+        Memory { state: Arc::default(), clock: Arc::new(clock), bell: Arc::default() }
     }
 
     /// What it holds now.
@@ -46,9 +47,9 @@ impl Memory {
         *self.lock() = snapshot.0;
     }
 
-    /// Makes a job's body unreadable, as damage or a foreign hand would.
-    pub fn spoil(&self, job: JobId) {
-        self.lock().spoiled.insert(job);
+    /// Makes something unreadable.
+    pub fn spoil(&self, what: rules::Spoil) {
+        self.lock().spoil(what);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -74,9 +75,14 @@ impl Store for Memory {
         Ok(Schema { backend: "memory", version: 1, database: env!("CARGO_PKG_VERSION").to_owned() })
     }
 
+    fn hints(&self, topic: Topic) -> Hints {
+        self.bell.listen(topic)
+    }
+
     async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
         rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
-        Ok(self.lock().enqueue(self.time(at), jobs))
+        let answer = self.lock().enqueue(self.time(at), jobs);
+        Ok(self.bell.after(Topic::Work, answer, Enqueued::has_new))
     }
 
     async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed> {
@@ -89,22 +95,25 @@ impl Store for Memory {
         let now = self.time(at);
         let mut state = self.lock();
         let answers = batch.iter().map(|item| state.settle(now, item)).collect();
-        Ok(Settlements { at: now, answers })
+        Ok(self.bell.after(Topic::Work, Settlements { at: now, answers }, Settlements::has_ready))
     }
 
     async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
-        Ok(self.lock().cancel(self.time(at), job, actor))
+        Ok(self.lock().cancel(self.time(at), job, &actor.kept()?))
     }
 
     async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>> {
-        let now = self.time(at);
+        rules::check_count(jobs.len(), limits::REQUEUE_MAX, "jobs")?;
+        let (now, actor) = (self.time(at), actor.kept()?);
         let mut state = self.lock();
-        Ok(jobs.iter().map(|job| state.requeue(now, *job, actor)).collect())
+        let answers = jobs.iter().map(|job| state.requeue(now, *job, &actor)).collect();
+        Ok(self.bell.after(Topic::Work, answers, |_| true))
     }
 
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer> {
         to.check()?;
-        Ok(self.lock().place(self.time(at), job, to, actor))
+        let answer = self.lock().place(self.time(at), job, to, &actor.kept()?);
+        Ok(self.bell.after(Topic::Work, answer, |_| true))
     }
 
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
@@ -117,15 +126,10 @@ impl Store for Memory {
         Ok(self.lock().beat(self.time(at), ask))
     }
 
-    async fn release(
-        &self,
-        at: At,
-        node: NodeId,
-        keep: &[LeaseId],
-        most: usize,
-    ) -> Result<Released> {
-        rules::check_release(keep, most)?;
-        Ok(self.lock().release(self.time(at), node, keep, most))
+    async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released> {
+        rules::check_release(leases)?;
+        let answer = self.lock().release(self.time(at), node, leases);
+        Ok(self.bell.after(Topic::Work, answer, |_| true))
     }
 
     async fn leave(&self, _at: At, node: NodeId) -> Result<()> {
@@ -149,7 +153,8 @@ impl Store for Memory {
     }
 
     async fn resign(&self, at: At, fence: &Fence) -> Result<bool> {
-        Ok(self.lock().resign(self.time(at), fence))
+        let answer = self.lock().resign(self.time(at), fence);
+        Ok(self.bell.after(Topic::Roles, answer, |resigned| *resigned))
     }
 
     async fn leaders(&self) -> Result<Vec<Leader>> {
@@ -159,31 +164,43 @@ impl Store for Memory {
     async fn leader_changes(&self, role: &str, most: usize) -> Result<Vec<LeaderChange>> {
         let state = self.lock();
         let changes = state.leader_changes.iter().rev().filter(|change| change.role == role);
-        Ok(changes.take(most).cloned().collect())
+        Ok(changes.take(most.min(limits::PAGE_MAX)).cloned().collect())
     }
 
     async fn promote(&self, at: At, most: usize) -> Result<Promoted> {
-        Ok(self.lock().promote(self.time(at), most))
+        rules::check_count(most, limits::PROMOTE_MAX, "timers")?;
+        let answer = self.lock().promote(self.time(at), most);
+        Ok(self.bell.after(Topic::Work, answer, Promoted::has_any))
     }
 
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
-        Ok(self.lock().reap(self.time(at), ask))
+        ask.check()?;
+        let answer = self.lock().reap(self.time(at), ask);
+        Ok(self.bell.after(Topic::Work, answer, |reaped| !reaped.jobs.is_empty()))
     }
 
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
+        rules::check_count(most, limits::PRUNE_MAX, "rows of each kind")?;
         Ok(self.lock().prune(self.time(at), retention, most))
     }
 
     async fn roll_up(&self, counts: &[RollupCount]) -> Result<()> {
+        rules::check_counts(counts)?;
         self.lock().roll_up(counts);
         Ok(())
     }
 
-    async fn rollups(&self, filter: &RollupFilter) -> Result<Vec<RollupCount>> {
-        Ok(self.lock().list_rollups(filter))
+    async fn rollups(
+        &self,
+        filter: &RollupFilter,
+        after: Option<&RollupCursor>,
+        most: usize,
+    ) -> Result<Page<RollupCount, RollupCursor>> {
+        Ok(self.lock().list_rollups(filter, after, most))
     }
 
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()> {
+        let entry = entry.kept()?;
         self.lock().note(self.time(at), &entry.actor, &entry.action, &entry.subject);
         Ok(())
     }
@@ -198,7 +215,9 @@ impl Store for Memory {
 
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {
         new.check()?;
-        self.lock().create_schedule(self.time(at), new)
+        let new = NewSchedule { actor: new.actor.kept()?, ..new.clone() };
+        let answer = self.lock().create_schedule(self.time(at), &new)?;
+        Ok(self.bell.after(Topic::Schedules, answer, |_| true))
     }
 
     async fn change_schedule(
@@ -209,7 +228,9 @@ impl Store for Memory {
         change: &ScheduleChange,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        self.lock().change_schedule(self.time(at), id, stamp, change, actor)
+        let answer =
+            self.lock().change_schedule(self.time(at), id, stamp, change, &actor.kept()?)?;
+        Ok(self.bell.after(Topic::Schedules, answer, |_| true))
     }
 
     async fn delete_schedule(
@@ -219,15 +240,17 @@ impl Store for Memory {
         stamp: i64,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        Ok(self.lock().delete_schedule(self.time(at), id, stamp, actor))
+        let answer = self.lock().delete_schedule(self.time(at), id, stamp, &actor.kept()?);
+        Ok(self.bell.after(Topic::Schedules, answer, |_| true))
     }
 
     async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>> {
-        Ok(self.lock().schedules.get(&id).cloned())
+        Ok(self.lock().seen(id))
     }
 
     async fn schedule_named(&self, tenant: &str, name: &str) -> Result<Option<Schedule>> {
-        Ok(self.lock().schedule_named(tenant, name).cloned())
+        let state = self.lock();
+        Ok(state.schedule_named(tenant, name).and_then(|schedule| state.seen(schedule.id)))
     }
 
     async fn schedules(
@@ -239,8 +262,13 @@ impl Store for Memory {
         Ok(self.lock().list_schedules(tenant, after, most))
     }
 
-    async fn revisions(&self, id: ScheduleId) -> Result<Vec<RevisionView>> {
-        Ok(self.lock().revisions.get(&id).into_iter().flatten().rev().cloned().collect())
+    async fn revisions(
+        &self,
+        id: ScheduleId,
+        after: Option<RevisionCursor>,
+        most: usize,
+    ) -> Result<Page<RevisionView, RevisionCursor>> {
+        Ok(self.lock().list_revisions(id, after, most))
     }
 
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due> {
@@ -254,8 +282,9 @@ impl Store for Memory {
         lease: Duration,
         plans: &[SlotPlan],
     ) -> Result<Fired> {
-        rules::check_count(plans.len(), limits::FIRE_MAX, "schedules")?;
-        Ok(self.lock().fire(self.time(at), fence, lease, plans))
+        rules::check_plans(plans)?;
+        let answer = self.lock().fire(self.time(at), fence, lease, plans);
+        Ok(self.bell.after(Topic::Work, answer, |_| true))
     }
 
     async fn slots(
@@ -275,7 +304,8 @@ impl Store for Memory {
         actor: &Actor,
     ) -> Result<Queue> {
         limits::check_name("queue", name, false).map_err(StoreError::invalid)?;
-        Ok(self.lock().change_queue(self.time(at), name, change, actor))
+        let answer = self.lock().change_queue(self.time(at), name, change, &actor.kept()?);
+        Ok(self.bell.after(Topic::Work, answer, |_| true))
     }
 
     async fn queues(&self) -> Result<Vec<Queue>> {

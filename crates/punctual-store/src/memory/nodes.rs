@@ -1,10 +1,11 @@
 //! Nodes, leaders and queues.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, Timestamp};
 
-use super::state::{Place, State};
+use super::state::{Lease, Place, State};
 use crate::*;
 
 impl State {
@@ -42,27 +43,33 @@ impl State {
                 }
             }
         }
-        let strays = if alive { self.leases_of(ask.node, &ask.leases).len() } else { 0 };
-        let is_cancelled = |job: &JobId| matches!(self.places.get(job), Some(Place::Lease(lease)) if lease.cancel.is_some());
-        let cancels = self.leases_of(ask.node, &[]).into_iter().map(|(job, _)| job);
+        let mut strays = BTreeSet::new();
+        if alive {
+            for (job, held) in self.leases_of(ask.node) {
+                if held.lease == Lease::UNREADABLE {
+                    self.set_aside(now, job, held.life);
+                } else if !ask.leases.contains(&held.lease) {
+                    strays.insert(held.lease);
+                }
+            }
+        }
+        let is_cancelled =
+            |(_, held): &(JobId, Lease)| held.lease != Lease::UNREADABLE && held.cancel.is_some();
+        let cancelled = self.leases_of(ask.node).into_iter().filter(is_cancelled);
         Beaten {
             at: now,
             alive,
-            strays: strays as u64,
-            cancels: cancels.filter(is_cancelled).collect(),
+            strays: strays.into_iter().take(limits::LEASES_MAX).collect(),
+            cancels: cancelled.map(|(job, _)| job).collect(),
             roles,
         }
     }
 
-    pub(super) fn release(
-        &mut self,
-        now: Timestamp,
-        node: NodeId,
-        keep: &[LeaseId],
-        most: usize,
-    ) -> Released {
+    pub(super) fn release(&mut self, now: Timestamp, node: NodeId, leases: &[LeaseId]) -> Released {
         let mut jobs = Vec::new();
-        for (job, lease) in self.leases_of(node, keep).into_iter().take(most) {
+        let mut held = self.leases_of(node);
+        held.retain(|(_, held)| leases.contains(&held.lease));
+        for (job, Lease { lease, .. }) in held.into_iter().take(limits::RELEASE_MAX) {
             self.settle(now, &Settlement { job, lease, transition: rules::RELEASED, result: None });
             jobs.push(job);
         }
@@ -70,7 +77,7 @@ impl State {
     }
 
     pub(super) fn leave(&mut self, node: NodeId) -> Result<()> {
-        let leases = self.leases_of(node, &[]).len();
+        let leases = self.leases_of(node).len();
         if leases > 0 {
             return Err(rules::still_at_work(node, leases as u64));
         }
@@ -80,18 +87,16 @@ impl State {
 
     pub(super) fn list_nodes(&self) -> Vec<Node> {
         let with_leases = |node: &Node| Node {
-            running: self.leases_of(node.info.id, &[]).len() as u64,
+            running: self.leases_of(node.info.id).len() as u64,
             ..node.clone()
         };
         self.nodes.values().map(with_leases).collect()
     }
 
-    /// The jobs that a node has under leases other than these, by id.
-    pub(super) fn leases_of(&self, node: NodeId, but: &[LeaseId]) -> Vec<(JobId, LeaseId)> {
+    /// The jobs that a node has under lease, by id.
+    pub(super) fn leases_of(&self, node: NodeId) -> Vec<(JobId, Lease)> {
         let its = |(job, place): (&JobId, &Place)| match place {
-            Place::Lease(held) if held.node == node && !but.contains(&held.lease) => {
-                Some((*job, held.lease))
-            }
+            Place::Lease(held) if held.node == node => Some((*job, held.clone())),
             _ => None,
         };
         self.places.iter().filter_map(its).collect()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_core::{ScheduleId, Timestamp};
+use punctual_core::{JobId, ScheduleId, Timestamp};
 
 use super::state::State;
 use crate::*;
@@ -13,8 +13,8 @@ impl State {
         now: Timestamp,
         new: &NewSchedule,
     ) -> Result<Schedule> {
-        if let Some(schedule) = self.schedules.get(&new.id) {
-            return Ok(schedule.clone());
+        if let Some(schedule) = self.seen(new.id) {
+            return Ok(schedule);
         }
         if let Some(taken) = self.schedule_named(&new.tenant, &new.name) {
             return Err(rules::name_taken(&taken.name));
@@ -49,13 +49,14 @@ impl State {
         change: &ScheduleChange,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        let Some(schedule) = self.schedules.get_mut(&id) else { return Ok(EditAnswer::NotFound) };
+        let Some(mut schedule) = self.seen(id) else { return Ok(EditAnswer::NotFound) };
         if schedule.stamp != stamp {
-            return Ok(EditAnswer::Stale(schedule.clone()));
+            return Ok(EditAnswer::Stale(schedule));
         }
         schedule.change(change, actor, now)?;
-        let schedule = schedule.clone();
+        self.schedules.insert(id, schedule.clone());
         if matches!(change, ScheduleChange::Define { .. }) {
+            self.spoiled.remove(&rules::Spoil::Schedule(id));
             self.revise(now, &schedule, actor);
         }
         self.note(now, actor, change.action(), &schedule.name);
@@ -69,14 +70,35 @@ impl State {
         stamp: i64,
         actor: &Actor,
     ) -> EditAnswer {
-        let Some(schedule) = self.schedules.get(&id).cloned() else { return EditAnswer::NotFound };
+        let Some(schedule) = self.seen(id) else { return EditAnswer::NotFound };
         if schedule.stamp != stamp {
             return EditAnswer::Stale(schedule);
         }
         self.schedules.remove(&id);
+        self.spoiled.remove(&rules::Spoil::Schedule(id));
         self.revisions.remove(&id);
         self.note(now, actor, "delete schedule", &schedule.name);
         EditAnswer::Done(schedule)
+    }
+
+    pub(super) fn list_revisions(
+        &self,
+        id: ScheduleId,
+        after: Option<RevisionCursor>,
+        most: usize,
+    ) -> Page<RevisionView, RevisionCursor> {
+        let is_before = |view: &&RevisionView| {
+            after.is_none_or(|RevisionCursor(revision)| view.revision < revision)
+        };
+        let newest_first = self.revisions.get(&id).into_iter().flatten().rev().filter(is_before);
+        Page::take(newest_first.cloned(), most, |view| RevisionCursor(view.revision))
+    }
+
+    /// A schedule as far as it can be read.
+    pub(super) fn seen(&self, id: ScheduleId) -> Option<Schedule> {
+        let schedule = self.schedules.get(&id)?.clone();
+        let is_spoiled = self.spoiled.contains(&rules::Spoil::Schedule(id));
+        Some(if is_spoiled { rules::unreadable(schedule) } else { schedule })
     }
 
     pub(super) fn schedule_named(&self, tenant: &str, name: &str) -> Option<&Schedule> {
@@ -92,14 +114,15 @@ impl State {
         let is_after = |schedule: &&Schedule| {
             schedule.tenant == tenant && after.is_none_or(|after| schedule.name.as_str() > after)
         };
+        let named = self.schedules.values().filter(is_after);
         let mut schedules: Vec<Schedule> =
-            self.schedules.values().filter(is_after).cloned().collect();
+            named.filter_map(|schedule| self.seen(schedule.id)).collect();
         schedules.sort_by(|left, right| left.name.cmp(&right.name));
         schedules.truncate(most.min(limits::PAGE_MAX));
         schedules
     }
 
-    pub(super) fn due(&self, now: Timestamp, shard: i16, most: usize) -> Due {
+    pub(super) fn due(&mut self, now: Timestamp, shard: i16, most: usize) -> Due {
         let is_due = |schedule: &&Schedule| {
             schedule.shard == shard
                 && schedule.enabled
@@ -107,21 +130,32 @@ impl State {
                 && !schedule.is_paused(now)
                 && schedule.next_slot.is_some_and(|slot| slot <= now)
         };
-        let mut due: Vec<&Schedule> = self.schedules.values().filter(is_due).collect();
+        let mut due: Vec<Schedule> = self.schedules.values().filter(is_due).cloned().collect();
         due.sort_by_key(|schedule| (schedule.next_slot, schedule.id));
-        let with_live = |schedule: &Schedule| DueSchedule {
-            schedule: schedule.clone(),
-            live: self
+        due.truncate(most.min(limits::FIRE_MAX));
+        let spoiled: Vec<ScheduleId> = due
+            .extract_if(.., |due| self.spoiled.contains(&rules::Spoil::Schedule(due.id)))
+            .map(|due| due.id)
+            .collect();
+        for id in spoiled {
+            if let Some(schedule) = self.schedules.get_mut(&id) {
+                schedule.stamp += 1;
+                schedule.set_aside = Some(rules::UNREADABLE.to_owned());
+            }
+        }
+        let with_live = |schedule: Schedule| {
+            let live: Vec<JobId> = self
                 .live
                 .iter()
                 .filter(|(id, _)| *id == schedule.id)
                 .map(|(_, job)| *job)
-                .collect(),
+                .take(limits::LIVE_COUNT_MAX)
+                .collect();
+            let live_count = live.len();
+            let live = live.into_iter().take(limits::LIVE_MAX).collect();
+            DueSchedule { schedule, live, live_count }
         };
-        Due {
-            at: now,
-            schedules: due.into_iter().take(most.min(limits::FIRE_MAX)).map(with_live).collect(),
-        }
+        Due { at: now, schedules: due.into_iter().map(with_live).collect() }
     }
 
     pub(super) fn fire(

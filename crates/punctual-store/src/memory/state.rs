@@ -21,8 +21,8 @@ pub(super) struct State {
     pub(super) keys: BTreeMap<(String, String), Key>,
     /// Unfinished jobs of schedules.
     pub(super) live: BTreeSet<(ScheduleId, JobId)>,
-    /// Jobs whose body cannot be read.
-    pub(super) spoiled: BTreeSet<JobId>,
+    /// Bodies, tags and schedules that cannot be read.
+    pub(super) spoiled: BTreeSet<rules::Spoil>,
     pub(super) nodes: BTreeMap<NodeId, Node>,
     pub(super) queues: BTreeMap<String, Queue>,
     pub(super) leaders: BTreeMap<String, Leader>,
@@ -57,6 +57,8 @@ pub(super) struct Life {
     pub(super) attempt: u32,
     pub(super) spent: u32,
     pub(super) crashes: u32,
+    /// Can it be read? If not, its attempts are not known.
+    pub(super) is_readable: bool,
 }
 
 /// Where a job is in its life.
@@ -116,6 +118,22 @@ pub(super) struct Key {
     pub(super) expires_at: Option<Timestamp>,
 }
 
+impl Lease {
+    /// No lease is named so.
+    pub(super) const UNREADABLE: LeaseId = LeaseId::from_bytes([0; 16]);
+}
+
+impl Life {
+    /// The beginning of one.
+    pub(super) fn new(due_at: Timestamp) -> Life {
+        Life { due_at, attempt: 0, spent: 0, crashes: 0, is_readable: true }
+    }
+
+    fn spoil(&mut self) {
+        (self.attempt, self.is_readable) = (0, false);
+    }
+}
+
 impl Place {
     pub(super) fn state(&self) -> JobState {
         match self {
@@ -129,6 +147,49 @@ impl Place {
 }
 
 impl State {
+    /// Makes something unreadable, if it is there.
+    pub(super) fn spoil(&mut self, what: rules::Spoil) {
+        use rules::Spoil;
+        match what {
+            Spoil::Body(job) | Spoil::Tags(job) if self.bodies.contains_key(&job) => {
+                self.spoiled.insert(what);
+            }
+            Spoil::Schedule(id) if self.schedules.contains_key(&id) => {
+                self.spoiled.insert(what);
+            }
+            Spoil::Seat(job) => match self.places.get_mut(&job) {
+                Some(Place::Ready(life) | Place::Timer(life)) => life.spoil(),
+                Some(Place::Lease(lease)) => lease.life.spoil(),
+                Some(Place::Done(_)) | None => {}
+            },
+            Spoil::Lease(job) => {
+                if let Some(Place::Lease(lease)) = self.places.get_mut(&job) {
+                    lease.lease = Lease::UNREADABLE;
+                    lease.life.is_readable = false;
+                }
+            }
+            Spoil::Body(_) | Spoil::Tags(_) | Spoil::Schedule(_) => {}
+        }
+    }
+
+    /// Can a job's body be read?
+    pub(super) fn is_body_readable(&self, job: JobId) -> bool {
+        ![rules::Spoil::Body(job), rules::Spoil::Tags(job)]
+            .iter()
+            .any(|spoil| self.spoiled.contains(spoil))
+    }
+
+    /// What is known of a job's life. Of one that cannot be read it is the attempts that were
+    /// recorded, of which none counts.
+    pub(super) fn known(&self, job: JobId, life: Life) -> Life {
+        if life.is_readable {
+            return life;
+        }
+        let last = self.attempts.range((job, 0)..=(job, u32::MAX)).next_back();
+        let attempt = last.map_or(0, |((_, attempt), _)| *attempt);
+        Life { attempt, ..Life::new(life.due_at) }
+    }
+
     /// Where a job stands in its queue: earlier ranks go first.
     pub(super) fn rank(&self, job: JobId, life: &Life) -> (Timestamp, JobId) {
         let priority = self.bodies.get(&job).map_or(0, |body| body.job.priority);

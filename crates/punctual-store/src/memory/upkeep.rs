@@ -1,6 +1,6 @@
 //! Promote, reap, prune, counters and the audit.
 
-use punctual_core::job::{JobState, Outcome, Standing, decide};
+use punctual_core::job::{JobState, Next, Outcome, Standing, decide};
 use punctual_core::{JobId, ScheduleId, Timestamp};
 
 use super::state::{Place, State};
@@ -27,8 +27,12 @@ impl State {
             if let (Some(Place::Timer(life)), Some(body)) =
                 (self.places.get(job).cloned(), self.bodies.get(job))
             {
-                *promoted.queues.entry(body.job.queue.clone()).or_default() += 1;
-                self.places.insert(*job, Place::Ready(life));
+                if life.is_readable {
+                    *promoted.queues.entry(body.job.queue.clone()).or_default() += 1;
+                    self.places.insert(*job, Place::Ready(life));
+                } else {
+                    self.set_aside(now, *job, life);
+                }
             }
         }
         promoted
@@ -71,6 +75,10 @@ impl State {
 
     fn take_back(&mut self, now: Timestamp, job: JobId, ask: &ReapAsk) -> Option<ReapedJob> {
         let Place::Lease(lease) = self.places.get(&job)?.clone() else { return None };
+        if !lease.life.is_readable {
+            self.set_aside(now, job, lease.life);
+            return Some(ReapedJob { job, next: Next::Failed });
+        }
         let body = self.bodies.get(&job)?;
         let standing = Standing {
             job,
@@ -114,7 +122,8 @@ impl State {
         for (_, job) in ended.into_iter().take(most) {
             self.places.remove(&job);
             self.bodies.remove(&job);
-            self.spoiled.remove(&job);
+            self.spoiled.remove(&rules::Spoil::Body(job));
+            self.spoiled.remove(&rules::Spoil::Tags(job));
             self.attempts.retain(|(of, _), _| *of != job);
             pruned.jobs += 1;
         }
@@ -152,7 +161,7 @@ impl State {
             .values()
             .filter(|node| node.dead_at.is_some_and(|dead_at| dead_at < now - retention.nodes))
             .map(|node| node.info.id)
-            .filter(|node| self.leases_of(*node, &[]).is_empty())
+            .filter(|node| self.leases_of(*node).is_empty())
             .collect();
         for node in silent {
             self.nodes.remove(&node);
@@ -218,14 +227,20 @@ impl State {
         for count in counts {
             let key = (count.minute, count.metric.clone(), count.queue.clone(), count.kind.clone());
             let total = self.rollups.entry(key).or_default();
-            total.0 += count.count;
-            total.1 += count.sum;
+            total.0 = total.0.saturating_add(count.count);
+            total.1 = total.1.saturating_add(count.sum);
         }
     }
 
-    pub(super) fn list_rollups(&self, filter: &RollupFilter) -> Vec<RollupCount> {
+    pub(super) fn list_rollups(
+        &self,
+        filter: &RollupFilter,
+        after: Option<&RollupCursor>,
+        most: usize,
+    ) -> Page<RollupCount, RollupCursor> {
         let is_asked = |metric: &str| filter.metric.as_deref().is_none_or(|asked| asked == metric);
-        self.rollups
+        let counts = self
+            .rollups
             .iter()
             .filter(|((minute, metric, ..), _)| {
                 (filter.from..filter.to).contains(minute) && is_asked(metric)
@@ -238,7 +253,8 @@ impl State {
                 count: *count,
                 sum: *sum,
             })
-            .collect()
+            .filter(|count| after.is_none_or(|after| count.cursor() > *after));
+        Page::take(counts, most, RollupCount::cursor)
     }
 
     pub(super) fn note(&mut self, now: Timestamp, actor: &Actor, action: &str, subject: &str) {

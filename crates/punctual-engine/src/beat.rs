@@ -1,0 +1,80 @@
+//! The heartbeat: one statement that says the node is alive, renews what it leads, tells how far
+//! its jobs are, and brings back what the store has to say.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use punctual_core::{LeaseId, NodeId};
+use punctual_store::{BeatAsk, Result, Store};
+
+use crate::config::Timing;
+use crate::env::Env;
+use crate::leader::Roles;
+use crate::level::Level;
+use crate::service::{Report, Rest, Service, within};
+use crate::telemetry;
+use crate::work::Work;
+
+pub(crate) struct Beat {
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) work: Arc<Work>,
+    pub(crate) roles: Arc<Roles>,
+    pub(crate) node: NodeId,
+    pub(crate) timing: Timing,
+    pub(crate) dead: Arc<Level>,
+}
+
+impl Beat {
+    /// Gives back what the node holds without knowing: a claim was carried out, and its answer
+    /// was lost. A lease that is not known here now never will be, since the node knows of each
+    /// from before its claim is sent.
+    async fn give_back(&self, strays: &[LeaseId]) -> Result<()> {
+        let known = self.work.leases();
+        let unknown: Vec<LeaseId> =
+            strays.iter().copied().filter(|lease| !known.contains(lease)).collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let call = self.store.release(self.env.at(), self.node, &unknown);
+        let released = within(&*self.env, self.timing.call, call).await?;
+        telemetry::strays(released.jobs.len());
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Service for Beat {
+    fn name(&self) -> &'static str {
+        "beat"
+    }
+
+    async fn run_once(&mut self) -> Result<Report> {
+        let sent = self.env.elapsed();
+        let ask = BeatAsk {
+            node: self.node,
+            roles: self.roles.fences(),
+            lease: self.timing.leader_lease,
+            leases: self.work.leases(),
+            progress: self.work.take_progress(),
+        };
+        let call = self.store.beat(self.env.at(), &ask);
+        let beaten = match within(&*self.env, self.timing.call, call).await {
+            Ok(beaten) => beaten,
+            Err(error) => {
+                self.roles.unsure(&ask.roles);
+                return Err(error);
+            }
+        };
+        self.roles.renewed(sent, &ask.roles, &beaten.roles, beaten.at);
+        if !beaten.alive {
+            self.dead.raise(1);
+            return Ok(Report::new(0, Rest::End));
+        }
+        self.work.beaten_at(sent);
+        self.work.cancel(&beaten.cancels);
+        self.give_back(&beaten.strays).await?;
+        let spent = self.env.elapsed().saturating_sub(sent);
+        Ok(Report::new(1, Rest::AtMost(self.timing.beat.saturating_sub(spent))))
+    }
+}

@@ -1,0 +1,208 @@
+//! What a node can be told.
+
+use std::time::Duration;
+
+use punctual_core::job::RetryPolicy;
+use punctual_store::{Retention, limits};
+
+use crate::EngineError;
+
+/// How a node works.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The node's lasting name.
+    pub name: String,
+    /// The version of the program.
+    pub version: String,
+    /// Labels, by name.
+    pub labels: Vec<(String, String)>,
+    /// The queues it serves; none: it only produces.
+    pub queues: Vec<ServedQueue>,
+    /// In which order it looks at them.
+    pub order: QueueOrder,
+    /// The most handlers at work at once.
+    pub max_running: usize,
+    /// Does it stand for leading the upkeep of the store?
+    pub maintains: bool,
+    /// How long an attempt may take if neither job nor handler says.
+    pub timeout: Duration,
+    /// When jobs are tried again whose node died.
+    pub policy: RetryPolicy,
+    /// How long history is kept.
+    pub retention: Retention,
+    /// How long running work may go on after the first request to stop.
+    pub shutdown_grace: Duration,
+    /// Periods and patience.
+    pub timing: Timing,
+}
+
+/// A queue that a node serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedQueue {
+    /// Its name.
+    pub name: String,
+    /// How often it comes first, beside the others, in [`QueueOrder::Weighted`].
+    pub weight: u32,
+    /// The most of its jobs at work at once on this node; none: as many as the node runs.
+    pub max_running: Option<usize>,
+}
+
+impl ServedQueue {
+    /// A queue of weight 1 without a limit of its own.
+    pub fn new(name: &str) -> ServedQueue {
+        ServedQueue { name: name.to_owned(), weight: 1, max_running: None }
+    }
+}
+
+/// In which order a node looks at its queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueOrder {
+    /// As listed: the second is looked at when the first is empty. The second may starve.
+    Strict,
+    /// By chance at each claim, the heavier first more often. None starves.
+    #[default]
+    Weighted,
+}
+
+/// Periods and patience. The defaults fit together; [`Timing::check`] says if others do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// From heartbeat to heartbeat.
+    pub beat: Duration,
+    /// How long the answer of a store is waited for.
+    pub call: Duration,
+    /// A node that could not beat for so long stops its work: soon others may take it.
+    pub give_up: Duration,
+    /// How long a handler that was told to stop may take to do so.
+    pub cancel_grace: Duration,
+    /// A node that was silent for so long is dead for the others.
+    pub dead: Duration,
+    /// For how long a role is led without a renewal.
+    pub leader_lease: Duration,
+    /// By how much a leader stops trusting its lease before it ends.
+    pub leader_margin: Duration,
+    /// From reap to reap.
+    pub reap: Duration,
+    /// The longest wait between looks at what is due.
+    pub promote: Duration,
+    /// From prune to prune.
+    pub prune: Duration,
+    /// From roll-up to roll-up.
+    pub roll_up: Duration,
+    /// The longest wait between looks for work that nobody told of.
+    pub poll: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        let s = Duration::from_secs;
+        Timing {
+            beat: s(1),
+            call: s(3),
+            give_up: s(10),
+            cancel_grace: s(3),
+            dead: s(15),
+            leader_lease: s(5),
+            leader_margin: s(1),
+            reap: s(2),
+            promote: s(1),
+            prune: s(60),
+            roll_up: s(10),
+            poll: s(1),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            name: "node".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            labels: Vec::new(),
+            queues: vec![ServedQueue::new("default")],
+            order: QueueOrder::default(),
+            max_running: 100,
+            maintains: true,
+            timeout: Duration::from_secs(15 * 60),
+            policy: RetryPolicy::default(),
+            retention: Retention::default(),
+            shutdown_grace: Duration::from_secs(30),
+            timing: Timing::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Says what cannot be, and what would.
+    pub fn check(&self) -> Result<(), EngineError> {
+        let invalid = |message: String| Err(EngineError::Config(message));
+        if let Err(message) = limits::check_name("node's name", &self.name, false) {
+            return invalid(message);
+        }
+        if self.max_running == 0 && !self.queues.is_empty() {
+            return invalid(
+                "max_running is 0, so that no job of the queues can run; set it to 1 or more, or serve no queue".to_owned(),
+            );
+        }
+        for (index, queue) in self.queues.iter().enumerate() {
+            if let Err(message) = limits::check_name("queue", &queue.name, false) {
+                return invalid(message);
+            }
+            if self.queues[..index].iter().any(|other| other.name == queue.name) {
+                return invalid(format!("queue `{}` is served twice; name it once", queue.name));
+            }
+            if queue.weight == 0 {
+                return invalid(format!(
+                    "queue `{}` has weight 0 and would never come first; set it to 1 or more, or do not serve it",
+                    queue.name
+                ));
+            }
+            if queue.max_running == Some(0) {
+                return invalid(format!(
+                    "queue `{}` has max_running 0; pause the queue, or do not serve it",
+                    queue.name
+                ));
+            }
+        }
+        self.timing.check()
+    }
+}
+
+impl Timing {
+    /// Says which of them do not fit together.
+    pub fn check(&self) -> Result<(), EngineError> {
+        let orders = [
+            ("beat", self.beat, "give_up", self.give_up),
+            ("give_up + cancel_grace", self.give_up + self.cancel_grace, "dead", self.dead),
+            (
+                "beat + leader_margin",
+                self.beat + self.leader_margin,
+                "leader_lease",
+                self.leader_lease,
+            ),
+        ];
+        for (less, short, more, long) in orders {
+            if short >= long {
+                let show = punctual_core::format_duration;
+                return Err(EngineError::Config(format!(
+                    "{less} is {} and must be shorter than {more}, which is {}",
+                    show(short),
+                    show(long)
+                )));
+            }
+        }
+        let periods = [
+            ("beat", self.beat),
+            ("call", self.call),
+            ("reap", self.reap),
+            ("promote", self.promote),
+            ("prune", self.prune),
+            ("roll_up", self.roll_up),
+            ("poll", self.poll),
+        ];
+        match periods.iter().find(|(_, period)| period.is_zero()) {
+            Some((name, _)) => Err(EngineError::Config(format!("{name} is zero"))),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! A node: started once, stopped once.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use punctual_core::NodeId;
+use punctual_store::Store;
+
+use crate::EngineError;
+use crate::config::Config;
+use crate::counts::Counts;
+use crate::env::Env;
+use crate::handler::Handlers;
+use crate::leader::{Leadership, MAINTENANCE, Roles};
+use crate::level::Level;
+use crate::places::Places;
+use crate::session::{Over, Parts, STOP, STOP_NOW, Session};
+use crate::telemetry;
+use crate::work::Work;
+
+/// A running node. Dropping it stops the node at once, without waiting.
+pub struct Engine {
+    roles: Arc<Roles>,
+    places: Arc<Places>,
+    current: Arc<Mutex<Current>>,
+    wish: Arc<Level>,
+    outcome: Arc<Outcome>,
+}
+
+/// The present life of the node.
+struct Current {
+    node: NodeId,
+    work: Arc<Work>,
+}
+
+/// How the node stopped, once it has.
+#[derive(Default)]
+struct Outcome {
+    stopped: OnceLock<Stopped>,
+    is_over: Level,
+}
+
+/// How a node stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// Jobs whose outcome could not be written; others take them back once they notice.
+    pub unsettled: usize,
+}
+
+/// How a node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Its present id.
+    pub node: NodeId,
+    /// Has it beaten lately? If not, it takes no work.
+    pub is_in_touch: bool,
+    /// Jobs it holds.
+    pub held: usize,
+    /// Places that are free for handlers.
+    pub free: usize,
+}
+
+impl Engine {
+    /// Joins the store and starts to work. An error says what to do; nothing runs then.
+    pub async fn start(
+        env: Arc<dyn Env>,
+        store: Arc<dyn Store>,
+        config: Config,
+        handlers: Handlers,
+    ) -> Result<Engine, EngineError> {
+        config.check()?;
+        let roles = Arc::new(Roles::new(env.clone(), &config.timing));
+        if config.maintains {
+            roles.want(MAINTENANCE);
+        }
+        let parts = Arc::new(Parts {
+            places: Arc::new(Places::new(config.max_running)),
+            roles: roles.clone(),
+            counts: Arc::<Counts>::default(),
+            handlers: Arc::new(handlers),
+            config: Arc::new(config),
+            store,
+            env: env.clone(),
+        });
+        let session = Session::begin(parts.clone()).await?;
+        let current = Arc::new(Mutex::new(Current::of(&session)));
+        let (wish, outcome) = (Arc::<Level>::default(), Arc::<Outcome>::default());
+        let places = parts.places.clone();
+        env.spawn(Box::pin(live(parts, session, current.clone(), wish.clone(), outcome.clone())));
+        Ok(Engine { roles, places, current, wish, outcome })
+    }
+
+    /// Its present id. A node that was declared dead comes back with another.
+    pub fn node(&self) -> NodeId {
+        self.health().node
+    }
+
+    /// How it is.
+    pub fn health(&self) -> Health {
+        let current = self.current.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Health {
+            node: current.node,
+            is_in_touch: current.work.is_in_touch(),
+            held: current.work.held(),
+            free: self.places.free(),
+        }
+    }
+
+    /// Stands for leading a role of the application's own.
+    pub fn lead(&self, role: &str) -> Leadership {
+        self.roles.want(role);
+        Leadership { role: role.to_owned(), roles: self.roles.clone() }
+    }
+
+    /// A role that the engine seeks by itself.
+    pub fn leadership(&self, role: &str) -> Leadership {
+        Leadership { role: role.to_owned(), roles: self.roles.clone() }
+    }
+
+    /// Asks the node to finish what runs and to stop.
+    pub fn stop(&self) {
+        self.wish.raise(STOP);
+    }
+
+    /// Asks the node to stop at once; what runs is given back.
+    pub fn stop_now(&self) {
+        self.wish.raise(STOP_NOW);
+    }
+
+    /// Ends when the node has stopped.
+    pub async fn stopped(&self) -> Stopped {
+        self.outcome.is_over.reached(1).await;
+        self.outcome.stopped.get().copied().unwrap_or(Stopped { unsettled: 0 })
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop_now();
+    }
+}
+
+impl Outcome {
+    fn tell(&self, stopped: Stopped) {
+        // There is one telling, by whoever runs the node.
+        let _ = self.stopped.set(stopped);
+        self.is_over.raise(1);
+    }
+}
+
+impl Current {
+    fn of(session: &Session) -> Current {
+        Current { node: session.node, work: session.work.clone() }
+    }
+}
+
+/// Life after life, until the node is told to stop.
+async fn live(
+    parts: Arc<Parts>,
+    mut session: Session,
+    current: Arc<Mutex<Current>>,
+    wish: Arc<Level>,
+    outcome: Arc<Outcome>,
+) {
+    loop {
+        if let Over::Stopped { unsettled } = session.live(&wish).await {
+            outcome.tell(Stopped { unsettled });
+            return;
+        }
+        session = loop {
+            if wish.get() >= STOP {
+                outcome.tell(Stopped { unsettled: 0 });
+                return;
+            }
+            match Session::begin(parts.clone()).await {
+                Ok(session) => break session,
+                Err(error) => telemetry::not_rejoined(&error),
+            }
+            parts.env.sleep(parts.env.jitter(parts.config.timing.beat)).await;
+        };
+        *current.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Current::of(&session);
+    }
+}

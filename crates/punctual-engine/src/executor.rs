@@ -1,0 +1,61 @@
+//! Starts claimed jobs, each as a task of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::job::{Outcome, refuse_start};
+use punctual_store::ClaimedJob;
+
+use crate::env::Env;
+use crate::handler::{Attempt, Ended, Handlers};
+use crate::places::Place;
+use crate::service::caught;
+use crate::telemetry;
+use crate::work::{Work, time_limit};
+
+#[derive(Clone)]
+pub(crate) struct Executor {
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) work: Arc<Work>,
+    pub(crate) handlers: Arc<Handlers>,
+    /// How long an attempt may take if its job does not say.
+    pub(crate) timeout: Duration,
+}
+
+impl Executor {
+    /// Starts what can start; the answer is how many jobs that were.
+    pub(crate) fn fill(&self) -> usize {
+        let mut started = 0;
+        while let Some((job, place)) = self.work.next() {
+            self.start(job, place);
+            started += 1;
+        }
+        started
+    }
+
+    fn start(&self, job: ClaimedJob, place: Place) {
+        let key = (job.id, job.lease);
+        let Some(now) = self.work.now(key) else { return };
+        if let Some(refusal) = refuse_start(&job.standing(), now) {
+            self.work.refused(key, refusal);
+            return;
+        }
+        // Only kinds with a handler are claimed.
+        let Some(handler) = self.handlers.get(&job.kind).cloned() else { return };
+        let limit = time_limit(&job, self.timeout);
+        let Some(stop) = self.work.started(key, limit, handler.policy().cloned()) else { return };
+        let executor = self.clone();
+        let task = async move {
+            let span = telemetry::attempt_span(&job);
+            let attempt = Attempt { job, stop, work: executor.work.clone() };
+            let run = tracing::Instrument::instrument(async { handler.run(attempt).await }, span);
+            let ended = caught(run).await;
+            let ended = ended.unwrap_or_else(|panic| Ended::from(Outcome::Panicked(panic)));
+            executor.work.ended(key, ended);
+            drop(place);
+            executor.fill();
+        };
+        let task = self.env.spawn(Box::pin(task));
+        self.work.runs_as(key, task);
+    }
+}

@@ -1,0 +1,316 @@
+//! Leading roles: taken by a lease, trusted only from the moment the lease was asked for, and
+//! given up at the first doubt.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use punctual_core::{NodeId, Nonce, Timestamp};
+use punctual_store::{Acquired, Fence, Result, RoleBeat, Store};
+use tokio::sync::Notify;
+
+use crate::config::Timing;
+use crate::env::Env;
+use crate::level::Level;
+use crate::service::{Report, Rest, Service, within};
+use crate::telemetry;
+
+/// The role under which a node looks after the store.
+pub const MAINTENANCE: &str = "maintenance";
+
+/// Everything a node leads or wants to lead.
+pub(crate) struct Roles {
+    env: Arc<dyn Env>,
+    margin: Duration,
+    roles: Mutex<BTreeMap<String, Role>>,
+    changed: Level,
+    pub(crate) seeker: Arc<Notify>,
+}
+
+struct Role {
+    /// Of the term that is held or asked for. It stays while the node is unsure, so that asking
+    /// again answers whether the term is still its own.
+    nonce: Nonce,
+    fence: Option<Fence>,
+    trusted_until: Duration,
+    try_at: Duration,
+    is_wanted: bool,
+}
+
+impl Roles {
+    pub(crate) fn new(env: Arc<dyn Env>, timing: &Timing) -> Roles {
+        Roles {
+            env,
+            margin: timing.leader_margin,
+            roles: Mutex::default(),
+            changed: Level::default(),
+            seeker: Arc::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Role>> {
+        // Nothing here panics while it holds the lock; if a bug does, the state is still whole.
+        self.roles.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn nonce(&self) -> Nonce {
+        Nonce::mint(self.env.wall(), self.env.seed())
+    }
+
+    /// The node wants to lead this role from now on.
+    pub(crate) fn want(&self, role: &str) {
+        let fresh = Role {
+            nonce: self.nonce(),
+            fence: None,
+            trusted_until: Duration::ZERO,
+            try_at: Duration::ZERO,
+            is_wanted: true,
+        };
+        self.lock().entry(role.to_owned()).or_insert(fresh).is_wanted = true;
+        self.seeker.notify_one();
+    }
+
+    fn unwant(&self, role: &str) {
+        if let Some(role) = self.lock().get_mut(role) {
+            role.is_wanted = false;
+        }
+        self.seeker.notify_one();
+    }
+
+    /// The term under which the node leads a role, if it may still trust it.
+    pub(crate) fn current(&self, role: &str) -> Option<Fence> {
+        let roles = self.lock();
+        let role = roles.get(role).filter(|role| self.env.elapsed() < role.trusted_until)?;
+        role.fence.clone()
+    }
+
+    /// The terms that the node holds, trusted or not.
+    pub(crate) fn fences(&self) -> Vec<Fence> {
+        self.lock().values().filter_map(|role| role.fence.clone()).collect()
+    }
+
+    /// A heartbeat has told what became of these terms.
+    pub(crate) fn renewed(
+        &self,
+        sent: Duration,
+        asked: &[Fence],
+        answers: &[RoleBeat],
+        now: Timestamp,
+    ) {
+        for (fence, answer) in asked.iter().zip(answers) {
+            match answer {
+                RoleBeat::Renewed { until, .. } => self.trust(fence, sent, until.since(now)),
+                RoleBeat::Lost => self.lost(fence),
+            }
+        }
+    }
+
+    /// The term is led for so long from the moment the question was sent, less a margin.
+    fn trust(&self, fence: &Fence, sent: Duration, lease: Duration) {
+        let mut roles = self.lock();
+        if let Some(role) = roles.get_mut(&fence.role).filter(|role| role.nonce == fence.nonce) {
+            let was_led = role.fence.replace(fence.clone()).is_some();
+            role.trusted_until = sent + lease.saturating_sub(self.margin);
+            drop(roles);
+            if !was_led {
+                telemetry::term_began(fence);
+                self.changed.step();
+            }
+        }
+    }
+
+    /// The term is over, and only another one will do.
+    pub(crate) fn lost(&self, fence: &Fence) {
+        let nonce = self.nonce();
+        let mut roles = self.lock();
+        if let Some(role) = roles.get_mut(&fence.role).filter(|role| role.nonce == fence.nonce) {
+            *role = Role {
+                nonce,
+                fence: None,
+                trusted_until: Duration::ZERO,
+                try_at: self.env.elapsed(),
+                is_wanted: role.is_wanted,
+            };
+            drop(roles);
+            telemetry::term_lost(fence);
+            self.changed.step();
+            self.seeker.notify_one();
+        }
+    }
+
+    /// Something went wrong with a write under these terms. The node does not lead until the
+    /// store has said that it does.
+    pub(crate) fn unsure(&self, fences: &[Fence]) {
+        let mut roles = self.lock();
+        let mut is_changed = false;
+        for fence in fences {
+            if let Some(role) = roles.get_mut(&fence.role).filter(|role| role.nonce == fence.nonce)
+            {
+                is_changed |= role.fence.take().is_some();
+                role.trusted_until = Duration::ZERO;
+                role.try_at = self.env.elapsed();
+            }
+        }
+        drop(roles);
+        if is_changed {
+            telemetry::stepped_down();
+            self.changed.step();
+            self.seeker.notify_one();
+        }
+    }
+
+    /// Forgets every term: the node is dead and comes back as another.
+    pub(crate) fn forget(&self) {
+        for fence in self.fences() {
+            self.lost(&fence);
+        }
+    }
+
+    /// Gives up everything that is led, at once, so that others need not wait for the leases.
+    pub(crate) async fn resign_all(&self, store: &dyn Store, patience: Duration) {
+        for fence in self.fences() {
+            if let Some(role) = self.lock().get_mut(&fence.role) {
+                role.is_wanted = false;
+            }
+            self.resign(store, &fence, patience).await;
+        }
+    }
+
+    async fn resign(&self, store: &dyn Store, fence: &Fence, patience: Duration) {
+        // Whatever the store answers, the node leads no more; at worst the lease runs out.
+        self.lost(fence);
+        let call = store.resign(self.env.at(), fence);
+        if let Err(error) = within(&*self.env, patience, call).await {
+            telemetry::failed("resign", &error);
+        }
+    }
+}
+
+/// Takes roles that nobody leads.
+pub(crate) struct Seeker {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) roles: Arc<Roles>,
+    pub(crate) node: NodeId,
+    pub(crate) timing: Timing,
+}
+
+impl Seeker {
+    async fn acquire(&self, role: &str, nonce: Nonce) -> Result<bool> {
+        let env = &*self.roles.env;
+        let sent = env.elapsed();
+        let call = self.store.acquire(env.at(), role, self.node, nonce, self.timing.leader_lease);
+        match within(env, self.timing.call, call).await? {
+            Acquired::Won { at, term, until } => {
+                let fence = Fence { role: role.to_owned(), term, nonce };
+                self.roles.trust(&fence, sent, until.since(at));
+                Ok(true)
+            }
+            Acquired::Held { at, until, .. } => {
+                // The lease may be renewed until it ends; a clock that is far ahead of it may not
+                // put off the next try.
+                let wait = until.since(at).min(self.timing.leader_lease);
+                if let Some(role) = self.roles.lock().get_mut(role) {
+                    role.try_at = env.elapsed() + wait;
+                }
+                Ok(false)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Service for Seeker {
+    fn name(&self) -> &'static str {
+        "seeker"
+    }
+
+    async fn run_once(&mut self) -> Result<Report> {
+        let env = &*self.roles.env;
+        let now = env.elapsed();
+        let unwanted: Vec<Fence> = {
+            let roles = self.roles.lock();
+            roles.values().filter(|role| !role.is_wanted).filter_map(|r| r.fence.clone()).collect()
+        };
+        for fence in &unwanted {
+            self.roles.resign(&*self.store, fence, self.timing.call).await;
+        }
+        let seeks = |role: &Role| role.is_wanted && role.fence.is_none();
+        let due: Vec<(String, Nonce)> = {
+            let roles = self.roles.lock();
+            let due = roles.iter().filter(|(_, role)| seeks(role) && role.try_at <= now);
+            due.map(|(name, role)| (name.clone(), role.nonce)).collect()
+        };
+        let mut won = 0;
+        for (role, nonce) in due {
+            won += usize::from(self.acquire(&role, nonce).await?);
+        }
+        let next = self.roles.lock().values().filter(|role| seeks(role)).map(|r| r.try_at).min();
+        let rest = next.map_or(Rest::UntilWoken, |next| {
+            // Those who wait for the same lease do not all ask in the same instant.
+            let crowd = Duration::from_micros(env.pick(100_000));
+            Rest::AtMost(next.saturating_sub(env.elapsed()) + crowd)
+        });
+        Ok(Report::new(won, rest))
+    }
+}
+
+/// A role of the application's own, which at most one node leads at a time.
+///
+/// Leadership is a lease: it may end at any moment, and a leader that is slow may overlap with
+/// its successor. What must not happen twice has to be fenced by the term.
+#[derive(Clone)]
+pub struct Leadership {
+    pub(crate) role: String,
+    pub(crate) roles: Arc<Roles>,
+}
+
+impl Leadership {
+    /// The role.
+    pub fn role(&self) -> &str {
+        &self.role
+    }
+
+    /// Does this node lead it, as far as it may trust?
+    pub fn is_leader(&self) -> bool {
+        self.term().is_some()
+    }
+
+    /// The term under which this node leads it; numbers grow from term to term.
+    pub fn term(&self) -> Option<Fence> {
+        self.roles.current(&self.role)
+    }
+
+    /// Ends when this node leads the role.
+    pub async fn won(&self) -> Fence {
+        loop {
+            let seen = self.roles.changed.get();
+            if let Some(fence) = self.term() {
+                return fence;
+            }
+            self.roles.changed.reached(seen + 1).await;
+        }
+    }
+
+    /// Ends when this node does not lead the role, or may no longer trust that it does.
+    pub async fn lost(&self) {
+        loop {
+            let seen = self.roles.changed.get();
+            let trusted_until = self.roles.lock().get(&self.role).map(|role| role.trusted_until);
+            let left = trusted_until.unwrap_or_default().saturating_sub(self.roles.env.elapsed());
+            if left.is_zero() || self.term().is_none() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = self.roles.changed.reached(seen + 1) => {}
+                () = self.roles.env.sleep(left) => {}
+            }
+        }
+    }
+
+    /// Gives the role up and does not seek it again.
+    pub fn resign(&self) {
+        self.roles.unwant(&self.role);
+    }
+}

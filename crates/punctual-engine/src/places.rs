@@ -1,0 +1,114 @@
+//! The places in which handlers run, and how fast they become free.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use punctual_store::limits;
+use tokio::sync::Notify;
+
+/// Places for handlers. They belong to the process: a handler that blocks its thread keeps its
+/// place even after its node was declared dead and came back under another id.
+#[derive(Debug)]
+pub(crate) struct Places {
+    most: usize,
+    busy: AtomicUsize,
+}
+
+impl Places {
+    pub(crate) fn new(most: usize) -> Places {
+        Places { most, busy: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        self.most.saturating_sub(self.busy.load(Ordering::Acquire))
+    }
+
+    /// Takes a place, if one is free.
+    pub(crate) fn take(self: &Arc<Places>, freed: &Arc<Notify>) -> Option<Place> {
+        let take = |busy: usize| (busy < self.most).then_some(busy + 1);
+        let taken = self.busy.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
+        taken.is_ok().then(|| Place { places: self.clone(), freed: freed.clone() })
+    }
+}
+
+/// A place that is taken. It lives inside the handler's task, so that it is free just when the
+/// task is really gone, however it ended.
+#[derive(Debug)]
+pub(crate) struct Place {
+    places: Arc<Places>,
+    freed: Arc<Notify>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.busy.fetch_sub(1, Ordering::AcqRel);
+        self.freed.notify_one();
+    }
+}
+
+/// How many jobs ended lately: as many will end soon, so that as many can be fetched ahead.
+/// Where jobs take longer than a window nothing is fetched ahead, and nothing waits here that
+/// could run elsewhere.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    window: u128,
+    ended: usize,
+    ended_before: usize,
+}
+
+impl Pace {
+    const WINDOW: Duration = Duration::from_millis(50);
+
+    pub(crate) fn ended(&mut self, now: Duration) {
+        self.turn(now);
+        self.ended += 1;
+    }
+
+    /// How many jobs to hold beyond those that can start at once.
+    pub(crate) fn ahead(&mut self, now: Duration) -> usize {
+        self.turn(now);
+        self.ended_before.max(self.ended).min(limits::CLAIM_MAX)
+    }
+
+    fn turn(&mut self, now: Duration) {
+        let window = now.as_micros() / Self::WINDOW.as_micros();
+        if window != self.window {
+            self.ended_before = if window == self.window + 1 { self.ended } else { 0 };
+            (self.window, self.ended) = (window, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_free_again_when_its_holder_is_dropped() {
+        let (places, freed) = (Arc::new(Places::new(1)), Arc::new(Notify::new()));
+        let place = places.take(&freed);
+        assert!(place.is_some());
+        assert!(places.take(&freed).is_none());
+        assert_eq!(places.free(), 0);
+        drop(place);
+        assert_eq!(places.free(), 1);
+    }
+
+    #[test]
+    fn only_fast_jobs_are_fetched_ahead() {
+        let mut pace = Pace::default();
+        let at = |ms: u64| Duration::from_millis(1_000 + ms);
+        assert_eq!(pace.ahead(at(0)), 0);
+        for _ in 0..30 {
+            pace.ended(at(10));
+        }
+        assert_eq!(pace.ahead(at(20)), 30);
+        assert_eq!(pace.ahead(at(60)), 30);
+        assert_eq!(pace.ahead(at(170)), 0);
+        for _ in 0..1_000 {
+            pace.ended(at(180));
+        }
+        assert_eq!(pace.ahead(at(181)), limits::CLAIM_MAX);
+    }
+}

@@ -1,0 +1,104 @@
+//! Takes back the jobs of dead nodes, and drops what is too old to keep.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use punctual_core::job::Next;
+use punctual_store::{ReapAsk, Result, Store};
+
+use crate::config::Config;
+use crate::env::Env;
+use crate::leader::{MAINTENANCE, Roles};
+use crate::promoter::Timers;
+use crate::service::{Report, Rest, Service, within};
+use crate::telemetry;
+
+/// Leases taken back at once: more makes others wait for the commit.
+const REAP_AT_ONCE: usize = 500;
+
+/// Takes back the jobs of nodes that have been silent for too long.
+pub(crate) struct Reaper {
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) roles: Arc<Roles>,
+    pub(crate) timers: Arc<Timers>,
+    pub(crate) config: Arc<Config>,
+}
+
+#[async_trait]
+impl Service for Reaper {
+    fn name(&self) -> &'static str {
+        "reaper"
+    }
+
+    async fn run_once(&mut self) -> Result<Report> {
+        let timing = &self.config.timing;
+        let rest = Rest::AtMost(timing.reap);
+        let Some(fence) = self.roles.current(MAINTENANCE) else {
+            return Ok(Report::new(0, rest));
+        };
+        let ask = ReapAsk {
+            fence,
+            lease: timing.leader_lease,
+            node_lifetime: timing.dead,
+            policy: self.config.policy.clone(),
+            most: REAP_AT_ONCE,
+        };
+        let call = self.store.reap(self.env.at(), &ask);
+        let reaped = match within(&*self.env, timing.call, call).await {
+            Ok(reaped) => reaped,
+            Err(error) => {
+                self.roles.unsure(std::slice::from_ref(&ask.fence));
+                return Err(error);
+            }
+        };
+        if !reaped.led {
+            self.roles.lost(&ask.fence);
+            return Ok(Report::new(0, rest));
+        }
+        telemetry::reaped(&reaped);
+        let now = self.env.elapsed();
+        for job in &reaped.jobs {
+            if let Next::After(wait) = job.next {
+                self.timers.note(now + wait);
+            }
+        }
+        let is_more = reaped.jobs.len() >= REAP_AT_ONCE;
+        Ok(Report::new(reaped.jobs.len(), if is_more { Rest::None } else { rest }))
+    }
+}
+
+/// Drops history that is older than it must be kept.
+pub(crate) struct Pruner {
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) roles: Arc<Roles>,
+    pub(crate) config: Arc<Config>,
+}
+
+/// Rows dropped at once: few enough that nobody waits for them.
+const PRUNE_AT_ONCE: usize = 500;
+
+/// Between two drops, so that others have their turn.
+const PRUNE_PAUSE: Duration = Duration::from_millis(20);
+
+#[async_trait]
+impl Service for Pruner {
+    fn name(&self) -> &'static str {
+        "pruner"
+    }
+
+    async fn run_once(&mut self) -> Result<Report> {
+        let timing = &self.config.timing;
+        if self.roles.current(MAINTENANCE).is_none() {
+            return Ok(Report::new(0, Rest::AtMost(timing.prune)));
+        }
+        let call = self.store.prune(self.env.at(), &self.config.retention, PRUNE_AT_ONCE);
+        let pruned = within(&*self.env, timing.call, call).await?;
+        let rows = pruned.jobs + pruned.slots + pruned.keys + pruned.records + pruned.nodes;
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        let rest = if rows >= PRUNE_AT_ONCE { PRUNE_PAUSE } else { timing.prune };
+        Ok(Report::new(rows, Rest::AtMost(rest)))
+    }
+}

@@ -1,0 +1,286 @@
+//! One life of a node: from joining under an id to leaving, or to being declared dead.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::NodeId;
+use punctual_store::{NodeInfo, Result, Store, Topic};
+use tokio::sync::Notify;
+
+use crate::EngineError;
+use crate::beat::Beat;
+use crate::claimer::Claimer;
+use crate::config::Config;
+use crate::counts::{Counts, RollUp};
+use crate::env::Env;
+use crate::executor::Executor;
+use crate::handler::Handlers;
+use crate::leader::{Roles, Seeker};
+use crate::level::Level;
+use crate::places::Places;
+use crate::promoter::{Promoter, Timers};
+use crate::reaper::{Pruner, Reaper};
+use crate::service::{self, Service, within};
+use crate::settler::Settler;
+use crate::stop::StopReason;
+use crate::telemetry;
+use crate::watchdog::Watchdog;
+use crate::work::{Wakes, Work};
+
+/// What stays the same from life to life.
+pub(crate) struct Parts {
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) handlers: Arc<Handlers>,
+    pub(crate) places: Arc<Places>,
+    pub(crate) roles: Arc<Roles>,
+    pub(crate) counts: Arc<Counts>,
+}
+
+/// A wish of this level: finish what runs, start nothing, and stop.
+pub(crate) const STOP: u64 = 1;
+/// A wish of this level: stop at once.
+pub(crate) const STOP_NOW: u64 = 2;
+
+/// How a life ended.
+pub(crate) enum Over {
+    /// As asked; so many jobs could not be settled and are left to the reaper.
+    Stopped { unsettled: usize },
+    /// The others declared it dead.
+    Dead,
+}
+
+pub(crate) struct Session {
+    pub(crate) node: NodeId,
+    pub(crate) work: Arc<Work>,
+    parts: Arc<Parts>,
+    wakes: Wakes,
+    dead: Arc<Level>,
+    /// Ends what makes new work: claims and offices.
+    quiet: Arc<Level>,
+    /// Ends everything.
+    over: Arc<Level>,
+}
+
+impl Session {
+    /// Joins under a new id and starts all services.
+    pub(crate) async fn begin(parts: Arc<Parts>) -> std::result::Result<Session, EngineError> {
+        let Parts { env, config, .. } = &*parts;
+        let node = NodeId::mint(env.wall(), env.seed());
+        let info = NodeInfo {
+            id: node,
+            name: config.name.clone(),
+            version: config.version.clone(),
+            queues: config.queues.iter().map(|queue| queue.name.clone()).collect(),
+            kinds: parts.handlers.kinds(),
+            labels: config.labels.clone(),
+        };
+        let wakes = Wakes::default();
+        // Joining is the first heartbeat: trust in it begins before it is sent.
+        let work = Work::new(env.clone(), config, parts.places.clone(), wakes.clone());
+        within(&**env, config.timing.call, parts.store.join(env.at(), &info)).await?;
+        let session = Session {
+            node,
+            work: Arc::new(work),
+            wakes,
+            dead: Arc::default(),
+            quiet: Arc::default(),
+            over: Arc::default(),
+            parts,
+        };
+        session.start()?;
+        Ok(session)
+    }
+
+    fn start(&self) -> std::result::Result<(), EngineError> {
+        let Parts { env, store, config, handlers, roles, counts, .. } = &*self.parts;
+        let (timing, wakes) = (config.timing, &self.wakes);
+        let timers = Arc::new(Timers::new(env.clone(), &timing, wakes.promoter.clone()));
+
+        let beat = Beat {
+            env: env.clone(),
+            store: store.clone(),
+            work: self.work.clone(),
+            roles: roles.clone(),
+            node: self.node,
+            timing,
+            dead: self.dead.clone(),
+        };
+        let watchdog = Watchdog { env: env.clone(), work: self.work.clone(), beat: timing.beat };
+        // On a thread of their own: a handler that blocks must not make its node look dead, and
+        // somebody has to notice that it does.
+        let pulse = service::run(env.clone(), beat, Arc::default(), self.over.clone());
+        let watch = service::run(env.clone(), watchdog, wakes.watchdog.clone(), self.over.clone());
+        let both = async {
+            tokio::join!(pulse, watch);
+        };
+        env.spawn_apart("punctual-beat", Box::pin(both))
+            .map_err(|error| EngineError::Thread(error.to_string()))?;
+
+        self.run(
+            Settler {
+                env: env.clone(),
+                store: store.clone(),
+                work: self.work.clone(),
+                timers: timers.clone(),
+                counts: counts.clone(),
+                patience: timing.call,
+            },
+            &wakes.settler,
+            &self.over,
+        );
+        if !config.queues.is_empty() {
+            let executor = Executor {
+                env: env.clone(),
+                work: self.work.clone(),
+                handlers: handlers.clone(),
+                timeout: config.timeout,
+            };
+            let claimer =
+                Claimer::new(store.clone(), executor, self.node, config.clone(), self.dead.clone());
+            self.run(claimer, &wakes.claimer, &self.quiet);
+            self.pass_on(Topic::Work, &wakes.claimer);
+        }
+        let seeker = Seeker { store: store.clone(), roles: roles.clone(), node: self.node, timing };
+        self.run(seeker, &roles.seeker, &self.quiet);
+        self.pass_on(Topic::Roles, &roles.seeker);
+        self.run(
+            Promoter {
+                env: env.clone(),
+                store: store.clone(),
+                roles: roles.clone(),
+                timers: timers.clone(),
+                timing,
+            },
+            &wakes.promoter,
+            &self.quiet,
+        );
+        let (idle, config) = (Arc::<Notify>::default(), config.clone());
+        let (env, store, roles) = (env.clone(), store.clone(), roles.clone());
+        self.run(
+            Pruner {
+                env: env.clone(),
+                store: store.clone(),
+                roles: roles.clone(),
+                config: config.clone(),
+            },
+            &idle,
+            &self.quiet,
+        );
+        self.run(
+            RollUp {
+                env: env.clone(),
+                store: store.clone(),
+                counts: counts.clone(),
+                timing,
+                left: Vec::new(),
+            },
+            &Arc::default(),
+            &self.over,
+        );
+        self.run(Reaper { env, store, roles, timers, config }, &Arc::default(), &self.quiet);
+        Ok(())
+    }
+
+    fn run(&self, service: impl Service + 'static, wake: &Arc<Notify>, over: &Arc<Level>) {
+        let env = &self.parts.env;
+        let loops = service::run(env.clone(), service, wake.clone(), over.clone());
+        env.spawn(Box::pin(loops));
+    }
+
+    /// Wakes a service whenever the store gives a hint.
+    fn pass_on(&self, topic: Topic, wake: &Arc<Notify>) {
+        let (mut hints, wake) = (self.parts.store.hints(topic), wake.clone());
+        let quiet = self.quiet.clone();
+        self.parts.env.spawn(Box::pin(async move {
+            loop {
+                tokio::select! {
+                    biased;
+                    () = quiet.reached(1) => return,
+                    () = hints.heard() => wake.notify_one(),
+                }
+            }
+        }));
+    }
+
+    /// Lives until the node is told to stop or is declared dead.
+    pub(crate) async fn live(&self, wish: &Level) -> Over {
+        tokio::select! {
+            biased;
+            () = wish.reached(STOP) => {}
+            () = self.dead.reached(1) => return self.die().await,
+        }
+        self.quiet.raise(1);
+        self.work.close();
+        let Parts { env, store, config, roles, .. } = &*self.parts;
+        let timing = &config.timing;
+        roles.resign_all(&**store, timing.call).await;
+        // What runs may finish; whoever is in a hurry says so a second time.
+        tokio::select! {
+            biased;
+            () = self.work.emptied() => {}
+            () = wish.reached(STOP_NOW) => {}
+            () = self.dead.reached(1) => {}
+            () = env.sleep(config.shutdown_grace) => {}
+        }
+        self.work.stop_all(StopReason::Shutdown);
+        // The watchdog drops after the grace what has not stopped, and the settler writes it down.
+        let patience = timing.cancel_grace + timing.call + timing.call;
+        tokio::select! {
+            biased;
+            () = self.work.emptied() => {}
+            () = wish.reached(STOP_NOW) => {
+                self.work.drop_all();
+                tokio::select! {
+                    biased;
+                    () = self.work.emptied() => {}
+                    () = env.sleep(timing.call) => {}
+                }
+            }
+            () = self.dead.reached(1) => self.work.drop_all(),
+            () = env.sleep(patience) => self.work.drop_all(),
+        }
+        self.over.raise(1);
+        let unsettled = self.work.held();
+        if let Err(error) = self.leave(env, unsettled).await {
+            telemetry::failed("leave", &error);
+        }
+        Over::Stopped { unsettled }
+    }
+
+    /// Takes the node from the list, unless somebody has to take its jobs back.
+    async fn leave(&self, env: &Arc<dyn Env>, unsettled: usize) -> Result<()> {
+        if unsettled > 0 || self.dead.get() > 0 {
+            return Ok(());
+        }
+        let call = self.parts.store.leave(env.at(), self.node);
+        within(&**env, self.parts.config.timing.call, call).await
+    }
+
+    /// Its jobs are another's by now: whatever still runs has to end before the node comes back.
+    async fn die(&self) -> Over {
+        self.quiet.raise(1);
+        self.parts.roles.forget();
+        self.work.close();
+        self.work.stop_all(StopReason::OutOfTouch);
+        let grace: Duration = self.parts.config.timing.cancel_grace;
+        tokio::select! {
+            biased;
+            () = self.work.emptied() => {}
+            () = self.parts.env.sleep(grace) => {}
+        }
+        self.work.drop_all();
+        self.over.raise(1);
+        telemetry::rejoined();
+        Over::Dead
+    }
+}
+
+impl Drop for Session {
+    /// A session that is dropped leaves no loop behind.
+    fn drop(&mut self) {
+        self.quiet.raise(1);
+        self.over.raise(1);
+    }
+}

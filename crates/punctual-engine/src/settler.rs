@@ -1,0 +1,78 @@
+//! Makes outcomes durable, in batches of whatever has ended while the last batch was written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use punctual_core::job::Next;
+use punctual_store::{ErrorKind, Result, Settled, Settlement, Store};
+
+use crate::counts::Counts;
+use crate::env::Env;
+use crate::promoter::Timers;
+use crate::service::{Report, Rest, Service, within};
+use crate::telemetry;
+use crate::work::Work;
+
+pub(crate) struct Settler {
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) work: Arc<Work>,
+    pub(crate) timers: Arc<Timers>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) patience: Duration,
+}
+
+impl Settler {
+    /// Settles a batch; one that the store refuses as it is goes in halves, so that one bad item
+    /// does not keep the others from being durable.
+    async fn settle(&self, batch: Vec<Settlement>) -> Result<usize> {
+        let call = self.store.settle(self.env.at(), &batch);
+        let settlements = match within(&*self.env, self.patience, call).await {
+            Ok(settlements) => settlements,
+            Err(error) if is_refusal(error.kind()) && batch.len() > 1 => {
+                let mut batch = batch;
+                let half = batch.split_off(batch.len() / 2);
+                let first = Box::pin(self.settle(batch)).await;
+                let second = Box::pin(self.settle(half)).await;
+                return Ok(first? + second?);
+            }
+            Err(error) => {
+                self.work.put_back(batch);
+                return Err(error);
+            }
+        };
+        let finished = self.work.settled(&batch);
+        let now = self.env.elapsed();
+        for ((item, answer), finished) in batch.iter().zip(&settlements.answers).zip(finished) {
+            telemetry::settled(item, *answer);
+            if let (Settled::Applied(_), Some(finished)) = (answer, finished) {
+                self.counts.add(settlements.at, item, finished);
+            }
+            if let Next::After(wait) = item.transition.next {
+                self.timers.note(now + wait);
+            }
+        }
+        Ok(batch.len())
+    }
+}
+
+/// Is it the request that the store does not like, rather than the moment?
+fn is_refusal(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Invalid | ErrorKind::Limit)
+}
+
+#[async_trait]
+impl Service for Settler {
+    fn name(&self) -> &'static str {
+        "settler"
+    }
+
+    async fn run_once(&mut self) -> Result<Report> {
+        let batch = self.work.take_outcomes();
+        if batch.is_empty() {
+            return Ok(Report::new(0, Rest::UntilWoken));
+        }
+        Ok(Report::new(self.settle(batch).await?, Rest::None))
+    }
+}

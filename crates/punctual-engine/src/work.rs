@@ -1,0 +1,554 @@
+//! What a node holds: claims under way, jobs that wait for a place, jobs at work, and outcomes
+//! that are not durable yet. All other parts of the engine meet here and nowhere else.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use punctual_core::job::{Outcome, RetryPolicy, Standing, Transition, decide};
+use punctual_core::{JobId, LeaseId, format_duration};
+use punctual_store::{ClaimedJob, Progress, Settlement, limits};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::env::Env;
+use crate::handler::Ended;
+use crate::places::{Pace, Place, Places};
+use crate::stop::{Stop, StopReason};
+use crate::telemetry;
+
+/// Outcomes that may wait to become durable. A crash repeats their jobs, so there are not many;
+/// but enough to fill one settle while another is under way.
+const UNSETTLED_MAX: usize = limits::SETTLE_MAX;
+
+/// How long a task that was dropped may take to be gone before it is called stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(1);
+
+/// An attempt: one job under one lease.
+pub(crate) type Key = (JobId, LeaseId);
+
+pub(crate) struct Work {
+    env: Arc<dyn Env>,
+    give_up: Duration,
+    cancel_grace: Duration,
+    policy: RetryPolicy,
+    places: Arc<Places>,
+    state: Mutex<State>,
+    /// When the last heartbeat that succeeded was sent, in microseconds.
+    beaten: AtomicU64,
+    pub(crate) wakes: Wakes,
+}
+
+/// Who is woken by what.
+#[derive(Clone, Default)]
+pub(crate) struct Wakes {
+    /// The claimer: there is room, or there may be work.
+    pub(crate) claimer: Arc<Notify>,
+    /// The settler: there is an outcome.
+    pub(crate) settler: Arc<Notify>,
+    /// The watchdog: there is an earlier deadline.
+    pub(crate) watchdog: Arc<Notify>,
+    /// The promoter: there is an earlier timer.
+    pub(crate) promoter: Arc<Notify>,
+    /// Whoever waits for the last job to be over.
+    emptied: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Leases that the node knows of, with the number of their jobs it holds. A claim that is
+    /// under way counts as one more.
+    leases: BTreeMap<LeaseId, usize>,
+    held: BTreeMap<Key, Held>,
+    waiting: VecDeque<ClaimedJob>,
+    /// What the watchdog looks at next.
+    deadlines: BTreeSet<(Duration, Key)>,
+    /// Tasks that were dropped and may not be gone yet.
+    leaving: BTreeMap<Key, (AbortHandle, String)>,
+    outcomes: VecDeque<Settlement>,
+    settling: usize,
+    /// Set once the node shuts down: nothing starts any more.
+    is_closed: bool,
+    pace: Pace,
+}
+
+struct Held {
+    kind: String,
+    queue: String,
+    standing: Standing,
+    policy: Option<RetryPolicy>,
+    /// When the claim was sent, which is when the database's clock stood at or before
+    /// `standing.claimed_at`.
+    claimed: Duration,
+    phase: Phase,
+    stop: Arc<Stop>,
+    task: Option<AbortHandle>,
+    said: Option<Progress>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Waiting,
+    /// Until then, by a limit of this length.
+    Running(Duration, Duration),
+    /// It was told to stop and is dropped then.
+    Stopping(Duration),
+    /// Its outcome waits to be durable.
+    Ended,
+}
+
+/// A job that was settled, for those who count.
+pub(crate) struct Finished {
+    pub(crate) queue: String,
+    pub(crate) kind: String,
+    /// How long the node had it.
+    pub(crate) took: Duration,
+}
+
+impl Work {
+    pub(crate) fn new(
+        env: Arc<dyn Env>,
+        config: &crate::Config,
+        places: Arc<Places>,
+        wakes: Wakes,
+    ) -> Work {
+        let timing = &config.timing;
+        let work = Work {
+            give_up: timing.give_up,
+            cancel_grace: timing.cancel_grace,
+            policy: config.policy.clone(),
+            places,
+            state: Mutex::default(),
+            beaten: AtomicU64::new(0),
+            wakes,
+            env,
+        };
+        work.beaten_at(work.env.elapsed());
+        work
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing here panics while it holds the lock; if a bug does, the state is still whole.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    // Touch with the store
+
+    /// A heartbeat that was sent then has succeeded.
+    pub(crate) fn beaten_at(&self, sent: Duration) {
+        self.beaten.store(u64::try_from(sent.as_micros()).unwrap_or(u64::MAX), Ordering::Release);
+    }
+
+    /// When the node has to give up its work unless a heartbeat succeeds.
+    pub(crate) fn trusted_until(&self) -> Duration {
+        Duration::from_micros(self.beaten.load(Ordering::Acquire)) + self.give_up
+    }
+
+    pub(crate) fn is_in_touch(&self) -> bool {
+        self.env.elapsed() < self.trusted_until()
+    }
+
+    // Claiming
+
+    /// How many jobs can be claimed: those that can start at once, and a few that soon can.
+    pub(crate) fn room(&self) -> usize {
+        let mut state = self.lock();
+        if state.is_closed || state.unsettled() >= UNSETTLED_MAX || !self.is_in_touch() {
+            return 0;
+        }
+        if punctual_store::bugs::is_planted(punctual_store::bugs::Bug::ClaimBeyondCapacity) {
+            return limits::CLAIM_MAX;
+        }
+        let ahead = state.pace.ahead(self.env.elapsed());
+        (self.places.free() + ahead).saturating_sub(state.waiting.len()).min(limits::CLAIM_MAX)
+    }
+
+    /// How many jobs of a queue the node holds that are not over yet.
+    pub(crate) fn held_of(&self, queue: &str) -> usize {
+        let state = self.lock();
+        let counts = |held: &&Held| held.phase != Phase::Ended && held.queue == queue;
+        state.held.values().filter(counts).count()
+    }
+
+    /// A claim under this lease is about to be sent.
+    pub(crate) fn claiming(&self, lease: LeaseId) {
+        *self.lock().leases.entry(lease).or_default() += 1;
+    }
+
+    /// The claim has ended, with these jobs. A claim without an answer may have taken jobs that
+    /// nobody here knows of; the next heartbeat tells.
+    pub(crate) fn claimed(&self, lease: LeaseId, sent: Duration, jobs: Vec<ClaimedJob>) {
+        let mut state = self.lock();
+        for job in jobs {
+            *state.leases.entry(lease).or_default() += 1;
+            let held = Held {
+                kind: job.kind.clone(),
+                queue: job.queue.clone(),
+                standing: job.standing(),
+                policy: None,
+                claimed: sent,
+                phase: Phase::Waiting,
+                stop: Arc::default(),
+                task: None,
+                said: None,
+            };
+            state.held.insert((job.id, job.lease), held);
+            state.waiting.push_back(job);
+        }
+        state.forget_lease(lease);
+        if state.is_closed {
+            self.give_back_waiting(&mut state);
+        }
+    }
+
+    /// The leases that the node knows of.
+    pub(crate) fn leases(&self) -> Vec<LeaseId> {
+        self.lock().leases.keys().copied().collect()
+    }
+
+    /// Ends when the node holds no job.
+    pub(crate) async fn emptied(&self) {
+        loop {
+            let emptied = self.wakes.emptied.notified();
+            if self.held() == 0 {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    /// How many jobs the node holds.
+    pub(crate) fn held(&self) -> usize {
+        self.lock().held.len()
+    }
+
+    // Running
+
+    /// The next job to start, and a place for it. Nothing starts while the node is out of touch:
+    /// by the time it has thawed or is connected again, the job may be another's.
+    pub(crate) fn next(&self) -> Option<(ClaimedJob, Place)> {
+        let mut state = self.lock();
+        if state.waiting.is_empty() || state.is_closed || state.unsettled() >= UNSETTLED_MAX {
+            return None;
+        }
+        if !self.is_in_touch() {
+            self.give_back_waiting(&mut state);
+            return None;
+        }
+        let place = self.places.take(&self.wakes.claimer)?;
+        state.waiting.pop_front().map(|job| (job, place))
+    }
+
+    /// What the database's clock shows by now, as far as this attempt can tell.
+    pub(crate) fn now(&self, key: Key) -> Option<punctual_core::Timestamp> {
+        self.lock().held.get(&key).map(|held| self.time_of(held))
+    }
+
+    fn time_of(&self, held: &Held) -> punctual_core::Timestamp {
+        held.standing.claimed_at + self.env.elapsed().saturating_sub(held.claimed)
+    }
+
+    /// An attempt starts and may take so long; none if it has been given back meanwhile.
+    pub(crate) fn started(
+        &self,
+        key: Key,
+        limit: Duration,
+        policy: Option<RetryPolicy>,
+    ) -> Option<Arc<Stop>> {
+        let mut state = self.lock();
+        let held = state.held.get_mut(&key).filter(|held| held.phase == Phase::Waiting)?;
+        let until = self.env.elapsed() + limit;
+        held.phase = Phase::Running(until, limit);
+        held.policy = policy;
+        let stop = held.stop.clone();
+        self.watch(&mut state, until, key);
+        Some(stop)
+    }
+
+    /// The task in which an attempt runs.
+    pub(crate) fn runs_as(&self, key: Key, task: AbortHandle) {
+        if let Some(held) = self.lock().held.get_mut(&key) {
+            held.task = Some(task);
+        }
+    }
+
+    pub(crate) fn progress(&self, job: JobId, lease: LeaseId, percent: Option<u8>, note: String) {
+        if let Some(held) = self.lock().held.get_mut(&(job, lease)) {
+            held.said = Some(Progress { job, lease, percent, note });
+        }
+    }
+
+    /// What was said since the last time.
+    pub(crate) fn take_progress(&self) -> Vec<Progress> {
+        let mut state = self.lock();
+        let said = state.held.values_mut().filter_map(|held| held.said.take());
+        said.take(limits::PROGRESS_MAX).collect()
+    }
+
+    // Ending
+
+    /// An attempt has ended by itself. Once it was told to stop, only success counts as its own
+    /// doing: what else it says is an echo of the reason.
+    pub(crate) fn ended(&self, key: Key, ended: Ended) {
+        let mut state = self.lock();
+        let now = self.env.elapsed();
+        state.pace.ended(now);
+        let Some(held) = state.held.get(&key).filter(|held| held.phase != Phase::Ended) else {
+            telemetry::late_result();
+            return;
+        };
+        let Ended { outcome, result } = match held.stop.reason() {
+            Some(reason) if ended.outcome != Outcome::Done => Ended::from(stopped(reason)),
+            _ => bounded(ended),
+        };
+        let policy = held.policy.as_ref().unwrap_or(&self.policy);
+        let transition = decide(&held.standing, outcome, policy, self.time_of(held));
+        self.end(&mut state, key, transition, result);
+    }
+
+    /// An attempt ends without having started.
+    pub(crate) fn refused(&self, key: Key, transition: Transition) {
+        self.end(&mut self.lock(), key, transition, None);
+    }
+
+    fn end(
+        &self,
+        state: &mut State,
+        key: Key,
+        transition: Transition,
+        result: Option<punctual_store::Json>,
+    ) {
+        let Some(held) = state.held.get_mut(&key) else { return };
+        if let Phase::Running(until, _) | Phase::Stopping(until) = held.phase {
+            state.deadlines.remove(&(until, key));
+        }
+        held.phase = Phase::Ended;
+        let (job, lease) = key;
+        state.outcomes.push_back(Settlement { job, lease, transition, result });
+        self.wakes.settler.notify_one();
+    }
+
+    /// Somebody called these jobs off.
+    pub(crate) fn cancel(&self, jobs: &[JobId]) {
+        let mut state = self.lock();
+        for job in jobs {
+            let of_job =
+                (*job, LeaseId::from_bytes([0; 16]))..=(*job, LeaseId::from_bytes([255; 16]));
+            let keys: Vec<Key> = state.held.range(of_job).map(|(key, _)| *key).collect();
+            for key in keys {
+                self.stop(&mut state, key, StopReason::Cancelled);
+            }
+        }
+    }
+
+    /// Everything has to stop.
+    pub(crate) fn stop_all(&self, reason: StopReason) {
+        let mut state = self.lock();
+        self.give_back_waiting(&mut state);
+        let keys: Vec<Key> = state.held.keys().copied().collect();
+        for key in keys {
+            self.stop(&mut state, key, reason);
+        }
+    }
+
+    /// Drops everything that was told to stop and has not.
+    pub(crate) fn drop_all(&self) {
+        let mut state = self.lock();
+        let is_stopping = |held: &Held| matches!(held.phase, Phase::Stopping(_));
+        let stopping = state.held.iter().filter(|(_, held)| is_stopping(held));
+        let keys: Vec<Key> = stopping.map(|(key, _)| *key).collect();
+        for key in keys {
+            self.drop_task(&mut state, key);
+        }
+    }
+
+    /// Nothing starts any more, and what has not started is given back.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        self.give_back_waiting(&mut state);
+    }
+
+    /// Tells an attempt to stop. What has not started is given back at once.
+    fn stop(&self, state: &mut State, key: Key, reason: StopReason) {
+        let Some(held) = state.held.get_mut(&key) else { return };
+        match held.phase {
+            Phase::Waiting => {
+                state.waiting.retain(|job| (job.id, job.lease) != key);
+                self.give_back(state, key);
+            }
+            Phase::Running(until, _) => {
+                held.stop.tell(reason);
+                let dropped_at = self.env.elapsed() + self.cancel_grace;
+                held.phase = Phase::Stopping(dropped_at);
+                state.deadlines.remove(&(until, key));
+                self.watch(state, dropped_at, key);
+            }
+            Phase::Stopping(_) | Phase::Ended => {}
+        }
+    }
+
+    fn give_back_waiting(&self, state: &mut State) {
+        for job in std::mem::take(&mut state.waiting) {
+            self.give_back(state, (job.id, job.lease));
+        }
+    }
+
+    fn give_back(&self, state: &mut State, key: Key) {
+        let Some(held) = state.held.get(&key) else { return };
+        let transition =
+            decide(&held.standing, Outcome::Released, &self.policy, self.time_of(held));
+        self.end(state, key, transition, None);
+    }
+
+    // Deadlines
+
+    fn watch(&self, state: &mut State, at: Duration, key: Key) {
+        let is_first = state.deadlines.first().is_none_or(|(first, _)| at < *first);
+        state.deadlines.insert((at, key));
+        if is_first {
+            self.wakes.watchdog.notify_one();
+        }
+    }
+
+    /// Acts on every deadline that has passed; the answer is how many there were, and the next.
+    pub(crate) fn act_on_deadlines(&self) -> (usize, Option<Duration>) {
+        let mut state = self.lock();
+        let now = self.env.elapsed();
+        let mut acted = 0;
+        while let Some((at, key)) = state.deadlines.first().copied() {
+            if at > now {
+                break;
+            }
+            state.deadlines.pop_first();
+            acted += 1;
+            match state.held.get(&key).map(|held| held.phase) {
+                Some(Phase::Running(_, limit)) => {
+                    self.stop(&mut state, key, StopReason::TimedOut(limit));
+                }
+                Some(Phase::Stopping(_)) => self.drop_task(&mut state, key),
+                _ => {
+                    if let Some((task, kind)) = state.leaving.remove(&key)
+                        && !task.is_finished()
+                    {
+                        telemetry::stuck(&kind, key.0);
+                    }
+                }
+            }
+        }
+        (acted, state.deadlines.first().map(|(at, _)| *at))
+    }
+
+    /// Ends an attempt that was told to stop and has not: its task is dropped where it waits. A
+    /// handler that blocks its thread cannot be dropped; its place stays taken until it returns.
+    fn drop_task(&self, state: &mut State, key: Key) {
+        let Some(held) = state.held.get_mut(&key) else { return };
+        if let Some(task) = held.task.take() {
+            task.abort();
+            state.leaving.insert(key, (task, held.kind.clone()));
+        }
+        let outcome = held.stop.reason().map_or(Outcome::Released, stopped);
+        let policy = held.policy.as_ref().unwrap_or(&self.policy);
+        let now = held.standing.claimed_at + self.env.elapsed().saturating_sub(held.claimed);
+        let transition = decide(&held.standing, outcome, policy, now);
+        self.end(state, key, transition, None);
+        self.watch(state, self.env.elapsed() + STUCK_AFTER, key);
+    }
+
+    // Settling
+
+    /// Outcomes to make durable, oldest first.
+    pub(crate) fn take_outcomes(&self) -> Vec<Settlement> {
+        let mut state = self.lock();
+        let count = state.outcomes.len().min(limits::SETTLE_MAX);
+        let batch: Vec<Settlement> = state.outcomes.drain(..count).collect();
+        state.settling += batch.len();
+        batch
+    }
+
+    /// They could not be made durable, or nobody knows: they are to be tried again.
+    pub(crate) fn put_back(&self, batch: Vec<Settlement>) {
+        let mut state = self.lock();
+        state.settling -= batch.len();
+        for item in batch.into_iter().rev() {
+            state.outcomes.push_front(item);
+        }
+    }
+
+    /// They are durable, or another's: the node holds these jobs no longer.
+    pub(crate) fn settled(&self, batch: &[Settlement]) -> Vec<Option<Finished>> {
+        let mut state = self.lock();
+        state.settling -= batch.len();
+        let now = self.env.elapsed();
+        let mut forget = |item: &Settlement| {
+            let held = state.held.remove(&(item.job, item.lease))?;
+            state.forget_lease(item.lease);
+            let took = now.saturating_sub(held.claimed);
+            Some(Finished { queue: held.queue, kind: held.kind, took })
+        };
+        let finished = batch.iter().map(&mut forget).collect();
+        if state.held.is_empty() {
+            self.wakes.emptied.notify_waiters();
+        }
+        self.wakes.claimer.notify_one();
+        finished
+    }
+}
+
+impl State {
+    fn unsettled(&self) -> usize {
+        self.outcomes.len() + self.settling
+    }
+
+    /// One job or claim less under a lease.
+    fn forget_lease(&mut self, lease: LeaseId) {
+        if let Some(count) = self.leases.get_mut(&lease) {
+            *count -= 1;
+            if *count == 0 {
+                self.leases.remove(&lease);
+            }
+        }
+    }
+}
+
+/// What an attempt that was told to stop ended in. Only a timeout is its own fault; the store
+/// knows who called a job off and makes a released attempt of such a job a cancelled one.
+fn stopped(reason: StopReason) -> Outcome {
+    match reason {
+        StopReason::TimedOut(limit) => Outcome::TimedOut(limit),
+        StopReason::Shutdown
+            if punctual_store::bugs::is_planted(punctual_store::bugs::Bug::DrainBurnsAttempts) =>
+        {
+            Outcome::Fail("the node shuts down".to_owned())
+        }
+        StopReason::Cancelled | StopReason::Shutdown | StopReason::OutOfTouch => Outcome::Released,
+    }
+}
+
+/// A result that is too large to keep would be refused with its whole batch; and the work would
+/// be as large the next time.
+fn bounded(ended: Ended) -> Ended {
+    let bytes = ended.result.as_ref().map_or(0, |result| result.as_str().len());
+    if bytes <= limits::RESULT_BYTES_MAX {
+        return ended;
+    }
+    let message = format!(
+        "the handler returned {bytes} bytes; the most is {}; store them elsewhere and return a reference",
+        limits::RESULT_BYTES_MAX
+    );
+    Ended::from(Outcome::FailForGood(message))
+}
+
+/// How long an attempt may take, given what the job says and what the node says.
+pub(crate) fn time_limit(job: &ClaimedJob, usual: Duration) -> Duration {
+    let limit = job.timeout.unwrap_or(usual);
+    job.budget.map_or(limit, |budget| limit.min(budget.saturating_sub(job.used)))
+}
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let give_up = format_duration(self.give_up);
+        f.debug_struct("Work").field("held", &self.held()).field("give_up", &give_up).finish()
+    }
+}
