@@ -69,11 +69,30 @@ impl Conn {
         statement: &Statement,
         bound: Bound<'_>,
     ) -> Outcome<Vec<Row>> {
+        let begin = self.begin_text();
+        self.begin_as(&begin, statement, bound).await
+    }
+
+    /// The same for a transaction that only reads and sees one moment.
+    pub(crate) async fn begin_snapshot_with(
+        &mut self,
+        statement: &Statement,
+        bound: Bound<'_>,
+    ) -> Outcome<Vec<Row>> {
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        self.begin_as(begin, statement, bound).await
+    }
+
+    async fn begin_as(
+        &mut self,
+        begin: &str,
+        statement: &Statement,
+        bound: Bound<'_>,
+    ) -> Outcome<Vec<Row>> {
         self.prepare(statement).await?;
         self.in_transaction = true;
-        let begin = self.begin_text();
         let (begun, rows) =
-            future::join(self.client.batch_execute(&begin), self.send(statement, bound)).await;
+            future::join(self.client.batch_execute(begin), self.send(statement, bound)).await;
         begun?;
         Ok(rows?)
     }
@@ -83,13 +102,6 @@ impl Conn {
         self.in_transaction = true;
         let begin = self.begin_text();
         Ok(self.client.batch_execute(&begin).await?)
-    }
-
-    /// Begins a transaction that sees one moment only.
-    pub(crate) async fn begin_snapshot(&mut self) -> Outcome<()> {
-        self.in_transaction = true;
-        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-        Ok(self.client.batch_execute(begin).await?)
     }
 
     /// Behind a pooler a session's settings are another's, so they are set for the transaction.

@@ -253,16 +253,12 @@ fn by_state(state: JobState) -> Driver {
 
 /// One job with its attempts, all of one moment.
 pub(crate) async fn job(conn: &mut Conn, id: JobId) -> Outcome<Option<JobDetail>> {
-    conn.begin_snapshot().await?;
-    let found = conn.query(&sql::JOB, &[&id.as_uuid()]).await?;
-    let attempts = match found.is_empty() {
-        true => Vec::new(),
-        false => all(conn, &sql::ATTEMPTS, &[&id.as_uuid()], read_attempt).await?,
-    };
-    conn.commit().await?;
+    let id = id.as_uuid();
+    let found = conn.begin_snapshot_with(&sql::JOB, &[&id]).await?;
+    let attempts = conn.commit_with(&sql::ATTEMPTS, &[&id]).await?;
     let Some(row) = found.first() else { return Ok(None) };
     let Some((mut detail, last)) = read_detail(row)? else { return Ok(None) };
-    detail.attempts = attempts;
+    detail.attempts = attempts.iter().map(read_attempt).collect::<Read<_>>()?;
     detail.attempts.extend(last);
     Ok(Some(detail))
 }
