@@ -29,7 +29,7 @@ struct Taken {
 /// Claims. Not repeated after a lost answer: it would take other jobs, and the node learns of those
 /// it does not know from its next beat.
 pub(crate) async fn claim(pool: &Pool, shared: &Shared, at: At, ask: &ClaimAsk) -> Result<Claimed> {
-    let from: Vec<From> =
+    let mut from: Vec<From> =
         ask.queues.iter().map(|queue| shared.marks.begin(&queue.name, &ask.kinds)).collect();
     let began = clock();
     let is_limited = shared.is_limited(ask.queues.iter().map(|queue| queue.name.as_str()));
@@ -39,6 +39,13 @@ pub(crate) async fn claim(pool: &Pool, shared: &Shared, at: At, ask: &ClaimAsk) 
         let quotas: Vec<i32> = ask.queues.iter().map(|queue| quota(queue.most)).collect();
         attempt!(*pool, Never, conn => take(conn, at, ask, &quotas, &from, false))?
     };
+    // What others have put behind the marks is looked for before the answer is that there is nothing.
+    let has_marks = from.iter().any(|from| from.place.is_some());
+    if taken.jobs.is_empty() && has_marks && shared.marks.is_quick(&ask.queues, &ask.kinds) {
+        from = vec![From::START; ask.queues.len()];
+        let quotas: Vec<i32> = ask.queues.iter().map(|queue| quota(queue.most)).collect();
+        taken = attempt!(*pool, Never, conn => take(conn, at, ask, &quotas, &from, false))?;
+    }
     if taken.is_limited {
         taken = attempt!(*pool, Never, conn => claim_limited(conn, shared, at, ask))?;
     }

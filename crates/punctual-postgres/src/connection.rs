@@ -17,6 +17,8 @@ pub(crate) type Bound<'a> = &'a [&'a (dyn ToSql + Sync)];
 pub(crate) const STATEMENT_MS: u32 = 2_000;
 /// How long a statement waits for a lock: less, so that it is the lock that is told of.
 pub(crate) const LOCK_MS: u32 = 1_000;
+/// The same where many others would wait along.
+const HURRIED_MS: u32 = 100;
 /// How long a transaction of ours may do nothing: its owner is gone.
 pub(crate) const IDLE_MS: u32 = 5_000;
 
@@ -70,6 +72,16 @@ impl Conn {
         bound: Bound<'_>,
     ) -> Outcome<Vec<Row>> {
         let begin = self.begin_text();
+        self.begin_as(&begin, statement, bound).await
+    }
+
+    /// The same for a transaction that hardly waits for locks.
+    pub(crate) async fn begin_hurried_with(
+        &mut self,
+        statement: &Statement,
+        bound: Bound<'_>,
+    ) -> Outcome<Vec<Row>> {
+        let begin = format!("{}; SET LOCAL lock_timeout = {HURRIED_MS}", self.begin_text());
         self.begin_as(&begin, statement, bound).await
     }
 

@@ -7,13 +7,18 @@ use punctual_core::Timestamp;
 use punctual_store::{At, EnqueueAnswer, Enqueued, NewJob, Rejection, Result, rules};
 
 use crate::bodies::Bodies;
-use crate::gather::Work;
+use crate::gather::{Request, Work, answer_all};
 use crate::pool::Pool;
 use crate::retry::attempt;
 use crate::store::Shared;
 
 /// The jobs of one call.
 pub(crate) type Call = (At, Vec<NewJob>);
+
+/// The call of a request, which goes on without it.
+pub(crate) fn take<T>((at, items): &mut (At, Vec<T>)) -> (At, Vec<T>) {
+    (*at, std::mem::take(items))
+}
 
 /// Writes jobs without keys.
 pub(crate) struct Enqueue {
@@ -29,12 +34,13 @@ impl Work for Enqueue {
         jobs.len()
     }
 
-    async fn run(&self, calls: Vec<Call>) -> Vec<Result<Enqueued>> {
+    async fn run(self: &Arc<Self>, mut batch: Vec<Request<Self>>) {
+        let calls: Vec<Call> = batch.iter_mut().map(|request| take(&mut request.ask)).collect();
         let mut answers = Vec::with_capacity(calls.len());
         for group in calls.chunk_by(|(one, _), (other, _)| one == other) {
             answers.extend(self.write(group).await);
         }
-        answers
+        answer_all(batch, answers);
     }
 }
 

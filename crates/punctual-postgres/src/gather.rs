@@ -21,11 +21,31 @@ pub(crate) trait Work: Send + Sync + 'static {
     /// How many rows a request writes.
     fn rows(ask: &Self::Ask) -> usize;
 
-    /// Does what was asked for, together; one answer each, in order.
-    fn run(&self, asks: Vec<Self::Ask>) -> impl Future<Output = Vec<Result<Self::Answer>>> + Send;
+    /// Does what was asked for, together, and answers.
+    fn run(self: &Arc<Self>, batch: Vec<Request<Self>>) -> impl Future<Output = ()> + Send
+    where
+        Self: Sized;
 }
 
-type Request<W> = (<W as Work>::Ask, oneshot::Sender<Result<<W as Work>::Answer>>);
+/// What was asked for, and where the answer goes.
+pub(crate) struct Request<W: Work> {
+    pub(crate) ask: W::Ask,
+    reply: oneshot::Sender<Result<W::Answer>>,
+}
+
+impl<W: Work> Request<W> {
+    /// Answers. A caller that does not wait any more needs none.
+    pub(crate) fn answer(self, answer: Result<W::Answer>) {
+        let _ = self.reply.send(answer);
+    }
+}
+
+/// Answers each of several requests.
+pub(crate) fn answer_all<W: Work>(batch: Vec<Request<W>>, answers: Vec<Result<W::Answer>>) {
+    for (request, answer) in batch.into_iter().zip(answers) {
+        request.answer(answer);
+    }
+}
 
 /// The queue to the tasks that do one kind of write.
 pub(crate) struct Gather<W: Work> {
@@ -41,12 +61,7 @@ impl<W: Work> Gather<W> {
             let (work, queue) = (work.clone(), queue.clone());
             tokio::spawn(async move {
                 while let Some(batch) = gather::<W>(&queue).await {
-                    let (asks, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-                    let answers = work.run(asks).await;
-                    for (reply, answer) in replies.into_iter().zip(answers) {
-                        // A caller that does not wait any more needs no answer.
-                        let _ = reply.send(answer);
-                    }
+                    work.run(batch).await;
                 }
             });
         }
@@ -56,7 +71,7 @@ impl<W: Work> Gather<W> {
     /// Asks for something, and waits until it is durable.
     pub(crate) async fn ask(&self, ask: W::Ask) -> Result<W::Answer> {
         let (reply, answer) = oneshot::channel();
-        self.requests.send((ask, reply)).await.map_err(|_| stopped())?;
+        self.requests.send(Request { ask, reply }).await.map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
     }
 }
@@ -65,11 +80,11 @@ impl<W: Work> Gather<W> {
 async fn gather<W: Work>(queue: &Mutex<mpsc::Receiver<Request<W>>>) -> Option<Vec<Request<W>>> {
     let mut queue = queue.lock().await;
     let first = queue.recv().await?;
-    let mut rows = W::rows(&first.0);
+    let mut rows = W::rows(&first.ask);
     let mut batch = vec![first];
     while rows < BATCH_ROWS_MAX {
         let Ok(next) = queue.try_recv() else { break };
-        rows += W::rows(&next.0);
+        rows += W::rows(&next.ask);
         batch.push(next);
     }
     Some(batch)

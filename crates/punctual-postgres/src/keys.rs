@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use futures_util::future;
 use punctual_core::{JobId, Timestamp};
 use punctual_store::{
     At, EnqueueAnswer, Enqueued, ErrorKind, NewJob, Rejection, Result, StoreError,
@@ -15,9 +14,9 @@ use crate::bodies::Bodies;
 use crate::connection::Conn;
 use crate::enqueue::Call;
 use crate::error::{Fault, Outcome};
-use crate::gather::Work;
+use crate::gather::{Request, Work};
 use crate::pool::Pool;
-use crate::retry::attempt;
+use crate::retry::{attempt, patiently};
 use crate::rows::{self, Instant};
 use crate::sql;
 use crate::store::Shared;
@@ -69,66 +68,77 @@ impl Work for Keyed {
         jobs.len()
     }
 
-    async fn run(&self, calls: Vec<Call>) -> Vec<Result<Enqueued>> {
-        let mut answers = Vec::with_capacity(calls.len());
-        for group in calls.chunk_by(|(one, _), (other, _)| one == other) {
-            answers.extend(self.write(group).await);
+    async fn run(self: &Arc<Self>, batch: Vec<Request<Self>>) {
+        let mut rest = batch.into_iter().peekable();
+        while let Some(first) = rest.next() {
+            let at = first.ask.0;
+            let mut group = vec![first];
+            while let Some(next) = rest.next_if(|next| next.ask.0 == at) {
+                group.push(next);
+            }
+            self.write(at, group).await;
         }
-        answers
     }
 }
 
 impl Keyed {
-    async fn write(&self, calls: &[Call]) -> Vec<Result<Enqueued>> {
-        let at = calls.first().map_or(At::Database, |(at, _)| *at);
-        let jobs: Vec<&NewJob> = calls.iter().flat_map(|(_, jobs)| jobs).collect();
-        // One try: whoever holds a key is waited for by the call that wants it, not by all.
-        let together = match self.pool.take().await {
-            Err(error) => Err(error),
-            Ok(mut taken) => {
-                let outcome = crate::retry::patiently(enqueue(&mut taken, at, &jobs)).await;
-                match outcome {
-                    Ok(done) => Ok(done),
-                    Err(fault) if may_go_singly(&fault) => {
-                        if fault.is_lost() || taken.rollback().await.is_err() {
-                            taken.discard();
-                        }
-                        return self.write_singly(at, calls).await;
-                    }
-                    Err(fault) => {
-                        if taken.rollback().await.is_err() {
-                            taken.discard();
-                        }
-                        Err(fault.tell(self.pool.server()))
-                    }
-                }
-            }
+    async fn write(self: &Arc<Self>, at: At, group: Vec<Request<Self>>) {
+        let jobs: Vec<&NewJob> = group.iter().flat_map(|request| &request.ask.1).collect();
+        let mut taken = match self.pool.take().await {
+            Ok(taken) => taken,
+            Err(error) => return answer_all_alike(group, &error),
         };
-        match together {
-            Err(error) => calls.iter().map(|_| Err(error.clone())).collect(),
+        let fault = match patiently(enqueue(&mut taken, at, &jobs, Hurry::Batch)).await {
             Ok((now, mut answers)) => {
                 self.shared.enqueued(now, created(&jobs, &answers));
-                let mut parts = Vec::with_capacity(calls.len());
-                for (_, jobs) in calls {
-                    let rest = answers.split_off(jobs.len());
-                    parts.push(Ok(Enqueued { at: now, answers: answers }));
+                for request in group {
+                    let rest = answers.split_off(request.ask.1.len());
+                    request.answer(Ok(Enqueued { at: now, answers }));
                     answers = rest;
                 }
-                parts
+                return;
             }
+            Err(fault) => fault,
+        };
+        if fault.is_lost() || patiently(taken.rollback()).await.is_err() {
+            taken.discard();
         }
-    }
-
-    async fn write_singly(&self, at: At, calls: &[Call]) -> Vec<Result<Enqueued>> {
-        future::join_all(calls.iter().map(|(_, jobs)| self.write_one(at, jobs))).await
+        if !may_go_singly(&fault) {
+            return answer_all_alike(group, &fault.tell(self.pool.server()));
+        }
+        // Each by itself, and not in the way of the next batch: whoever holds a key is waited for
+        // by the call that wants it.
+        for request in group {
+            let keyed = self.clone();
+            tokio::spawn(async move {
+                let answer = keyed.write_one(at, &request.ask.1).await;
+                request.answer(answer);
+            });
+        }
     }
 
     async fn write_one(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
         let jobs: Vec<&NewJob> = jobs.iter().collect();
-        let (now, answers) = attempt!(self.spare, Harmless, conn => enqueue(conn, at, &jobs))?;
+        let (now, answers) =
+            attempt!(self.spare, Harmless, conn => enqueue(conn, at, &jobs, Hurry::Single))?;
         self.shared.enqueued(now, created(&jobs, &answers));
         Ok(Enqueued { at: now, answers })
     }
+}
+
+fn answer_all_alike(group: Vec<Request<Keyed>>, error: &StoreError) {
+    for request in group {
+        request.answer(Err(error.clone()));
+    }
+}
+
+/// How long a key is waited for that somebody else is taking.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hurry {
+    /// Hardly: all of the batch waits.
+    Batch,
+    /// As for any other lock.
+    Single,
 }
 
 /// Would the calls of a batch fare better each by itself, and again?
@@ -150,8 +160,9 @@ async fn enqueue(
     conn: &mut Conn,
     at: At,
     jobs: &[&NewJob],
+    hurry: Hurry,
 ) -> Outcome<(Timestamp, Vec<EnqueueAnswer>)> {
-    let (now, mut facts) = look(conn, at, jobs, true).await?;
+    let (now, mut facts) = look(conn, at, jobs, Some(hurry)).await?;
     let mut won: BTreeMap<Key, Holder> = BTreeMap::new();
     for _ in 0..LOOKS_MAX {
         let decided = decide(now, jobs, &facts);
@@ -189,7 +200,7 @@ async fn enqueue(
                 .copied()
                 .filter(|job| key_of(job).is_some_and(|key| lost.contains(&key)))
                 .collect();
-            let (_, seen) = look(conn, At::Fixed(now), &wanted, false).await?;
+            let (_, seen) = look(conn, At::Fixed(now), &wanted, None).await?;
             facts.holders.extend(seen.holders.into_iter().filter(|(key, _)| lost.contains(key)));
         }
     }
@@ -201,12 +212,13 @@ fn key_of(job: &NewJob) -> Option<Key> {
     Some((job.tenant.clone(), rows::text(&job.stored_key()?)))
 }
 
-/// What time it is, which jobs are there already, and who holds the keys.
+/// What time it is, which jobs are there already, and who holds the keys; as the beginning of a
+/// transaction, or in one.
 async fn look(
     conn: &mut Conn,
     at: At,
     jobs: &[&NewJob],
-    is_first: bool,
+    begin: Option<Hurry>,
 ) -> Outcome<(Timestamp, Facts)> {
     let ids: Vec<Uuid> = jobs.iter().map(|job| job.id.as_uuid()).collect();
     let keys: Vec<Option<Key>> = jobs.iter().map(|job| key_of(job)).collect();
@@ -216,9 +228,10 @@ async fn look(
         keys.iter().map(|key| key.as_ref().map(|(_, name)| name.as_str())).collect();
     let at = rows::at(at);
     let bound: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [&at, &ids, &tenants, &names];
-    let found = match is_first {
-        true => conn.begin_with(&sql::KEY_LOOK, &bound).await?,
-        false => conn.query(&sql::KEY_LOOK, &bound).await?,
+    let found = match begin {
+        Some(Hurry::Batch) => conn.begin_hurried_with(&sql::KEY_LOOK, &bound).await?,
+        Some(Hurry::Single) => conn.begin_with(&sql::KEY_LOOK, &bound).await?,
+        None => conn.query(&sql::KEY_LOOK, &bound).await?,
     };
     let mut now = Timestamp::EPOCH;
     let mut facts = Facts::default();
@@ -310,7 +323,7 @@ pub(crate) async fn take_one(
         if !take(conn, now, &wanted).await?.is_empty() {
             return Ok(None);
         }
-        let (_, mut facts) = look(conn, At::Fixed(now), &[job], false).await?;
+        let (_, mut facts) = look(conn, At::Fixed(now), &[job], None).await?;
         let holder = facts.holders.remove(&key);
         if holder.is_some() {
             return Ok(holder);

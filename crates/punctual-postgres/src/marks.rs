@@ -11,9 +11,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use punctual_core::{JobId, Timestamp};
+use punctual_store::QueueShare;
 
 /// Reading a queue from its start takes at most one part of this many of the time.
 const SHARE: u32 = 20;
+/// Reading a queue from its start is done at will if it takes no longer than this.
+const QUICK: Duration = Duration::from_millis(20);
 /// A job that somebody else put behind a mark waits at most this long to be seen.
 const LONGEST: Duration = Duration::from_secs(10);
 /// Marks that are kept; a process serves few queues with few sets of kinds.
@@ -45,6 +48,8 @@ struct Mark {
     place: Place,
     /// When the queue is to be read from its start again.
     whole_at: Instant,
+    /// How long that took the last time.
+    whole_took: Duration,
 }
 
 /// Where a claim begins.
@@ -81,6 +86,15 @@ impl Marks {
         From { time: state.time, place }
     }
 
+    /// Were these queues read from their start quickly enough to do it again at once?
+    pub(crate) fn is_quick(&self, queues: &[QueueShare], kinds: &[String]) -> bool {
+        let state = self.lock();
+        queues.iter().all(|queue| {
+            let mark = state.marks.get(&(queue.name.clone(), kinds.to_vec()));
+            mark.is_none_or(|mark| mark.whole_took <= QUICK)
+        })
+    }
+
     /// A claim has come this far in a queue, and took so long.
     pub(crate) fn advance(
         &self,
@@ -103,7 +117,7 @@ impl Marks {
                     state.marks.clear();
                 }
                 let whole_at = clock() + (took * SHARE).min(LONGEST);
-                state.marks.insert(key, Mark { place: to, whole_at });
+                state.marks.insert(key, Mark { place: to, whole_at, whole_took: took });
             }
         }
     }

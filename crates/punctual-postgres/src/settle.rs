@@ -9,8 +9,9 @@ use punctual_store::{At, Result, Settled, Settlement, Settlements, limits, rules
 use uuid::Uuid;
 
 use crate::connection::Conn;
+use crate::enqueue::take;
 use crate::error::Outcome;
-use crate::gather::Work;
+use crate::gather::{Request, Work, answer_all};
 use crate::pool::Pool;
 use crate::retry::attempt;
 use crate::rows;
@@ -34,12 +35,13 @@ impl Work for Settle {
         batch.len()
     }
 
-    async fn run(&self, calls: Vec<Call>) -> Vec<Result<Settlements>> {
+    async fn run(self: &Arc<Self>, mut batch: Vec<Request<Self>>) {
+        let calls: Vec<Call> = batch.iter_mut().map(|request| take(&mut request.ask)).collect();
         let mut answers = Vec::with_capacity(calls.len());
         for group in calls.chunk_by(|(one, _), (other, _)| one == other) {
             answers.extend(self.write(group).await);
         }
-        answers
+        answer_all(batch, answers);
     }
 }
 

@@ -33,6 +33,8 @@ use crate::{
 /// Connections for enqueueing, and as many for settling: two are enough to keep the server at work
 /// while the other's commit is under way.
 const WRITE_LANES: usize = 2;
+/// Connections for enqueueing with keys that somebody else is taking just then; made when needed.
+const SPARE_LANES: usize = 2;
 /// Connections for claiming.
 const CLAIM_LANES: usize = 2;
 
@@ -67,7 +69,7 @@ impl Drop for PostgresStore {
 /// What the parts of a store know together.
 pub(crate) struct Shared {
     pub(crate) marks: Marks,
-    wake: Arc<Wake>,
+    pub(crate) wake: Arc<Wake>,
     /// Queues that are known to have a limit.
     limited: Mutex<HashSet<String>>,
 }
@@ -85,13 +87,14 @@ impl Shared {
         for (queue, place) in &first {
             self.marks.lower(queue, *place);
         }
-        self.wake.tell(Topic::Work);
+        let is_behind = first.values().any(|(rank, _)| *rank < now);
+        self.wake.tell_work(is_behind);
     }
 
     /// Jobs were put in line, wherever they stood before.
     pub(crate) fn put_in_line(&self) {
         self.marks.forget();
-        self.wake.tell(Topic::Work);
+        self.wake.tell_work(true);
     }
 
     /// Is any of these queues known to have a limit?
@@ -137,7 +140,7 @@ impl PostgresStore {
         });
         let lanes = |most| Pool::new(connector.clone(), most);
         let enqueue = Enqueue { pool: lanes(WRITE_LANES), shared: shared.clone() };
-        let keyed = Keyed { pool: lanes(1), spare: pool.clone(), shared: shared.clone() };
+        let keyed = Keyed { pool: lanes(1), spare: lanes(SPARE_LANES), shared: shared.clone() };
         let settle = Settle { pool: lanes(WRITE_LANES), shared: shared.clone() };
         let channel = wake::channel(&options.schema);
         let mut tasks = Vec::new();
@@ -145,7 +148,7 @@ impl PostgresStore {
             let tell = wake::tell(shared.wake.clone(), lanes(1), channel.clone());
             tasks.push(tokio::spawn(tell).abort_handle());
             if let Some(direct) = direct {
-                let listen = wake::listen(shared.wake.clone(), direct, channel.clone());
+                let listen = wake::listen(shared.clone(), direct, channel.clone());
                 tasks.push(tokio::spawn(listen).abort_handle());
             }
         }
@@ -342,11 +345,11 @@ impl Store for PostgresStore {
     }
 
     async fn resign(&self, at: At, fence: &Fence) -> Result<bool> {
-        let message = self.shared.wake.message(Topic::Roles);
+        let message = self.shared.wake.about_roles();
         let channel = &self.channel;
         let resigned = attempt!(self.pool, Harmless, conn => leaders::resign(conn, at, fence, channel, &message))?;
         if resigned {
-            self.shared.wake.ring(Topic::Roles);
+            self.shared.wake.ring_roles();
         }
         Ok(resigned)
     }
@@ -417,7 +420,7 @@ impl Store for PostgresStore {
         new.check()?;
         let new = &NewSchedule { actor: new.actor.kept()?, ..new.clone() };
         let created = attempt!(self.pool, Harmless, conn => schedules::create(conn, at, new))?;
-        self.shared.wake.tell(Topic::Schedules);
+        self.shared.wake.tell_schedules();
         Ok(created)
     }
 
@@ -431,7 +434,7 @@ impl Store for PostgresStore {
     ) -> Result<EditAnswer> {
         let actor = &actor.kept()?;
         let changed = attempt!(self.pool, Never, conn => schedules::change(conn, at, id, stamp, change, actor))?;
-        self.shared.wake.tell(Topic::Schedules);
+        self.shared.wake.tell_schedules();
         Ok(changed)
     }
 
@@ -445,7 +448,7 @@ impl Store for PostgresStore {
         let actor = &actor.kept()?;
         let deleted =
             attempt!(self.pool, Never, conn => schedules::delete(conn, at, id, stamp, actor))?;
-        self.shared.wake.tell(Topic::Schedules);
+        self.shared.wake.tell_schedules();
         Ok(deleted)
     }
 

@@ -16,6 +16,7 @@ use crate::connect::{Connector, pause, sleep};
 use crate::pool::Pool;
 use crate::retry::attempt;
 use crate::sql;
+use crate::store::Shared;
 
 /// The shortest time between two messages. The first goes at once, what follows is told together:
 /// a queue that stays busy needs no waking, and each message makes all commits that notify wait
@@ -29,9 +30,12 @@ const KEEPALIVE_PATIENCE: Duration = Duration::from_secs(5);
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MOST: Duration = Duration::from_secs(5);
 
-/// All that there are hints about, by the word that a message begins with.
-const TOPICS: [(&str, Topic); 3] =
-    [("work", Topic::Work), ("roles", Topic::Roles), ("schedules", Topic::Schedules)];
+/// What a message begins with: jobs stand in line where others have been claimed already, at the
+/// end of the line; a role is free; schedules have changed.
+const BEHIND: &str = "behind";
+const WORK: &str = "work";
+const ROLES: &str = "roles";
+const SCHEDULES: &str = "schedules";
 
 /// Who is to be woken, and what is to be told to other processes.
 pub(crate) struct Wake {
@@ -60,38 +64,36 @@ impl Wake {
         self.bell.listen(topic)
     }
 
-    /// Something has changed, and everybody should know.
-    pub(crate) fn tell(&self, topic: Topic) {
-        self.bell.ring(topic);
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        if pending.insert(self.message(topic)) {
-            self.has_pending.notify_one();
-        }
+    /// Jobs stand in line, perhaps where others have been claimed already.
+    pub(crate) fn tell_work(&self, is_behind: bool) {
+        self.bell.ring(Topic::Work);
+        self.tell(if is_behind { BEHIND } else { WORK });
     }
 
-    /// Something has changed, of which other processes know already.
-    pub(crate) fn ring(&self, topic: Topic) {
-        self.bell.ring(topic);
+    /// Schedules have changed.
+    pub(crate) fn tell_schedules(&self) {
+        self.bell.ring(Topic::Schedules);
+        self.tell(SCHEDULES);
     }
 
-    /// What other processes are told.
-    pub(crate) fn message(&self, topic: Topic) -> String {
-        let word = TOPICS.iter().find(|(_, of)| *of == topic).map_or("", |(word, _)| word);
+    /// A role is free, of which other processes were told with the resignation.
+    pub(crate) fn ring_roles(&self) {
+        self.bell.ring(Topic::Roles);
+    }
+
+    /// What other processes are told of a role that is free.
+    pub(crate) fn about_roles(&self) -> String {
+        self.message(ROLES)
+    }
+
+    fn message(&self, word: &str) -> String {
         format!("{word} {}", self.sender)
     }
 
-    fn hear(&self, message: &str) {
-        let (word, sender) = message.split_once(' ').unwrap_or((message, ""));
-        let topic = TOPICS.iter().find(|(known, _)| *known == word);
-        if let Some((_, topic)) = topic.filter(|_| sender != self.sender) {
-            self.bell.ring(*topic);
-        }
-    }
-
-    /// Anything may have been missed.
-    fn ring_all(&self) {
-        for (_, topic) in TOPICS {
-            self.bell.ring(topic);
+    fn tell(&self, word: &str) {
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        if pending.insert(self.message(word)) {
+            self.has_pending.notify_one();
         }
     }
 
@@ -121,10 +123,10 @@ pub(crate) async fn tell(wake: Arc<Wake>, pool: Pool, channel: String) {
 }
 
 /// Listens to other processes on a connection of its own, until the task is ended.
-pub(crate) async fn listen(wake: Arc<Wake>, connector: Arc<Connector>, channel: String) {
+pub(crate) async fn listen(shared: Arc<Shared>, connector: Arc<Connector>, channel: String) {
     let mut failures: u32 = 0;
     loop {
-        match hear(&wake, &connector, &channel).await {
+        match hear(&shared, &connector, &channel).await {
             Ok(()) => failures = 0,
             Err(error) => {
                 failures += 1;
@@ -136,14 +138,40 @@ pub(crate) async fn listen(wake: Arc<Wake>, connector: Arc<Connector>, channel: 
     }
 }
 
+/// What another process tells.
+fn heed(shared: &Shared, message: &str) {
+    let (word, sender) = message.split_once(' ').unwrap_or((message, ""));
+    if sender == shared.wake.sender {
+        return;
+    }
+    match word {
+        BEHIND => {
+            shared.marks.forget();
+            shared.wake.bell.ring(Topic::Work);
+        }
+        WORK => shared.wake.bell.ring(Topic::Work),
+        ROLES => shared.wake.bell.ring(Topic::Roles),
+        SCHEDULES => shared.wake.bell.ring(Topic::Schedules),
+        _ => {}
+    }
+}
+
+/// Anything may have been missed.
+fn heed_all(shared: &Shared) {
+    shared.marks.forget();
+    for topic in [Topic::Work, Topic::Roles, Topic::Schedules] {
+        shared.wake.bell.ring(topic);
+    }
+}
+
 /// Listens until the connection ends.
-async fn hear(wake: &Wake, connector: &Connector, channel: &str) -> Result<()> {
+async fn hear(shared: &Shared, connector: &Connector, channel: &str) -> Result<()> {
     let (client, mut connection) = connector.open().await?;
     let mut messages = stream::poll_fn(move |context| connection.poll_message(context));
     let read = async {
         while let Some(Ok(message)) = messages.next().await {
             if let AsyncMessage::Notification(notification) = message {
-                wake.hear(notification.payload());
+                heed(shared, notification.payload());
             }
         }
     };
@@ -152,7 +180,7 @@ async fn hear(wake: &Wake, connector: &Connector, channel: &str) -> Result<()> {
             return;
         }
         // What was told before is missed, so everybody looks once.
-        wake.ring_all();
+        heed_all(shared);
         loop {
             // A connection that only waits does not find out by itself that nobody is there.
             sleep(KEEPALIVE).await;

@@ -1,6 +1,6 @@
 //! Where the tests find PostgreSQL, and a schema for each of them that goes with it.
 
-#![expect(dead_code, reason = "each test program uses a part of it")]
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
