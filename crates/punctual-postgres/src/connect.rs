@@ -114,26 +114,23 @@ impl Connector {
 
     async fn check(&self, conn: &mut Conn) -> std::result::Result<(), Fault> {
         let row = conn.query_one(&sql::IDENTITY, &[]).await?;
-        let version: i32 = rows::get(&row, 0)?;
-        if version / 10_000 < SERVER_OLDEST {
-            let known: String = rows::get(&row, 1)?;
-            return Err(too_old(&self.server, &known).into());
-        }
-        if rows::get(&row, 2)? {
-            return Err(standby(&self.server).into());
-        }
+        let version: String = rows::get(&row, 1)?;
+        judge(&self.server, rows::get(&row, 0)?, &version, rows::get(&row, 2)?)?;
         let timeline: Option<String> = rows::get(&row, 4)?;
         self.history.saw(rows::get(&row, 3)?, timeline.as_deref().unwrap_or_default());
         Ok(())
     }
 }
 
-/// What is told of a server that lacks what the statements need.
-pub(crate) fn too_old(server: &str, version: &str) -> StoreError {
-    let message = format!(
-        "{server} is version {version}; punctual needs PostgreSQL {SERVER_OLDEST} or newer, so upgrade the server or give the url of another"
-    );
-    StoreError::new(ErrorKind::Denied, message)
+/// May a server of this version be written to?
+fn judge(server: &str, number: i32, version: &str, is_standby: bool) -> Result<()> {
+    if number / 10_000 < SERVER_OLDEST {
+        let message = format!(
+            "{server} is version {version}, and the oldest that will do is {SERVER_OLDEST}; upgrade the server, or give the url of another"
+        );
+        return Err(StoreError::new(ErrorKind::Denied, message));
+    }
+    if is_standby { Err(standby(server)) } else { Ok(()) }
 }
 
 /// A plan that was made while a table was empty would read the whole of it later; no statement of
@@ -172,4 +169,21 @@ pub(crate) async fn pause(longest: Duration, seed: u64) {
 )]
 pub(crate) async fn sleep(length: Duration) {
     tokio::time::sleep(length).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_server_or_a_standby_is_refused() {
+        let told = |number, version, is_standby| {
+            let error = judge("PostgreSQL at db:5432/app", number, version, is_standby);
+            let error = error.expect_err("it is refused");
+            format!("{:?}: {error}", error.kind())
+        };
+        insta::assert_snapshot!(told(130_021, "13.21", false), @"Denied: PostgreSQL at db:5432/app is version 13.21, and the oldest that will do is 14; upgrade the server, or give the url of another");
+        insta::assert_snapshot!(told(150_004, "15.4", true), @"Unreachable: PostgreSQL at db:5432/app is a standby, which cannot be written to; give the url of the primary, or wait until it is promoted");
+        assert_eq!(judge("", 140_000, "14.0", false), Ok(()));
+    }
 }

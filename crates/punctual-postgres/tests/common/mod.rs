@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub(crate) mod cluster;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
