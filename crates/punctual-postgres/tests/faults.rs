@@ -1,5 +1,7 @@
 //! Servers that crash, fail over and cut connections; and word that travels between processes.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::time::Duration;

@@ -63,7 +63,7 @@ fn varied(number: u32) -> NewJob {
     let mut job = job(NOW, number);
     job.queue = ["default", "mail", "zip"][number as usize % 3].to_owned();
     job.kind = ["send", "report"][number as usize % 2].to_owned();
-    if number % 4 == 0 {
+    if number.is_multiple_of(4) {
         job.delay = Delay::For(Duration::from_secs(u64::from(number)));
     }
     if number % 1_000 == 7 {
@@ -106,12 +106,15 @@ async fn plan(client: &Client, schema: &str, text: &str, types: &[String]) -> St
     told.replace(&format!("{schema}."), "").replace(schema, "SCHEMA")
 }
 
-fn of(statement: &Statement) -> (String, Vec<String>) {
+/// A statement, and the types of its parameters.
+type Text = (String, Vec<String>);
+
+fn of(statement: &Statement) -> Text {
     let types = statement.types.iter().map(|of| of.name().to_owned()).collect();
     (statement.text.to_owned(), types)
 }
 
-fn list(filter: JobFilter) -> (String, Vec<String>) {
+fn list(filter: JobFilter) -> Text {
     let ended = filter.is_by_end().then_some(NOW);
     let cursor = Some(Cursor { ended, job: job(NOW, 7).id });
     let list = job_list("{schema}", &filter, cursor, 50).unwrap();
@@ -119,7 +122,7 @@ fn list(filter: JobFilter) -> (String, Vec<String>) {
     (list.text, types)
 }
 
-fn in_state(state: JobState) -> (String, Vec<String>) {
+fn in_state(state: JobState) -> Text {
     list(JobFilter { state: Some(state), ..JobFilter::default() })
 }
 
@@ -136,7 +139,7 @@ async fn hot_statements_go_by_their_index() {
 
     let schedule = Some(ScheduleId::mint(NOW, [3; 10]));
     let name = |name: &str| Some(name.to_owned());
-    let hot: Vec<(&str, (String, Vec<String>), &[&str])> = vec![
+    let hot: Vec<(&str, Text, &[&str])> = vec![
         (
             "claim",
             of(&sql::CLAIM),
