@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use punctual_core::{JobId, LeaseId, NodeId, Timestamp, hash};
+use punctual_core::{JobId, LeaseId, NodeId, Nonce, Timestamp, hash};
 
 pub(crate) struct Ids {
     seed: u64,
@@ -31,6 +31,11 @@ impl Ids {
     pub(crate) fn lease(&self) -> LeaseId {
         let (at, random) = self.next();
         LeaseId::mint(at, random)
+    }
+
+    pub(crate) fn nonce(&self) -> Nonce {
+        let (at, random) = self.next();
+        Nonce::mint(at, random)
     }
 
     pub(crate) fn node(&self) -> NodeId {

@@ -1,17 +1,20 @@
-//! A process that writes is killed at random moments; whatever it had acknowledged must be there.
+//! A process that writes is killed at random moments; whatever it had acknowledged must be there,
+//! once, and every slot that it decided has just one row and one job.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
-use punctual_core::{JobId, hash};
+use punctual_core::job::{AttemptOutcome, JobState, Next, SlotOutcome, Transition};
+use punctual_core::{JobId, ScheduleId, Timestamp, hash};
 use punctual_sqlite::{Options, SqliteStore};
 use punctual_store::{
-    At, ClaimAsk, EnqueueAnswer, Json, NewJob, QueueShare, Settled, Settlement, Store,
+    Acquired, Actor, At, ClaimAsk, EnqueueAnswer, Fence, FireAnswer, JobFilter, Json, NewJob,
+    NewSchedule, QueueShare, Schedule, Settled, Settlement, SlotDecision, SlotPlan, SlotRow, Store,
+    limits,
 };
 use serde_json::json;
 
@@ -24,6 +27,17 @@ const CALLERS: u64 = 8;
 /// The process is killed after up to this many acknowledgements.
 const ACKNOWLEDGEMENTS_MAX: u64 = 400;
 
+/// After so many kills everything is looked at, which takes the longer the more there is.
+const CHECK_ALL_EVERY: u64 = 25;
+/// Long ago, so that there is always a slot that is due.
+const FIRST_SLOT: Timestamp = Timestamp::from_seconds(1_000_000_000);
+/// From slot to slot.
+const SLOT_EVERY: Duration = Duration::from_secs(1);
+/// Slots that one plan decides.
+const SLOTS_AT_ONCE: u32 = 2;
+/// For how long a term is led without word from its leader; short, since leaders are killed.
+const LEASE: Duration = Duration::from_millis(50);
+
 /// Kills a writer `kills` times; prints one line of JSON.
 #[expect(clippy::disallowed_methods, reason = "tells how long the proof took")]
 pub(crate) fn prove(kills: u64) -> Result<(), Failure> {
@@ -31,21 +45,24 @@ pub(crate) fn prove(kills: u64) -> Result<(), Failure> {
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("killed.db");
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let (mut enqueued, mut settled) = (BTreeSet::new(), BTreeSet::new());
+    let mut all = Acknowledged::default();
+    let mut slots = 0;
     for kill in 0..kills {
         let acknowledged = run_and_kill(&file, kill)?;
         check_integrity(&file).map_err(|error| format!("after kill {kill}: {error}"))?;
         let store = SqliteStore::open(&file, Options::engine())?;
-        // Those of this round each time, and all of them in the end.
+        // What this round acknowledged each time, and all there is now and then.
         runtime.block_on(check(&store, &acknowledged))?;
-        enqueued.extend(acknowledged.enqueued);
-        settled.extend(acknowledged.settled);
+        all.add(acknowledged)?;
+        if kill % CHECK_ALL_EVERY == 0 || kill + 1 == kills {
+            runtime.block_on(check(&store, &all))?;
+            slots = runtime.block_on(check_ledgers(&store))?;
+        }
     }
-    let all = Acknowledged { enqueued, settled };
-    runtime.block_on(check(&SqliteStore::open(&file, Options::engine())?, &all))?;
     let said = json!({
         "kills": kills, "enqueues_acknowledged": all.enqueued.len(),
-        "settles_acknowledged": all.settled.len(), "lost": 0, "integrity": "ok",
+        "settles_acknowledged": all.settled.len(), "fires_acknowledged": all.fired.len(),
+        "slots": slots, "lost": 0, "doubled": 0, "integrity": "ok",
         "seconds": started.elapsed().as_secs()
     });
     tell("sqlite-kill", said)
@@ -55,7 +72,45 @@ pub(crate) fn prove(kills: u64) -> Result<(), Failure> {
 #[derive(Default)]
 struct Acknowledged {
     enqueued: BTreeSet<JobId>,
-    settled: BTreeSet<JobId>,
+    /// With the number of the attempt that succeeded.
+    settled: BTreeMap<JobId, u32>,
+    /// The job of each slot.
+    fired: BTreeMap<(ScheduleId, Timestamp), JobId>,
+}
+
+impl Acknowledged {
+    /// Reads a line of a writer.
+    fn hear(&mut self, line: &str) -> Option<()> {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["enqueued", job] => drop(self.enqueued.insert(job.parse().ok()?)),
+            ["settled", job, attempt] => {
+                self.settled.insert(job.parse().ok()?, attempt.parse().ok()?);
+            }
+            ["fired", schedule, slot, job] => {
+                let slot = Timestamp::from_micros(slot.parse().ok()?);
+                self.fired.insert((schedule.parse().ok()?, slot), job.parse().ok()?);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Adds those of a later round, none of which may have been acknowledged before.
+    fn add(&mut self, later: Acknowledged) -> Result<(), Failure> {
+        self.enqueued.extend(later.enqueued);
+        for (job, attempt) in later.settled {
+            if self.settled.insert(job, attempt).is_some() {
+                return Err(format!("job {job} was settled twice").into());
+            }
+        }
+        for (slot, job) in later.fired {
+            if self.fired.insert(slot, job).is_some() {
+                return Err(format!("slot {} of {} was fired twice", slot.1, slot.0).into());
+            }
+        }
+        Ok(())
+    }
 }
 
 fn run_and_kill(file: &Path, kill: u64) -> Result<Acknowledged, Failure> {
@@ -71,10 +126,8 @@ fn run_and_kill(file: &Path, kill: u64) -> Result<Acknowledged, Failure> {
     for (count, line) in (1..).zip(BufReader::new(stdout).lines()) {
         let line = line?;
         // The kill may cut the last line short; what was not said whole was not said.
-        match line.split_once(' ').map(|(what, id)| (what, id.parse::<JobId>())) {
-            Some(("enqueued", Ok(id))) => drop(acknowledged.enqueued.insert(id)),
-            Some(("settled", Ok(id))) => drop(acknowledged.settled.insert(id)),
-            _ => return Err(format!("the writer said `{line}`").into()),
+        if acknowledged.hear(&line).is_none() {
+            return Err(format!("the writer said `{line}`").into());
         }
         if count == fatal {
             writer.kill()?;
@@ -99,16 +152,77 @@ async fn check(store: &SqliteStore, acknowledged: &Acknowledged) -> Result<(), F
             return Err(format!("job {id} was acknowledged and is lost").into());
         }
     }
-    for id in &acknowledged.settled {
-        let state = store.job(*id).await?.map(|job| job.view.state);
-        if state != Some(JobState::Succeeded) {
-            return Err(format!("job {id} was settled and is {state:?}").into());
+    for (id, attempt) in &acknowledged.settled {
+        let Some(job) = store.job(*id).await? else {
+            return Err(format!("job {id} was settled and is lost").into());
+        };
+        let succeeded: Vec<u32> = job
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.outcome == Some(AttemptOutcome::Succeeded))
+            .map(|attempt| attempt.attempt)
+            .collect();
+        if job.view.state != JobState::Succeeded || succeeded != [*attempt] {
+            let state = job.view.state;
+            return Err(format!("job {id} was settled and is {state}, by {succeeded:?}").into());
+        }
+    }
+    for ((schedule, slot), job) in &acknowledged.fired {
+        let origin = store.job(*job).await?.and_then(|job| job.view.schedule);
+        if origin != Some((*schedule, Some(*slot))) {
+            return Err(format!("slot {slot} of {schedule} was fired and has {origin:?}").into());
         }
     }
     Ok(())
 }
 
-/// Enqueues, claims and settles until somebody kills it, and says what was acknowledged.
+/// Each slot from the first to the watermark has one row, which names a job of its own; and no
+/// schedule has any other job. Answers with how many slots there are.
+async fn check_ledgers(store: &SqliteStore) -> Result<u64, Failure> {
+    let mut slots = 0;
+    for id in schedules() {
+        let Some(schedule) = store.schedule(id).await? else { continue };
+        let mut expected = schedule.next_slot;
+        let mut of_slots = BTreeSet::new();
+        let mut after = None;
+        loop {
+            let page = store.slots(id, after, limits::PAGE_MAX).await?;
+            for row in page.items {
+                expected = expected.map(|slot| slot - SLOT_EVERY);
+                let Some(job) = row.job.filter(|_| Some(row.slot) == expected) else {
+                    return Err(format!("after {expected:?} comes {row:?}").into());
+                };
+                of_slots.insert(job);
+                slots += 1;
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        if expected != Some(FIRST_SLOT) {
+            return Err(format!("the ledger of {id} begins at {expected:?}").into());
+        }
+        let filter = JobFilter { schedule: Some(id), ..JobFilter::default() };
+        let mut after = None;
+        loop {
+            let page = store.jobs(&filter, after, limits::PAGE_MAX).await?;
+            if let Some(job) = page.items.iter().find(|job| !of_slots.remove(&job.id)) {
+                return Err(format!("job {} of {id} has no slot", job.id).into());
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        if let Some(job) = of_slots.first() {
+            return Err(format!("the slot of job {job} is there, and the job is not").into());
+        }
+    }
+    Ok(slots)
+}
+
+/// Enqueues, claims, settles and fires until somebody kills it, and says what was acknowledged.
 pub(crate) fn write_until_killed(file: &Path, seed: u64) -> Result<(), Failure> {
     let store = Arc::new(SqliteStore::open(file, Options::engine())?);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;
@@ -119,11 +233,80 @@ pub(crate) fn write_until_killed(file: &Path, seed: u64) -> Result<(), Failure> 
                 tokio::spawn(write_for_ever(Arc::clone(&store), ids))
             })
             .collect();
+        let ids = Ids::new(hash::draw(seed, CALLERS));
+        fire_for_ever(&store, &ids).await?;
         for task in tasks {
             task.await??;
         }
         Ok(())
     })
+}
+
+/// The schedules that are fired, the same in every round.
+fn schedules() -> [ScheduleId; 3] {
+    [1, 2, 3].map(|number| ScheduleId::mint(FIRST_SLOT, [number; 10]))
+}
+
+/// Leads, and fires slot by slot.
+async fn fire_for_ever(store: &SqliteStore, ids: &Ids) -> Result<(), Failure> {
+    let node = ids.node();
+    store.join(At::Database, &node_info(node)).await?;
+    for id in schedules() {
+        let new = NewSchedule {
+            id,
+            tenant: String::new(),
+            name: id.to_string(),
+            owner: String::new(),
+            shard: 0,
+            spec: Json::null(),
+            next_slot: Some(FIRST_SLOT),
+            actor: Actor::new("bench", "to be fired"),
+        };
+        store.create_schedule(At::Database, &new).await?;
+    }
+    // The one who led before was killed; its lease runs out.
+    let nonce = ids.nonce();
+    let term = loop {
+        match store.acquire(At::Database, "scheduler/0", node, nonce, LEASE).await? {
+            Acquired::Won { term, .. } => break term,
+            Acquired::Held { .. } => tokio::task::yield_now().await,
+        }
+    };
+    let fence = Fence { role: "scheduler/0".to_owned(), term, nonce };
+    loop {
+        let due = store.due(At::Database, 0, limits::FIRE_MAX).await?.schedules;
+        let plans: Vec<SlotPlan> = due.iter().map(|due| plan(&due.schedule, ids)).collect();
+        let fired = store.fire(At::Database, &fence, LEASE, &plans).await?;
+        for (plan, answer) in plans.iter().zip(fired.answers) {
+            let SlotDecision::Advance { slots, .. } = &plan.decision else { continue };
+            for row in slots {
+                match (&answer, &row.job) {
+                    (FireAnswer::Applied, Some(job)) => {
+                        let slot = row.slot.as_micros();
+                        say(&format!("fired {} {slot} {}", plan.schedule, job.id))?;
+                    }
+                    other => return Err(format!("{other:?}").into()),
+                }
+            }
+        }
+    }
+}
+
+/// A plan for the next slots of a schedule.
+fn plan(schedule: &Schedule, ids: &Ids) -> SlotPlan {
+    let first = schedule.next_slot.unwrap_or(FIRST_SLOT);
+    let row = |number: u32| SlotRow {
+        slot: first + SLOT_EVERY * number,
+        end: None,
+        count: 1,
+        outcome: SlotOutcome::CaughtUp,
+        reason: None,
+        job: Some(NewJob::new(ids.job(), QUEUE, KIND, Json::null())),
+    };
+    let slots = (0..SLOTS_AT_ONCE).map(row).collect();
+    let next_slot = Some(first + SLOT_EVERY * SLOTS_AT_ONCE);
+    let decision = SlotDecision::Advance { slots, next_slot };
+    SlotPlan { schedule: schedule.id, stamp: schedule.stamp, decision }
 }
 
 async fn write_for_ever(store: Arc<SqliteStore>, ids: Ids) -> Result<(), Failure> {
@@ -136,7 +319,7 @@ async fn write_for_ever(store: Arc<SqliteStore>, ids: Ids) -> Result<(), Failure
         let answers = store.enqueue(At::Database, &jobs).await?.answers;
         for (job, answer) in jobs.iter().zip(answers) {
             match answer {
-                EnqueueAnswer::Created => say("enqueued", job.id)?,
+                EnqueueAnswer::Created => say(&format!("enqueued {}", job.id))?,
                 other => return Err(format!("{other:?}").into()),
             }
         }
@@ -155,7 +338,7 @@ async fn write_for_ever(store: Arc<SqliteStore>, ids: Ids) -> Result<(), Failure
             };
             let settlement = Settlement { job: job.id, lease: job.lease, transition, result: None };
             match store.settle(At::Database, &[settlement]).await?.answers[0] {
-                Settled::Applied(_) => say("settled", job.id)?,
+                Settled::Applied(_) => say(&format!("settled {} {}", job.id, job.attempt))?,
                 other => return Err(format!("{other:?}").into()),
             }
         }
@@ -163,8 +346,8 @@ async fn write_for_ever(store: Arc<SqliteStore>, ids: Ids) -> Result<(), Failure
 }
 
 /// One write for the line, so that a kill cuts at most the last one.
-fn say(what: &str, id: JobId) -> Result<(), Failure> {
-    let line = format!("{what} {id}\n");
+fn say(what: &str) -> Result<(), Failure> {
+    let line = format!("{what}\n");
     std::io::stdout().lock().write_all(line.as_bytes())?;
     std::io::stdout().lock().flush()?;
     Ok(())

@@ -24,6 +24,8 @@ fn twenty_kills_lose_nothing_that_was_acknowledged() {
     );
     assert!(proof["enqueues_acknowledged"].as_u64() > Some(100), "{proof}");
     assert!(proof["settles_acknowledged"].as_u64() > Some(20), "{proof}");
+    assert!(proof["fires_acknowledged"].as_u64() > Some(20), "{proof}");
+    assert_eq!(proof["doubled"], 0);
 }
 
 #[test]

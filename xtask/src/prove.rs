@@ -81,7 +81,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "sqlite-kill",
-        about: "500 kills of a process that writes to SQLite",
+        about: "500 kills of a process that writes jobs and fires schedules on SQLite",
         cargo: "run --release -p punctual-bench -- sqlite-kill --kills 500",
         size: None,
         timed: false,

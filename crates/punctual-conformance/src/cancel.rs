@@ -183,6 +183,57 @@ pub async fn a_waiting_job_can_be_moved_and_rescheduled(world: &World<'_>) {
     );
 }
 
+/// It would be free in the other queue, and held in the one that the job has left.
+pub async fn a_key_of_a_queue_goes_with_its_job(world: &World<'_>) {
+    let keyed = |queue: &str, scope: KeyScope, lifetime: KeyLifetime| NewJob {
+        queue: queue.to_owned(),
+        unique: Some(UniqueKey { key: "k".to_owned(), scope, lifetime }),
+        ..world.new_job()
+    };
+    let job = |queue: &str| keyed(queue, KeyScope::Queue, KeyLifetime::Job);
+    let to = |queue: &str| Placement { queue: Some(queue.to_owned()), ..Placement::default() };
+    let place = |id, placement: Placement| async move {
+        world.store().place(world.at(), id, &placement, &actor()).await.unwrap()
+    };
+    let first = world.enqueue(job("default")).await;
+    assert_eq!(place(first, to("bulk")).await, MoveAnswer::Moved(JobState::Ready));
+    assert_eq!(world.enqueue_all(&[job("bulk")]).await, [EnqueueAnswer::Duplicate(first)]);
+    let second = world.enqueue(job("default")).await;
+
+    // Neither can go to the other; they stay as they are, also at a timer that is due.
+    let before = world.job(second).await;
+    assert_eq!(place(second, to("bulk")).await, MoveAnswer::KeyTaken(first));
+    assert_eq!(world.job(second).await, before);
+    let wait = Delay::For(Duration::from_secs(5));
+    let late = world.enqueue(NewJob { delay: wait, ..job("late") }).await;
+    world.pass(5);
+    let before = world.job(late).await;
+    assert_eq!(place(late, to("default")).await, MoveAnswer::KeyTaken(second));
+    assert_eq!(world.job(late).await, before);
+    assert_eq!(place(second, to("default")).await, MoveAnswer::Moved(JobState::Ready));
+
+    // Free again with the job's end, where it is now.
+    cancel(world, first).await;
+    assert_eq!(place(second, to("bulk")).await, MoveAnswer::Moved(JobState::Ready));
+    assert_eq!(place(late, to("default")).await, MoveAnswer::Moved(JobState::Ready));
+    assert_eq!(requeue(world, first).await, RequeueAnswer::KeyTaken(second));
+
+    // A key with a lifetime keeps it; one whose time is over is in nobody's way, nor goes along.
+    let brief = KeyLifetime::For(Duration::from_secs(10));
+    let brief = world.enqueue(keyed("a", KeyScope::Queue, brief)).await;
+    world.pass(9);
+    assert_eq!(place(brief, to("b")).await, MoveAnswer::Moved(JobState::Ready));
+    assert_eq!(world.enqueue_all(&[job("b")]).await, [EnqueueAnswer::Duplicate(brief)]);
+    world.pass(1);
+    assert_eq!(place(late, to("b")).await, MoveAnswer::Moved(JobState::Ready));
+    assert_eq!(place(brief, to("default")).await, MoveAnswer::Moved(JobState::Ready));
+    assert_eq!(world.enqueue_all(&[job("b")]).await, [EnqueueAnswer::Duplicate(late)]);
+    world.enqueue(job("default")).await;
+    // Other scopes do not mind the queue.
+    let tenant = world.enqueue(keyed("a", KeyScope::Tenant, KeyLifetime::Job)).await;
+    assert_eq!(place(tenant, to("b")).await, MoveAnswer::Moved(JobState::Ready));
+}
+
 /// Nor one that has ended, nor to a place that is none.
 pub async fn a_running_job_cannot_be_moved(world: &World<'_>) {
     let node = world.join().await;

@@ -272,7 +272,7 @@ impl<'a> Run<'a> {
     async fn place(&mut self) {
         let (job, actor) = (self.some_job(), self.actor());
         let to = Placement {
-            queue: self.one_in(2).then(|| "bulk".to_owned()),
+            queue: self.one_in(2).then(|| ["default", "bulk"][self.below(2) as usize].to_owned()),
             priority: self.one_in(2).then(|| self.below(300) as i16 - 150),
             due_at: self.one_in(2).then(|| self.now + self.seconds(20) - Duration::from_secs(10)),
         };
@@ -570,7 +570,10 @@ impl<'a> Run<'a> {
         both!(self, nodes());
         both!(self, leaders());
         both!(self, queues());
-        both!(self, queue_stats());
+        let page = both!(self, queue_stats(None, 2));
+        if let Some(cursor) = page.and_then(|page| page.next) {
+            both!(self, queue_stats(Some(&cursor), limits::PAGE_MAX));
+        }
         both!(self, audits(None, limits::PAGE_MAX));
         let metric = self.one_in(2).then(|| "failed".to_owned());
         let filter = RollupFilter { from: Timestamp::MIN, to: Timestamp::MAX, metric };

@@ -115,7 +115,9 @@ forward! {
     ) -> Result<Page<SlotView, SlotCursor>>;
     async fn change_queue(&self, at: At, name: &str, change: &QueueChange, actor: &Actor) -> Result<Queue>;
     async fn queues(&self) -> Result<Vec<Queue>>;
-    async fn queue_stats(&self) -> Result<Vec<QueueStats>>;
+    async fn queue_stats(
+        &self, after: Option<&StatsCursor>, most: usize
+    ) -> Result<Page<QueueStats, StatsCursor>>;
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>>;
     async fn jobs(
         &self, filter: &JobFilter, after: Option<Cursor>, most: usize

@@ -100,7 +100,7 @@ macro_rules! suite {
                 a_failed_job_can_be_requeued_with_all_attempts_before_it, a_requeued_job_starts_afresh,
                 requeueing_takes_the_key_again,
                 only_failed_and_cancelled_jobs_are_requeued, a_waiting_job_can_be_moved_and_rescheduled,
-                a_running_job_cannot_be_moved, operators_leave_a_trace;
+                a_running_job_cannot_be_moved, a_key_of_a_queue_goes_with_its_job, operators_leave_a_trace;
             nodes: a_node_joins_beats_and_leaves, a_node_that_was_declared_dead_learns_it_from_its_beat,
                 a_beat_tells_of_cancels, a_node_with_leases_cannot_leave,
                 a_lost_claim_leaves_strays_that_are_given_back, a_stray_that_was_called_off_is_cancelled,
@@ -122,9 +122,10 @@ macro_rules! suite {
                 live_jobs_beyond_a_bound_are_counted_and_not_named, revisions_are_read_in_pages,
                 an_edit_never_lets_a_slot_come_again, a_deleted_schedule_leaves_its_ledger, schedules_are_listed_by_name, the_ledger_is_read_in_pages;
             queues: a_paused_queue_yields_nothing, a_pause_of_a_queue_says_who_and_why_and_ends_by_itself,
-                a_limit_holds_over_all_nodes, statistics_count_each_state;
+                a_limit_holds_over_all_nodes, statistics_count_each_state, statistics_are_read_in_pages;
             lists: jobs_are_listed_newest_first_in_pages, jobs_are_filtered_by_each_property,
-                failed_jobs_are_listed_with_their_error, the_history_of_a_job_is_told;
+                failed_jobs_are_listed_with_their_error, many_jobs_are_looked_at_in_parts,
+                the_history_of_a_job_is_told;
             upkeep: promotion_makes_due_jobs_ready_and_tells_the_next, the_third_crash_fails_the_job,
                 nobody_is_declared_dead_while_leadership_is_young, reaping_needs_the_term,
                 a_reaped_job_that_was_to_be_cancelled_is, pruning_never_revives_a_slot,

@@ -114,6 +114,64 @@ pub async fn failed_jobs_are_listed_with_their_error(world: &World<'_>) {
     assert_eq!(seen, expected);
 }
 
+/// A page ends where it has looked at enough, with a cursor to go on; counts end at their bound.
+pub async fn many_jobs_are_looked_at_in_parts(world: &World<'_>) {
+    let rare = NewJob {
+        queue: "bulk".to_owned(),
+        kind: "report".to_owned(),
+        tags: vec!["eu".to_owned()],
+        ..world.new_job()
+    };
+    let oldest = world.now();
+    let rare = world.enqueue(rare).await;
+    world.pass(1);
+    let mut written = 1;
+    while written <= limits::COUNT_MAX + 1 {
+        let jobs: Vec<NewJob> = (0..limits::ENQUEUE_MAX).map(|_| world.new_job()).collect();
+        world.enqueue_all(&jobs).await;
+        written += jobs.len();
+    }
+    let any = JobFilter::default;
+    let ready = Some(JobState::Ready);
+    for filter in [
+        JobFilter { kind: Some("report".to_owned()), ..any() },
+        JobFilter { tag: Some("eu".to_owned()), ..any() },
+        JobFilter { state: ready, queue: Some("bulk".to_owned()), ..any() },
+        JobFilter {
+            state: ready,
+            tenant: Some(String::new()),
+            tag: Some("eu".to_owned()),
+            ..any()
+        },
+    ] {
+        let (mut seen, mut cursor) = (Vec::new(), None);
+        let mut pages = 0;
+        loop {
+            let page = world.store().jobs(&filter, cursor, 10).await.unwrap();
+            seen.extend(page.items.iter().map(|view| view.id));
+            pages += 1;
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+            assert_eq!(seen, [], "{filter:?}");
+        }
+        assert_eq!(
+            (seen, pages),
+            (vec![rare], written.div_ceil(limits::EXAMINE_MAX)),
+            "{filter:?}"
+        );
+    }
+    // What is kept in order is found at once.
+    assert_eq!(list(world, JobFilter { queue: Some("bulk".to_owned()), ..any() }).await, [rare]);
+
+    let stats = world.store().queue_stats(None, 10).await.unwrap().items;
+    let told: Vec<_> =
+        stats.iter().map(|stats| (stats.queue.as_str(), stats.ready, stats.oldest_due)).collect();
+    let most = limits::COUNT_MAX as u64;
+    assert_eq!(told, [("bulk", 1, Some(oldest)), ("default", most, Some(world.now()))]);
+}
+
 /// Attempt by attempt, oldest first, with the one that is under way.
 pub async fn the_history_of_a_job_is_told(world: &World<'_>) {
     let node = world.join().await;

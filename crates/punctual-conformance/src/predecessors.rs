@@ -188,7 +188,7 @@ pub async fn q7_time_works_on_every_store(world: &World<'_>) {
     let later = world.enqueue(later).await;
     let due_at = Some(world.now() + Duration::from_micros(1_500_001));
     assert_eq!(world.job(later).await.view.due_at, due_at);
-    assert_eq!(world.store().queue_stats().await.unwrap()[0].scheduled, 1);
+    assert_eq!(world.store().queue_stats(None, 10).await.unwrap().items[0].scheduled, 1);
     for outcome in [Some(failure()), Some(Outcome::Released), None] {
         world.enqueue_one().await;
         let job = world.claim_one(node).await;

@@ -67,6 +67,52 @@ pub async fn a_limit_holds_over_all_nodes(world: &World<'_>) {
     assert_eq!(world.claim(&world.ask(other, 10)).await.len(), 5);
 }
 
+/// By queue, then by kind, wherever the jobs are.
+pub async fn statistics_are_read_in_pages(world: &World<'_>) {
+    let node = world.join().await;
+    let job = |queue: &str, kind: &str| NewJob {
+        queue: queue.to_owned(),
+        kind: kind.to_owned(),
+        ..world.new_job()
+    };
+    let later = Delay::For(Duration::from_secs(60));
+    world.enqueue(NewJob { max_attempts: 1, ..job("default", "mail") }).await;
+    let dead = world.claim_one(node).await;
+    world.settle(&dead, failure()).await;
+    world.enqueue(job("a", "mail")).await;
+    world.enqueue(NewJob { delay: later, ..job("a", "report") }).await;
+    world.enqueue(NewJob { delay: later, ..job("z", "mail") }).await;
+    world.enqueue(job("b", "report")).await;
+    let ask = ClaimAsk {
+        queues: vec![QueueShare { name: "b".to_owned(), most: 1 }],
+        kinds: vec!["report".to_owned()],
+        ..world.ask(node, 1)
+    };
+    assert_eq!(world.claim(&ask).await.len(), 1);
+    let (mut seen, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = world.store().queue_stats(cursor.as_ref(), 2).await.unwrap();
+        assert!(page.items.len() <= 2);
+        seen.extend(page.items);
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let empty = |queue: &str, kind: &str| QueueStats::empty(queue.to_owned(), kind.to_owned());
+    let due = Some(world.now());
+    assert_eq!(
+        seen,
+        [
+            QueueStats { ready: 1, oldest_due: due, ..empty("a", "mail") },
+            QueueStats { scheduled: 1, ..empty("a", "report") },
+            QueueStats { running: 1, ..empty("b", "report") },
+            QueueStats { failed: 1, ..empty("default", "mail") },
+            QueueStats { scheduled: 1, ..empty("z", "mail") },
+        ]
+    );
+}
+
 /// By queue and kind.
 pub async fn statistics_count_each_state(world: &World<'_>) {
     let node = world.join().await;
@@ -90,7 +136,7 @@ pub async fn statistics_count_each_state(world: &World<'_>) {
     world.settle(&claimed[2], Outcome::Done).await;
     let empty = |queue: &str, kind: &str| QueueStats::empty(queue.to_owned(), kind.to_owned());
     assert_eq!(
-        world.store().queue_stats().await.unwrap(),
+        world.store().queue_stats(None, 10).await.unwrap().items,
         [
             QueueStats { ready: 1, oldest_due: Some(due), ..empty("bulk", "mail") },
             QueueStats {

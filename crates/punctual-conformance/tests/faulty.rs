@@ -138,3 +138,136 @@ async fn whatever_is_repeated_until_it_is_answered_happens_once() {
         assert_eq!(store.inner().schedules("", None, 10).await.unwrap().len(), 1);
     }
 }
+
+/// What a whole story leaves behind in a store, whatever was said of it on the way.
+async fn told(store: &Memory, node: NodeId, schedule: ScheduleId) -> String {
+    let all = JobFilter::default();
+    let mut told = String::new();
+    for view in store.jobs(&all, None, 100).await.expect("jobs").items {
+        told += &format!("{:#?}\n", store.job(view.id).await);
+    }
+    let beaten = store.beat(AT, &beat(node, &[], Vec::new())).await;
+    told += &format!(
+        "{:#?}\n{:#?}\n{:#?}\n{:#?}\n{:#?}\n{:#?}\n{:#?}\n{beaten:#?}",
+        store.nodes().await,
+        store.leaders().await,
+        store.leader_changes("r", 10).await,
+        store.schedule(schedule).await,
+        store.revisions(schedule, None, 10).await,
+        store.audits(None, 10).await,
+        store.queue_stats(None, 10).await,
+    );
+    told
+}
+
+fn beat(node: NodeId, leases: &[LeaseId], progress: Vec<Progress>) -> BeatAsk {
+    BeatAsk {
+        node,
+        roles: Vec::new(),
+        lease: Duration::from_secs(5),
+        leases: leases.to_vec(),
+        progress,
+    }
+}
+
+/// One of each that the port says may be repeated, each until it is answered.
+async fn story(store: &Faulty<Memory>) -> String {
+    let random = |number: u8| [number; 10];
+    let node = NodeId::mint(NOW, random(1));
+    let info = NodeInfo {
+        id: node,
+        name: "n".to_owned(),
+        version: String::new(),
+        queues: Vec::new(),
+        kinds: Vec::new(),
+        labels: Vec::new(),
+    };
+    insist!(store.join(AT, &info));
+    let unique =
+        UniqueKey { key: "k".to_owned(), scope: KeyScope::Queue, lifetime: KeyLifetime::Job };
+    let jobs: Vec<NewJob> = (10..14)
+        .map(|number| NewJob {
+            unique: Some(unique.clone()).filter(|_| number == 10),
+            ..NewJob::new(JobId::mint(NOW, random(number)), "q", "k", Json::null())
+        })
+        .collect();
+    let answers = insist!(store.enqueue(AT, &jobs)).answers;
+    assert_eq!(answers, vec![EnqueueAnswer::Created; 4]);
+    let nonce = Nonce::mint(NOW, random(2));
+    let won = insist!(store.acquire(AT, "r", node, nonce, Duration::from_secs(5)));
+    assert!(matches!(won, Acquired::Won { term: 1, .. }), "{won:?}");
+    let new = NewSchedule {
+        id: ScheduleId::mint(NOW, random(3)),
+        tenant: String::new(),
+        name: "s".to_owned(),
+        owner: String::new(),
+        shard: 0,
+        spec: Json::null(),
+        next_slot: Some(NOW),
+        actor: Actor::new("a", "b"),
+    };
+    let created = insist!(store.create_schedule(AT, &new));
+    assert_eq!(created, new.at_creation(NOW));
+
+    let claim = |number: u8| ClaimAsk {
+        node,
+        lease: LeaseId::mint(NOW, random(number)),
+        queues: vec![QueueShare { name: "q".to_owned(), most: 2 }],
+        kinds: vec!["k".to_owned()],
+        most: 2,
+    };
+    // Of two claims the answer to the second is lost, as far as the node is concerned.
+    let known = store.claim(AT, &claim(20)).await.expect("claim").jobs;
+    store.claim(AT, &claim(21)).await.expect("claim");
+    let lease = claim(20).lease;
+    let progress =
+        vec![Progress { job: known[0].id, lease, percent: Some(50), note: "half".to_owned() }];
+    let ask = beat(node, &[lease], progress);
+    let beaten = insist!(store.beat(AT, &ask));
+    assert_eq!((beaten.alive, beaten.strays.as_slice()), (true, &[claim(21).lease][..]));
+    insist!(store.release(AT, node, &beaten.strays));
+    let batch: Vec<Settlement> = [
+        Transition { outcome: AttemptOutcome::Succeeded, next: Next::Succeeded, error: None },
+        Transition {
+            outcome: AttemptOutcome::Failed,
+            next: Next::After(Duration::from_secs(5)),
+            error: Some("boom".to_owned()),
+        },
+    ]
+    .into_iter()
+    .zip(&known)
+    .map(|(transition, job)| Settlement { job: job.id, lease, transition, result: None })
+    .collect();
+    let answers = insist!(store.settle(AT, &batch)).answers;
+    assert!(answers.iter().all(|answer| *answer != Settled::Fenced), "{answers:?}");
+    let fence = Fence { role: "r".to_owned(), term: 1, nonce };
+    assert!(insist!(store.resign(AT, &fence)));
+    told(store.inner(), node, new.id).await
+}
+
+#[tokio::test]
+async fn each_that_may_be_repeated_leaves_the_same_whether_asked_once_or_twice() {
+    const REPEATABLE: [&str; 8] =
+        ["join", "enqueue", "acquire", "create_schedule", "beat", "release", "settle", "resign"];
+    let once = story(&Faulty::new(memory(), |_| Fault::None)).await;
+    for method in REPEATABLE {
+        for fault in [Fault::Request, Fault::Reply] {
+            let calls = AtomicU64::new(0);
+            let lossy = Faulty::new(memory(), move |called| {
+                let is_first = called == method && calls.fetch_add(1, Ordering::Relaxed) == 0;
+                if is_first { fault } else { Fault::None }
+            });
+            assert_eq!(story(&lossy).await, once, "{method}, {fault:?}");
+        }
+    }
+    // The port names just these.
+    let port = include_str!("../../punctual-store/src/lib.rs");
+    let start = port.find("/// After a lost answer, ").expect("the port says so");
+    let end = start + port[start..].find("may be repeated").expect("which may be repeated");
+    let named: Vec<&str> = port[start..end].split('`').skip(1).step_by(2).collect();
+    let mut expected = REPEATABLE.to_vec();
+    expected.sort_unstable();
+    let mut sorted = named.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, expected);
+}

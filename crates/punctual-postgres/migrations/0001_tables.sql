@@ -69,6 +69,7 @@ CREATE TABLE {schema}.job_timer (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
   autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX job_timer_due ON {schema}.job_timer (due_at, job);
+CREATE INDEX job_timer_place ON {schema}.job_timer (queue, kind, attempt);
 
 -- What runs. The deleted row is the fence. Only progress and cancel requests update it, in place.
 CREATE TABLE {schema}.job_lease (
@@ -110,6 +111,7 @@ CREATE TABLE {schema}.job_done (
 ) PARTITION BY RANGE (job);
 CREATE INDEX job_done_died ON {schema}.job_done (finished_at, job) WHERE outcome = 2;
 CREATE INDEX job_done_place ON {schema}.job_done (queue, kind) WHERE outcome = 2;
+CREATE INDEX job_done_cancelled ON {schema}.job_done (job) WHERE outcome = 3;
 CREATE TABLE {schema}.job_done_default PARTITION OF {schema}.job_done DEFAULT;
 -- A day is dropped whole; only what is in no day is pruned row by row.
 CREATE INDEX job_done_finished ON {schema}.job_done_default (finished_at, job) WHERE outcome <> 2;

@@ -285,6 +285,20 @@ fn read_scope(row: &Row, index: usize) -> Read<KeyScope> {
     }
 }
 
+/// Lets a key that holds for a job's queue go with the job; or says who holds it there.
+async fn move_key(
+    conn: &mut Conn,
+    now: Timestamp,
+    job: JobId,
+    queue: &str,
+) -> Outcome<Option<JobId>> {
+    let found = conn.query(&sql::JOB_KEY_OF, &[&job.as_uuid()]).await?;
+    let Some(row) = found.first() else { return Ok(None) };
+    let (body, _) = read_keyed(row, job)?;
+    let moved = NewJob { queue: queue.to_owned(), ..body.clone() };
+    keys::rename(conn, now, &body, &moved).await
+}
+
 pub(crate) async fn place(
     conn: &mut Conn,
     at: At,
@@ -308,6 +322,13 @@ pub(crate) async fn place(
             seat.end(conn, now, job, JobState::Failed, rules::UNREADABLE).await?;
             conn.commit().await?;
             return Ok(MoveAnswer::NotWaiting(JobState::Failed));
+        }
+        if let Some(queue) = &to.queue
+            && seat.flags & HAS_KEY != 0
+            && let Some(rival) = move_key(conn, now, job, queue).await?
+        {
+            conn.rollback().await?;
+            return Ok(MoveAnswer::KeyTaken(rival));
         }
         let placed =
             conn.query(&sql::JOB_PLACE, &[&job.as_uuid(), &to.queue, &to.priority]).await?;

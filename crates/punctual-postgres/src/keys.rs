@@ -332,3 +332,34 @@ pub(crate) async fn take_one(
     let message = "too many others want the same unique key at once; try again";
     Err(StoreError::new(ErrorKind::Retry, message).into())
 }
+
+/// Gives the key that a job holds, if it does, the name that it has for the job as it will be; or
+/// says who else holds that.
+pub(crate) async fn rename(
+    conn: &mut Conn,
+    now: Timestamp,
+    was: &NewJob,
+    will_be: &NewJob,
+) -> Outcome<Option<JobId>> {
+    let (Some(old), Some(new)) = (key_of(was), key_of(will_be)) else { return Ok(None) };
+    if old == new {
+        return Ok(None);
+    }
+    let in_force = |holder: &&Holder| holder.expires_at.is_none_or(|expires_at| expires_at > now);
+    for _ in 0..LOOKS_MAX {
+        let (_, facts) = look(conn, At::Fixed(now), &[was, will_be], None).await?;
+        let held = facts.holders.get(&old).filter(in_force);
+        let Some(mine) = held.filter(|holder| holder.job == was.id) else { return Ok(None) };
+        let there = facts.holders.get(&new).filter(in_force);
+        if let Some(rival) = there.filter(|holder| holder.job != was.id) {
+            return Ok(Some(rival.job));
+        }
+        if !take(conn, now, &BTreeMap::from([(&new, mine)])).await?.is_empty() {
+            let (tenant, key) = &old;
+            conn.query(&sql::KEY_DROP, &[tenant, key, &was.id.as_uuid()]).await?;
+            return Ok(None);
+        }
+    }
+    let message = "too many others want the same unique key at once; try again";
+    Err(StoreError::new(ErrorKind::Retry, message).into())
+}

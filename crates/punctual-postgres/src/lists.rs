@@ -3,9 +3,9 @@
 use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{
-    AttemptView, AuditCursor, AuditView, Cursor, JobDetail, JobFilter, JobView, Json, Page,
-    RevisionCursor, RevisionView, RollupCount, RollupCursor, RollupFilter, Schedule, SlotCursor,
-    SlotView, limits,
+    AttemptView, AuditCursor, AuditView, Cursor, JobDetail, JobFilter, JobView, Json, Page, Pager,
+    QueueStats, RevisionCursor, RevisionView, RollupCount, RollupCursor, RollupFilter, Schedule,
+    SlotCursor, SlotView, Source, StatsCursor, limits,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -78,17 +78,36 @@ pub(crate) async fn rollups(
         kind: String::new(),
     };
     let from = after.map_or(&start, |after| after.max(&start));
-    let bound: Bound<'_> = &[
-        &Instant(from.minute),
-        &from.metric,
-        &from.queue,
-        &from.kind,
-        &Instant(filter.to),
-        &filter.metric,
-        &page_rows(most),
-    ];
-    let counts = all(conn, &sql::ROLLUPS, bound, rows::rollup).await?;
-    Ok(Page::take(counts.into_iter(), most, RollupCount::cursor))
+    let rows = match filter.metric {
+        None => page_rows(most),
+        Some(_) => rows::count(limits::EXAMINE_MAX + 1),
+    };
+    let bound: Bound<'_> =
+        &[&Instant(from.minute), &from.metric, &from.queue, &from.kind, &Instant(filter.to), &rows];
+    let mut pager = Pager::new(most);
+    for count in all(conn, &sql::ROLLUPS, bound, rows::rollup).await? {
+        let is_asked = filter.metric.as_ref().is_none_or(|asked| *asked == count.metric);
+        if !pager.take(count.cursor(), Some(count).filter(|_| is_asked)) {
+            break;
+        }
+    }
+    Ok(pager.page())
+}
+
+/// Ready jobs of one queue that are looked at for its statistics: there are kinds that stand behind
+/// them only if so many jobs of others wait.
+const LINE_MAX: i64 = 100_000;
+
+pub(crate) async fn queue_stats(
+    conn: &mut Conn,
+    after: Option<&StatsCursor>,
+    most: usize,
+) -> Outcome<Page<QueueStats, StatsCursor>> {
+    let (queue, kind) = after.map_or(("", ""), |after| (after.queue.as_str(), after.kind.as_str()));
+    let count = rows::count(limits::COUNT_MAX);
+    let bound: Bound<'_> = &[&queue, &kind, &count, &LINE_MAX, &page_rows(most)];
+    let stats = all(conn, &sql::QUEUE_STATS, bound, rows::queue_stats).await?;
+    Ok(Page::take(stats.into_iter(), most, QueueStats::cursor))
 }
 
 pub(crate) async fn revisions(
@@ -103,10 +122,13 @@ pub(crate) async fn revisions(
     Ok(Page::take(views.into_iter(), most, |view| RevisionCursor(view.revision)))
 }
 
+/// A value of a parameter, and its type.
+type Value = (Box<dyn ToSql + Sync + Send>, Type);
+
 /// A list of jobs as a statement, with the values of its parameters.
 pub(crate) struct JobList {
     pub(crate) text: String,
-    bound: Vec<(Box<dyn ToSql + Sync + Send>, Type)>,
+    bound: Vec<Value>,
 }
 
 impl JobList {
@@ -121,133 +143,149 @@ pub(crate) async fn jobs(
     after: Option<Cursor>,
     most: usize,
 ) -> Outcome<Page<JobView, Cursor>> {
-    let Some(list) = job_list(conn.texts().schema(), filter, after, most) else {
-        return Ok(Page { items: Vec::new(), next: None });
-    };
-    let found = conn.query_text(&list.text, &list.bound()).await?;
-    let views = found.iter().map(rows::job_view).collect::<Read<Vec<_>>>()?;
-    // Joins find each job in its one place, in one snapshot; none is left out.
-    Ok(Page::take(views.into_iter().flatten(), most, |view| filter.cursor(view)))
+    let most = most.clamp(1, limits::PAGE_MAX);
+    let mut page = Page { items: Vec::new(), next: None };
+    let Some(source) = filter.source() else { return Ok(page) };
+    let list = job_list(conn.texts().schema(), source, filter, after, most);
+    for row in &conn.query_text(&list.text, &list.bound()).await? {
+        let number: i64 = rows::get(row, 19)?;
+        if page.items.len() == most || number > rows::count(limits::EXAMINE_MAX) {
+            let ended = rows::instant_opt(row, 21)?.filter(|_| filter.is_by_end());
+            page.next = Some(Cursor { ended, job: rows::job_id(row, 20)? });
+            break;
+        }
+        page.items.extend(rows::job_view(row)?);
+    }
+    Ok(page)
 }
 
-/// What a list of jobs is driven by: the table and index that hold the fewest jobs which are
-/// not asked for.
-struct Driver {
-    from: String,
-    /// The column that the list is ordered by.
-    order: &'static str,
-    /// What holds for the state that is asked for.
-    state: Option<String>,
+/// Terms of a statement, and the values that are bound to it.
+struct Terms {
+    terms: Vec<String>,
+    bound: Vec<Value>,
 }
 
-/// The list for a filter; none if no job can be in that state.
+impl Terms {
+    /// Adds a term, in which `$_` stands for the next value.
+    fn add(&mut self, term: &str, values: impl IntoIterator<Item = Value>) {
+        let mut term = term.to_owned();
+        for value in values {
+            self.bound.push(value);
+            term = term.replacen("$_", &format!("${}", self.bound.len()), 1);
+        }
+        self.terms.push(term);
+    }
+
+    /// All terms so far as one, which holds if there is none.
+    fn all(&mut self) -> String {
+        let terms = std::mem::take(&mut self.terms);
+        if terms.is_empty() { "true".to_owned() } else { terms.join(" AND ") }
+    }
+}
+
+fn text(text: &str) -> [Value; 1] {
+    [(Box::new(text.to_owned()), Type::TEXT)]
+}
+
+/// The list for a filter, with its values. What it goes through is in the order of an index.
 pub(crate) fn job_list(
     schema: &str,
+    source: Source<'_>,
     filter: &JobFilter,
     after: Option<Cursor>,
     most: usize,
-) -> Option<JobList> {
-    let driver = driver(filter)?;
-    let mut terms = Vec::new();
-    let mut bound: Vec<(Box<dyn ToSql + Sync + Send>, Type)> =
-        vec![(Box::new(page_rows(most)), Type::INT8)];
-    let mut term = |text: &str, values: Vec<(Box<dyn ToSql + Sync + Send>, Type)>| {
-        let mut text = text.to_owned();
-        for value in values {
-            bound.push(value);
-            text = text.replacen("$_", &format!("${}", bound.len()), 1);
-        }
-        terms.push(text);
-    };
-    let text = |text: &String| -> Vec<(Box<dyn ToSql + Sync + Send>, Type)> {
-        vec![(Box::new(text.clone()), Type::TEXT)]
-    };
-    if let Some(queue) = &filter.queue {
-        term("j.queue = $_", text(queue));
-    }
-    if let Some(kind) = &filter.kind {
-        term("j.kind = $_", text(kind));
-    }
-    if let Some(tenant) = &filter.tenant {
-        term("j.tenant = $_", text(tenant));
-    }
-    if let Some(schedule) = &filter.schedule {
-        term("j.schedule = $_", vec![(Box::new(schedule.as_uuid()), Type::UUID)]);
-    }
-    if let Some(tag) = &filter.tag {
-        term("j.tags ? $_", text(tag));
-    }
-    if let Some(Cursor { ended, job }) = after {
-        let job: (Box<dyn ToSql + Sync + Send>, Type) = (Box::new(job.as_uuid()), Type::UUID);
+) -> JobList {
+    let limits: [Value; 2] = [
+        (Box::new(page_rows(most)), Type::INT8),
+        (Box::new(rows::count(limits::EXAMINE_MAX + 1)), Type::INT8),
+    ];
+    let mut terms = Terms { terms: Vec::new(), bound: Vec::from(limits) };
+    let (table, job) = go_through(source, &mut terms);
+    let ended = if filter.is_by_end() { "finished_at" } else { "NULL::timestamptz" };
+    if let Some(Cursor { ended, job: after }) = after {
+        let after: Value = (Box::new(after.as_uuid()), Type::UUID);
         match ended.filter(|_| filter.is_by_end()) {
-            None => term(&format!("{} < $_", driver.order), vec![job]),
+            None => terms.add(&format!("{job} < $_"), [after]),
             Some(ended) => {
-                let ended = (Box::new(Instant(ended)) as Box<_>, Type::TIMESTAMPTZ);
-                term("(s.finished_at, s.job) < ($_, $_)", vec![ended, job]);
+                let ended: Value = (Box::new(Instant(ended)), Type::TIMESTAMPTZ);
+                terms.add(&format!("(finished_at, {job}) < ($_, $_)"), [ended, after]);
             }
         }
     }
-    if filter.tenant.as_ref().is_some_and(|tenant| !tenant.is_empty()) {
-        terms.push("j.tenant <> ''".to_owned());
-    }
-    terms.extend(driver.state);
-    if terms.is_empty() {
-        terms.push("true".to_owned());
-    }
-    let order = match filter.is_by_end() {
-        true => format!("s.finished_at DESC, {} DESC", driver.order),
-        false => format!("{} DESC", driver.order),
+    let (order, line) = match filter.is_by_end() {
+        true => ("s.ended DESC, s.job DESC", "ended DESC, job DESC"),
+        false => ("s.job DESC", "job DESC"),
     };
-    let text = sql::JOBS
+    let source = format!(
+        "SELECT {job} AS job, {ended} AS ended FROM {{schema}}.{table} WHERE {} ORDER BY {line}",
+        terms.all()
+    );
+    ask(filter, &mut terms);
+    let statement = sql::JOBS
         .text
-        .replace("{from}", &driver.from)
-        .replace("{where}", &terms.join("\n  AND "))
-        .replace("{order}", &order);
-    Some(JobList { text: sql::qualify(&text, schema), bound })
+        .replace("{source}", &source)
+        .replace("{asked}", &terms.all())
+        .replace("{line}", line)
+        .replace("{order}", order);
+    JobList { text: sql::qualify(&statement, schema), bound: terms.bound }
 }
 
-fn driver(filter: &JobFilter) -> Option<Driver> {
-    if matches!(filter.state, Some(JobState::Blocked | JobState::Skipped)) {
-        return None;
+/// What a list goes through: a table, its column of the job, and what holds for all of it.
+fn go_through(source: Source<'_>, terms: &mut Terms) -> (&'static str, &'static str) {
+    match source {
+        Source::All => ("job", "id"),
+        Source::Schedule(schedule) => {
+            terms.add("schedule = $_", [(Box::new(schedule.as_uuid()) as Box<_>, Type::UUID)]);
+            ("job", "id")
+        }
+        Source::Queue(queue) => {
+            terms.add("queue = $_", text(queue));
+            ("job", "id")
+        }
+        Source::Tenant(tenant) => {
+            terms.add("tenant = $_ AND tenant <> ''", text(tenant));
+            ("job", "id")
+        }
+        Source::Ready => ("job_ready", "job"),
+        Source::Timers => ("job_timer", "job"),
+        Source::Running => ("job_lease", "job"),
+        Source::Ended => ("job_done", "job"),
+        Source::Failed => {
+            terms.add("outcome = 2", []);
+            ("job_done", "job")
+        }
+        Source::Cancelled => {
+            terms.add("outcome = 3", []);
+            ("job_done", "job")
+        }
     }
-    let has_tenant = filter.tenant.as_ref().is_some_and(|tenant| !tenant.is_empty());
-    let has_body_index = filter.queue.is_some() || filter.schedule.is_some() || has_tenant;
-    match filter.state {
-        // Few jobs fail, and they are listed by when they did.
-        Some(JobState::Failed) => return Some(by_state(JobState::Failed)),
-        // A schedule has few jobs, whatever their state.
-        _ if filter.schedule.is_some() => {}
-        // Most jobs of any filter have ended well: the body's index is the better one.
-        Some(JobState::Succeeded | JobState::Cancelled) if has_body_index => {}
-        Some(state) => return Some(by_state(state)),
-        None => {}
-    }
-    let state = filter.state.map(|state| match state {
-        JobState::Ready => "r.attempt IS NOT NULL".to_owned(),
-        JobState::Scheduled => "t.attempt <= 0".to_owned(),
-        JobState::Retrying => "t.attempt > 0".to_owned(),
-        JobState::Running => "l.attempt IS NOT NULL".to_owned(),
-        ended => format!("d.outcome = {}", rows::end_code(ended)),
-    });
-    Some(Driver { from: "{schema}.job AS j".to_owned(), order: "j.id", state })
 }
 
-/// The list of one state is driven by the table of that state.
-fn by_state(state: JobState) -> Driver {
-    let (table, term) = match state {
-        JobState::Ready => ("job_ready", None),
-        JobState::Scheduled => ("job_timer", Some("s.attempt <= 0".to_owned())),
-        JobState::Retrying => ("job_timer", Some("s.attempt > 0".to_owned())),
-        JobState::Running => ("job_lease", None),
-        ended => ("job_done", Some(format!("s.outcome = {}", rows::end_code(ended)))),
-    };
-    Driver {
-        from: format!(
-            "{{schema}}.{table} AS s\n\
-             JOIN LATERAL (SELECT * FROM {{schema}}.job AS b WHERE b.id = s.job OFFSET 0) AS j ON true"
-        ),
-        order: "s.job",
-        state: term,
+/// What a filter asks for, as terms about one row.
+fn ask(filter: &JobFilter, terms: &mut Terms) {
+    if let Some(state) = filter.state {
+        match state {
+            JobState::Ready => terms.add("r.job IS NOT NULL", []),
+            JobState::Scheduled => terms.add("t.attempt <= 0", []),
+            JobState::Retrying => terms.add("t.attempt > 0", []),
+            JobState::Running => terms.add("l.job IS NOT NULL", []),
+            ended => terms.add(&format!("d.outcome = {}", rows::end_code(ended)), []),
+        }
+    }
+    if let Some(queue) = &filter.queue {
+        terms.add("j.queue = $_", text(queue));
+    }
+    if let Some(kind) = &filter.kind {
+        terms.add("j.kind = $_", text(kind));
+    }
+    if let Some(tenant) = &filter.tenant {
+        terms.add("j.tenant = $_", text(tenant));
+    }
+    if let Some(schedule) = &filter.schedule {
+        terms.add("j.schedule = $_", [(Box::new(schedule.as_uuid()) as Box<_>, Type::UUID)]);
+    }
+    if let Some(tag) = &filter.tag {
+        terms.add("j.tags ? $_", text(tag));
     }
 }
 

@@ -529,8 +529,12 @@ impl Store for PostgresStore {
         attempt!(self.pool, Harmless, conn => all(conn, &sql::QUEUES, &[], rows::queue))
     }
 
-    async fn queue_stats(&self) -> Result<Vec<QueueStats>> {
-        attempt!(self.pool, Harmless, conn => all(conn, &sql::QUEUE_STATS, &[], rows::queue_stats))
+    async fn queue_stats(
+        &self,
+        after: Option<&StatsCursor>,
+        most: usize,
+    ) -> Result<Page<QueueStats, StatsCursor>> {
+        attempt!(self.pool, Harmless, conn => lists::queue_stats(conn, after, most))
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>> {

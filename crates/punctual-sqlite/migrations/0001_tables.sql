@@ -66,6 +66,7 @@ CREATE TABLE punctual_job_timer (
   PRIMARY KEY (due_at, job)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX punctual_job_timer_job ON punctual_job_timer (job);
+CREATE INDEX punctual_job_timer_place ON punctual_job_timer (queue, kind, attempt);
 
 -- What runs. The deleted row is the fence.
 CREATE TABLE punctual_job_lease (
@@ -106,6 +107,7 @@ CREATE TABLE punctual_job_done (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX punctual_job_done_finished ON punctual_job_done (finished_at, job) WHERE outcome <> 2;
 CREATE INDEX punctual_job_done_died ON punctual_job_done (finished_at, job) WHERE outcome = 2;
+CREATE INDEX punctual_job_done_cancelled ON punctual_job_done (job) WHERE outcome = 3;
 CREATE INDEX punctual_job_done_place ON punctual_job_done (queue, kind) WHERE outcome = 2;
 
 -- Attempts that did not end in success; outcomes have the codes of `AttemptOutcome`.

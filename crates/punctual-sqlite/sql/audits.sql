@@ -1,2 +1,2 @@
 -- What was done, newest first. Index: the primary key.
-SELECT id, at, who, why, action, subject FROM punctual_audit WHERE id < ?1 ORDER BY id DESC LIMIT ?2;
+SELECT id, at, who, why, action, subject FROM punctual_audit WHERE id < ?1 ORDER BY id DESC;

@@ -2,5 +2,4 @@
 SELECT revision, spec, who, why, at, superseded_at
 FROM punctual_schedule_revision
 WHERE schedule = ?1 AND revision < ?2
-ORDER BY revision DESC
-LIMIT ?3;
+ORDER BY revision DESC;

@@ -2,5 +2,4 @@
 SELECT slot, run, slot_end, count, outcome, reason, job, term, node, revision, decided_at
 FROM punctual_slot
 WHERE schedule = ?1 AND (slot, run) < (?2, ?3)
-ORDER BY slot DESC, run DESC
-LIMIT ?4;
+ORDER BY slot DESC, run DESC;

@@ -1,8 +1,9 @@
 //! Copying the file while it is in use.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use punctual_store::{ErrorKind, Result, StoreError};
@@ -14,50 +15,75 @@ use crate::error::explain;
 use crate::open;
 use crate::writer::{gone, no_thread};
 
-/// Copies `from` to `to` on a thread and a connection of its own.
+/// Copies `from` to `to` on a thread and a connection of its own. Whoever stops waiting does not
+/// stop it: the copy appears under its name when it is whole, or never.
 pub(crate) async fn run(from: PathBuf, to: PathBuf) -> Result<()> {
-    reserve(&to)?;
     let (reply, answer) = oneshot::channel();
     let path = from.clone();
-    let spawned = thread::Builder::new().name("punctual-backup".to_owned()).spawn({
-        let to = to.clone();
-        move || {
-            let _ = reply.send(copy(&from, &to));
-        }
-    });
-    let copied = match spawned {
-        Ok(_) => answer.await.unwrap_or_else(|_| Err(gone(&path))),
-        Err(error) => Err(no_thread(error)),
-    };
-    if copied.is_err() {
-        // Half a copy looks like a whole one to whoever needs it.
-        let _ = std::fs::remove_file(&to);
+    thread::Builder::new()
+        .name("punctual-backup".to_owned())
+        .spawn(move || {
+            let _ = reply.send(back_up(&from, &to));
+        })
+        .map_err(no_thread)?;
+    answer.await.unwrap_or_else(|_| Err(gone(&path)))
+}
+
+/// Half a copy looks like a whole one to whoever needs it, so it has another name until it is whole.
+fn back_up(from: &Path, to: &Path) -> Result<()> {
+    if fs::symlink_metadata(to).is_ok() {
+        return Err(exists(to));
     }
+    let partial = reserve(to)?;
+    let copied = copy(from, &partial, to).and_then(|()| publish(&partial, to));
+    // What is left of it after a crash has a name that says so.
+    let _ = fs::remove_file(&partial);
     copied
 }
 
-/// Creates the target, so that nothing that is there is overwritten.
-fn reserve(to: &Path) -> Result<()> {
-    let shown = to.display();
-    match OpenOptions::new().write(true).create_new(true).open(to) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(StoreError::new(
-            ErrorKind::Conflict,
-            format!("`{shown}` exists already and is not overwritten; give another path"),
-        )),
-        Err(error) => Err(StoreError::new(
-            ErrorKind::Denied,
-            format!("`{shown}` cannot be created ({error}); give a path that this user may write"),
-        )),
+/// A new, empty file beside the target.
+fn reserve(to: &Path) -> Result<PathBuf> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let mut name = to.as_os_str().to_owned();
+    name.push(format!(".partial-{}-{number}", std::process::id()));
+    let partial = PathBuf::from(name);
+    match OpenOptions::new().write(true).create_new(true).open(&partial) {
+        Ok(_) => Ok(partial),
+        Err(error) => Err(denied(to, &error)),
     }
+}
+
+/// Gives the copy its name, unless somebody else has taken it meanwhile.
+fn publish(partial: &Path, to: &Path) -> Result<()> {
+    match fs::hard_link(partial, to) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(exists(to)),
+        // Not every file system has links; a name that is taken between these two is lost.
+        Err(_) if fs::symlink_metadata(to).is_ok() => Err(exists(to)),
+        Err(_) => fs::rename(partial, to).map_err(|error| denied(to, &error)),
+    }
+}
+
+fn exists(to: &Path) -> StoreError {
+    let shown = to.display();
+    let message = format!("`{shown}` exists already and is not overwritten; give another path");
+    StoreError::new(ErrorKind::Conflict, message)
+}
+
+fn denied(to: &Path, error: &io::Error) -> StoreError {
+    let shown = to.display();
+    let message =
+        format!("`{shown}` cannot be created ({error}); give a path that this user may write");
+    StoreError::new(ErrorKind::Denied, message)
 }
 
 /// One step copies all pages from one snapshot. Smaller steps would begin anew after every
 /// commit of the writer and never end on a busy file; the snapshot blocks nobody, it only keeps
 /// the log from being cut while the copy runs.
-fn copy(from: &Path, to: &Path) -> Result<()> {
+fn copy(from: &Path, partial: &Path, to: &Path) -> Result<()> {
     let source = open::reader(from).map_err(|error| explain(&error, from))?;
-    let mut target = Connection::open(to).map_err(|error| explain(&error, to))?;
+    let mut target = Connection::open(partial).map_err(|error| explain(&error, to))?;
     let stepped = Backup::new(&source, &mut target).and_then(|backup| backup.step(-1));
     match stepped.map_err(|error| explain(&error, to))? {
         StepResult::Done => Ok(()),

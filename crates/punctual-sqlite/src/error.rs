@@ -74,14 +74,7 @@ pub(crate) fn restore_steps(path: &Path) -> String {
 /// An error of SQLite as the store's own: what happened, where, and the way out.
 pub(crate) fn explain(error: &rusqlite::Error, path: &Path) -> StoreError {
     let shown = path.display();
-    let Some(sqlite) = error.sqlite_error() else {
-        return StoreError::new(
-            ErrorKind::Corrupt,
-            format!(
-                "a row of `{shown}` cannot be read: {error}; look at it with `punctual doctor`"
-            ),
-        );
-    };
+    let Some(sqlite) = error.sqlite_error() else { return explain_row(error, path) };
     let (kind, message) = match sqlite.code {
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => (
             ErrorKind::Retry,
@@ -129,9 +122,48 @@ pub(crate) fn explain(error: &rusqlite::Error, path: &Path) -> StoreError {
                 "there is no memory left to use `{shown}`, and nothing of this request was written; give the process more"
             ),
         ),
-        _ => (ErrorKind::Corrupt, format!("SQLite refuses a statement on `{shown}`: {error}")),
+        ErrorCode::TooBig => (
+            ErrorKind::Limit,
+            format!("a row would be larger than SQLite allows in `{shown}`; write less at once"),
+        ),
+        ErrorCode::OperationInterrupted | ErrorCode::SchemaChanged => (
+            ErrorKind::Retry,
+            format!("`{shown}` changed while a statement ran ({error}); try again"),
+        ),
+        ErrorCode::ConstraintViolation => (
+            ErrorKind::Conflict,
+            format!(
+                "what was to be written contradicts what `{shown}` holds ({error}), and nothing of this request was; look at the rows, which another program may have written"
+            ),
+        ),
+        _ => (
+            ErrorKind::Invalid,
+            format!(
+                "SQLite refuses a statement on `{shown}` ({error}); check that nobody has changed its punctual tables, and that the program fits their version"
+            ),
+        ),
     };
     StoreError::new(kind, message)
+}
+
+/// Trouble that is not SQLite's own: a value that makes no sense, or a statement that is wrong.
+fn explain_row(error: &rusqlite::Error, path: &Path) -> StoreError {
+    use rusqlite::Error::{
+        FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error,
+    };
+    let shown = path.display();
+    match error {
+        FromSqlConversionFailure(..)
+        | IntegralValueOutOfRange(..)
+        | InvalidColumnType(..)
+        | Utf8Error(..) => StoreError::new(
+            ErrorKind::Corrupt,
+            format!(
+                "a row of `{shown}` cannot be read ({error}); mend or delete it with an SQLite shell, or restore a backup"
+            ),
+        ),
+        _ => StoreError::invalid(format!("a statement on `{shown}` went wrong: {error}")),
+    }
 }
 
 fn disk_full(path: &Path) -> (ErrorKind, String) {

@@ -9,7 +9,7 @@ use punctual_store::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Outcome;
-use crate::places::{self, End, Seat, Taken, take_waiting};
+use crate::places::{self, End, HAS_KEY, Seat, Taken, Wait, take_waiting};
 use crate::rows::{self, Read};
 use crate::{sql, upkeep};
 
@@ -134,7 +134,7 @@ pub(crate) fn cancel(
     actor: &Actor,
 ) -> Outcome<CancelAnswer> {
     let reason = rules::cancel_reason(actor);
-    let answer = if let Some(Taken { seat, .. }) = take_waiting(db, job)? {
+    let answer = if let Some((Taken { seat, .. }, _)) = take_waiting(db, job)? {
         let end = End {
             state: JobState::Cancelled,
             at: now,
@@ -250,6 +250,28 @@ fn read_scope(row: &Row, at: usize) -> Read<KeyScope> {
     }
 }
 
+/// Lets a key that holds for a job's queue go with the job; or says who holds it there.
+fn move_key(db: &Connection, now: Timestamp, job: JobId, queue: &str) -> Outcome<Option<JobId>> {
+    let read = |row: &Row| read_keyed(row, job);
+    let body = db.prepare_cached(sql::JOB_KEY_OF)?.query_row([job.as_bytes()], read).optional()?;
+    let Some((body, _)) = body else { return Ok(None) };
+    let moved = NewJob { queue: queue.to_owned(), ..body.clone() };
+    let (Some(old), Some(new)) = (body.stored_key(), moved.stored_key()) else { return Ok(None) };
+    let holder = |key: &str| -> Outcome<Option<JobId>> {
+        let bound = params![body.tenant, key, now.as_micros()];
+        let mut statement = db.prepare_cached(sql::KEY_HELD)?;
+        Ok(statement.query_row(bound, |row| rows::job_id(row, 0)).optional()?)
+    };
+    if old == new || holder(&old)? != Some(job) {
+        return Ok(None);
+    }
+    let rival = holder(&new)?;
+    if rival.is_none() {
+        db.prepare_cached(sql::KEY_MOVE)?.execute(params![body.tenant, old, new])?;
+    }
+    Ok(rival)
+}
+
 pub(crate) fn place(
     db: &Connection,
     now: Timestamp,
@@ -257,7 +279,7 @@ pub(crate) fn place(
     to: &Placement,
     actor: &Actor,
 ) -> Outcome<MoveAnswer> {
-    let Some(Taken { mut seat, is_readable }) = take_waiting(db, job)? else {
+    let Some((Taken { mut seat, is_readable }, wait)) = take_waiting(db, job)? else {
         let state = match places::ended(db, job)? {
             Some(ended) => Some(ended.state),
             None => places::unfinished_state(db, job)?,
@@ -267,6 +289,16 @@ pub(crate) fn place(
     if !is_readable {
         places::set_aside(db, now, job, &seat)?;
         return Ok(MoveAnswer::NotWaiting(JobState::Failed));
+    }
+    if let Some(queue) = &to.queue
+        && seat.flags & HAS_KEY != 0
+        && let Some(rival) = move_key(db, now, job, queue)?
+    {
+        match wait {
+            Wait::Line => seat.in_line(db, job)?,
+            Wait::Timer => seat.at_timer(db, job)?,
+        };
+        return Ok(MoveAnswer::KeyTaken(rival));
     }
     let to_place = params![job.as_bytes(), to.queue, to.priority];
     let placed = db

@@ -25,6 +25,7 @@ mod rows;
 mod schedules;
 mod settle;
 mod sql;
+mod stats;
 mod store;
 mod upkeep;
 mod writer;

@@ -3,9 +3,9 @@
 use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, ScheduleId};
 use punctual_store::{
-    AttemptView, AuditCursor, AuditView, Cursor, JobDetail, JobFilter, JobView, Json, Page,
+    AttemptView, AuditCursor, AuditView, Cursor, JobDetail, JobFilter, JobView, Json, Page, Pager,
     RevisionCursor, RevisionView, RollupCount, RollupCursor, RollupFilter, Schedule, SlotCursor,
-    SlotView, limits,
+    SlotView, Source, limits,
 };
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_iter};
@@ -30,8 +30,9 @@ pub(crate) fn all<T>(
     Ok(items)
 }
 
-/// The first `most` rows of a statement, without those that cannot be read, and where to go on. The
-/// statement is asked for one row more, to know whether there is any.
+/// A page of the rows of a statement, which has them in order and is read no further than needed.
+/// A row whose place in the list cannot be read is left out, and so is one that `read` has nothing
+/// to show of.
 fn page<T, C>(
     db: &Connection,
     statement: &str,
@@ -42,23 +43,15 @@ fn page<T, C>(
 ) -> Outcome<Page<T, C>> {
     let mut statement = db.prepare_cached(statement)?;
     let mut found = statement.query(bound)?;
-    let (mut items, mut last) = (Vec::new(), None);
-    for _ in 0..page_size(most) {
-        let Some(row) = found.next()? else { return Ok(Page { items, next: None }) };
-        last = Some(cursor(row)?);
-        items.extend(read(row).ok().flatten());
+    let mut pager = Pager::new(most);
+    while let Some(row) = found.next()? {
+        if let Ok(cursor) = cursor(row)
+            && !pager.take(cursor, read(row).ok().flatten())
+        {
+            break;
+        }
     }
-    let next = if found.next()?.is_some() { last } else { None };
-    Ok(Page { items, next })
-}
-
-fn page_size(most: usize) -> usize {
-    most.clamp(1, limits::PAGE_MAX)
-}
-
-/// How many rows a page of this size reads.
-fn page_rows(most: usize) -> i64 {
-    rows::rows(page_size(most) + 1)
+    Ok(pager.page())
 }
 
 pub(crate) fn schedules(
@@ -79,7 +72,7 @@ pub(crate) fn slots(
 ) -> Outcome<Page<SlotView, SlotCursor>> {
     let (slot, run) =
         after.map_or((i64::MAX, i32::MAX), |SlotCursor(slot, run)| (slot.as_micros(), run));
-    let bound = params![id.as_bytes(), slot, run, page_rows(most)];
+    let bound = params![id.as_bytes(), slot, run];
     let cursor = |row: &Row| Ok(SlotCursor(rows::instant(row, 0)?, row.get(1)?));
     page(db, sql::SLOTS, bound, most, cursor, |row| rows::slot(row).map(Some))
 }
@@ -90,9 +83,8 @@ pub(crate) fn audits(
     most: usize,
 ) -> Outcome<Page<AuditView, AuditCursor>> {
     let before = after.map_or(i64::MAX, |AuditCursor(id)| id);
-    let bound = params![before, page_rows(most)];
     let cursor = |row: &Row| Ok(AuditCursor(row.get(0)?));
-    page(db, sql::AUDITS, bound, most, cursor, |row| rows::audit(row).map(Some))
+    page(db, sql::AUDITS, [before], most, cursor, |row| rows::audit(row).map(Some))
 }
 
 pub(crate) fn revisions(
@@ -102,7 +94,7 @@ pub(crate) fn revisions(
     most: usize,
 ) -> Outcome<Page<RevisionView, RevisionCursor>> {
     let before = after.map_or(i64::MAX, |RevisionCursor(revision)| revision);
-    let bound = params![id.as_bytes(), before, page_rows(most)];
+    let bound = params![id.as_bytes(), before];
     let cursor = |row: &Row| Ok(RevisionCursor(row.get(0)?));
     page(db, sql::REVISIONS, bound, most, cursor, |row| rows::revision(row).map(Some))
 }
@@ -127,10 +119,10 @@ pub(crate) fn rollups(
         after.kind,
         filter.to.as_micros(),
         filter.metric,
-        page_rows(most),
     ];
     let cursor = |row: &Row| Ok(rows::rollup(row)?.cursor());
-    page(db, sql::ROLLUPS, bound, most, cursor, |row| rows::rollup(row).map(Some))
+    let asked = |row: &Row| Ok(Some(rows::rollup(row)?).filter(|_| row.get(6) == Ok(true)));
+    page(db, sql::ROLLUPS, bound, most, cursor, asked)
 }
 
 pub(crate) fn jobs(
@@ -139,144 +131,153 @@ pub(crate) fn jobs(
     after: Option<Cursor>,
     most: usize,
 ) -> Outcome<Page<JobView, Cursor>> {
-    let Some((statement, mut bound)) = jobs_statement(filter, after) else {
-        return Ok(Page { items: Vec::new(), next: None });
-    };
-    bound[0] = Value::Integer(page_rows(most));
+    let Some(source) = filter.source() else { return Ok(Pager::new(most).page()) };
+    let (statement, bound) = jobs_statement(source, filter, after);
     let cursor = |row: &Row| {
         let ended = if filter.is_by_end() { rows::instant_opt(row, 17)? } else { None };
         Ok(Cursor { ended, job: rows::job_id(row, 0)? })
     };
-    page(db, &statement, params_from_iter(bound), most, cursor, rows::job_view)
+    let asked = |row: &Row| match row.get(19)? {
+        Some(true) => rows::job_view(row),
+        _ => Ok(None),
+    };
+    page(db, &statement, params_from_iter(bound), most, cursor, asked)
 }
 
-/// What a list of jobs is driven by: the table and index that hold the fewest jobs which are
-/// not asked for.
-struct Driver {
-    from: String,
-    /// The column that the list is ordered by.
-    order: &'static str,
-    /// What holds for the state that is asked for.
-    state: Option<String>,
+/// Terms of a statement, and the values that are bound to it.
+#[derive(Default)]
+struct Terms {
+    terms: Vec<String>,
+    bound: Vec<Value>,
 }
 
-/// The list for a filter, with its parameters, of which the first is the number of rows; none
-/// if no job can be in that state.
+impl Terms {
+    /// Adds a term, in which `?_` stands for the next value.
+    fn add(&mut self, term: &str, values: impl IntoIterator<Item = Value>) {
+        let mut term = term.to_owned();
+        for value in values {
+            self.bound.push(value);
+            term = term.replacen("?_", &format!("?{}", self.bound.len()), 1);
+        }
+        self.terms.push(term);
+    }
+
+    /// All terms so far as one, which holds if there is none.
+    fn all(&mut self) -> String {
+        let terms = std::mem::take(&mut self.terms);
+        if terms.is_empty() { "1".to_owned() } else { terms.join("\n  AND ") }
+    }
+}
+
+/// The list for a filter, with its values. What it goes through is in the order of an index; the
+/// rest of the filter is a column, so that whoever reads knows how many rows were passed over.
 pub(crate) fn jobs_statement(
+    source: Source,
     filter: &JobFilter,
     after: Option<Cursor>,
-) -> Option<(String, Vec<Value>)> {
-    let driver = driver(filter)?;
-    let mut terms = vec!["1".to_owned()];
-    let mut bound = vec![Value::Null];
-    let mut term = |text: &str, values: Vec<Value>| {
-        let mut text = text.to_owned();
-        for value in values {
-            bound.push(value);
-            text = text.replacen("?_", &format!("?{}", bound.len()), 1);
+) -> (String, Vec<Value>) {
+    let mut terms = Terms::default();
+    let from = drive(source, &mut terms);
+    let (from, order) = match from {
+        From::Body(index) => (format!("punctual_job AS j{index}"), "j.id"),
+        From::Place(table) => {
+            let place = format!("punctual_job_{table}");
+            (format!("{place}\nCROSS JOIN punctual_job AS j ON j.id = s.job"), "s.job")
         }
-        terms.push(text);
     };
-    let text = |text: &String| vec![Value::Text(text.clone())];
+    if let Some(Cursor { ended, job }) = after {
+        let job = Value::Blob(job.as_bytes().to_vec());
+        match ended.filter(|_| filter.is_by_end()) {
+            None => terms.add(&format!("{order} < ?_"), [job]),
+            Some(ended) => {
+                let ended = Value::Integer(ended.as_micros());
+                terms.add("(s.finished_at, s.job) < (?_, ?_)", [ended, job]);
+            }
+        }
+    }
+    let within = terms.all();
+    ask(filter, &mut terms);
+    let order = match filter.is_by_end() {
+        true => format!("s.finished_at DESC, {order}"),
+        false => order.to_owned(),
+    };
+    let statement = sql::JOBS
+        .replace("{asked}", &terms.all())
+        .replace("{from}", &from)
+        .replace("{within}", &within)
+        .replace("{order}", &order);
+    (statement, terms.bound)
+}
+
+/// What a list is read from.
+enum From {
+    /// The bodies, by this index.
+    Body(&'static str),
+    /// The table of one place, and its index.
+    Place(&'static str),
+}
+
+/// What a list goes through, and what holds for all of it.
+fn drive(source: Source, terms: &mut Terms) -> From {
+    let text = |text: &str| [Value::Text(text.to_owned())];
+    match source {
+        Source::All => From::Body(""),
+        Source::Schedule(schedule) => {
+            terms.add("j.schedule = ?_", [Value::Blob(schedule.as_bytes().to_vec())]);
+            From::Body(" INDEXED BY punctual_job_by_schedule")
+        }
+        Source::Queue(queue) => {
+            terms.add("j.queue = ?_", text(queue));
+            From::Body(" INDEXED BY punctual_job_by_queue")
+        }
+        Source::Tenant(tenant) => {
+            terms.add("j.tenant = ?_ AND j.tenant <> ''", text(tenant));
+            From::Body(" INDEXED BY punctual_job_by_tenant")
+        }
+        Source::Ready => From::Place("ready AS s INDEXED BY punctual_job_ready_job"),
+        Source::Timers => From::Place("timer AS s INDEXED BY punctual_job_timer_job"),
+        Source::Running => From::Place("lease AS s"),
+        Source::Ended => From::Place("done AS s"),
+        Source::Failed => {
+            terms.add("s.outcome = 2", []);
+            From::Place("done AS s INDEXED BY punctual_job_done_died")
+        }
+        Source::Cancelled => {
+            terms.add("s.outcome = 3", []);
+            From::Place("done AS s INDEXED BY punctual_job_done_cancelled")
+        }
+    }
+}
+
+/// What a filter asks for, as terms about one row.
+fn ask(filter: &JobFilter, terms: &mut Terms) {
+    let text = |text: &String| [Value::Text(text.clone())];
+    if let Some(state) = filter.state {
+        match state {
+            JobState::Ready => terms.add("r.job IS NOT NULL", []),
+            JobState::Scheduled => terms.add("t.attempt <= 0", []),
+            JobState::Retrying => terms.add("t.attempt > 0", []),
+            JobState::Running => terms.add("l.job IS NOT NULL", []),
+            ended => terms.add("d.outcome = ?_", [Value::Integer(rows::end_code(ended))]),
+        }
+    }
     if let Some(queue) = &filter.queue {
-        term("j.queue = ?_", text(queue));
+        terms.add("j.queue = ?_", text(queue));
     }
     if let Some(kind) = &filter.kind {
-        term("j.kind = ?_", text(kind));
+        terms.add("j.kind = ?_", text(kind));
     }
     if let Some(tenant) = &filter.tenant {
-        term("j.tenant = ?_", text(tenant));
+        terms.add("j.tenant = ?_", text(tenant));
     }
     if let Some(schedule) = &filter.schedule {
-        term("j.schedule = ?_", vec![Value::Blob(schedule.as_bytes().to_vec())]);
+        terms.add("j.schedule = ?_", [Value::Blob(schedule.as_bytes().to_vec())]);
     }
     if let Some(tag) = &filter.tag {
         // Only a CASE promises that what is no JSON is not looked at.
         let has_tag = "CASE WHEN json_valid(j.tags)
     THEN EXISTS (SELECT 1 FROM json_each(j.tags) WHERE value = ?_) END";
-        term(has_tag, text(tag));
-    }
-    if let Some(Cursor { ended, job }) = after {
-        let job = Value::Blob(job.as_bytes().to_vec());
-        match ended.filter(|_| filter.is_by_end()) {
-            None => term(&format!("{} < ?_", driver.order), vec![job]),
-            Some(ended) => {
-                let ended = Value::Integer(ended.as_micros());
-                term("(s.finished_at, s.job) < (?_, ?_)", vec![ended, job]);
-            }
-        }
-    }
-    if filter.tenant.as_ref().is_some_and(|tenant| !tenant.is_empty()) {
-        terms.push("j.tenant <> ''".to_owned());
-    }
-    terms.extend(driver.state);
-    let order = match filter.is_by_end() {
-        true => format!("s.finished_at DESC, {}", driver.order),
-        false => driver.order.to_owned(),
-    };
-    let statement = sql::JOBS
-        .replace("{from}", &driver.from)
-        .replace("{where}", &terms.join("\n  AND "))
-        .replace("{order}", &order);
-    Some((statement, bound))
-}
-
-fn driver(filter: &JobFilter) -> Option<Driver> {
-    if matches!(filter.state, Some(JobState::Blocked | JobState::Skipped)) {
-        return None;
-    }
-    let has_tenant = filter.tenant.as_ref().is_some_and(|tenant| !tenant.is_empty());
-    let has_body_index = filter.queue.is_some() || filter.schedule.is_some() || has_tenant;
-    match filter.state {
-        // Few jobs fail, and they are listed by when they did.
-        Some(JobState::Failed) => return Some(by_state(JobState::Failed)),
-        // A schedule has few jobs, whatever their state.
-        _ if filter.schedule.is_some() => {}
-        // Most jobs of any filter have ended well: the body's index is the better one.
-        Some(JobState::Succeeded | JobState::Cancelled) if has_body_index => {}
-        Some(state) => return Some(by_state(state)),
-        None => {}
-    }
-    let from = if filter.schedule.is_some() {
-        "punctual_job AS j INDEXED BY punctual_job_by_schedule"
-    } else if filter.queue.is_some() {
-        "punctual_job AS j INDEXED BY punctual_job_by_queue"
-    } else if has_tenant {
-        "punctual_job AS j INDEXED BY punctual_job_by_tenant"
-    } else {
-        "punctual_job AS j"
-    };
-    // `coalesce` keeps SQLite from turning the joins around.
-    let state = filter.state.map(|state| match state {
-        JobState::Ready => "coalesce(r.job, '') <> ''".to_owned(),
-        JobState::Scheduled => "coalesce(t.attempt, 1) <= 0".to_owned(),
-        JobState::Retrying => "coalesce(t.attempt, 0) > 0".to_owned(),
-        JobState::Running => "coalesce(l.job, '') <> ''".to_owned(),
-        ended => format!("coalesce(d.outcome, -1) = {}", rows::end_code(ended)),
-    });
-    Some(Driver { from: from.to_owned(), order: "j.id", state })
-}
-
-/// The list of one state is driven by the table of that state.
-fn by_state(state: JobState) -> Driver {
-    let (table, term) = match state {
-        JobState::Ready => ("ready AS s INDEXED BY punctual_job_ready_job", None),
-        JobState::Scheduled => {
-            ("timer AS s INDEXED BY punctual_job_timer_job", Some("s.attempt <= 0".to_owned()))
-        }
-        JobState::Retrying => {
-            ("timer AS s INDEXED BY punctual_job_timer_job", Some("s.attempt > 0".to_owned()))
-        }
-        JobState::Running => ("lease AS s", None),
-        JobState::Failed => {
-            ("done AS s INDEXED BY punctual_job_done_died", Some("s.outcome = 2".to_owned()))
-        }
-        ended => ("done AS s", Some(format!("s.outcome = {}", rows::end_code(ended)))),
-    };
-    Driver {
-        from: format!("punctual_job_{table}\nCROSS JOIN punctual_job AS j ON j.id = s.job"),
-        order: "s.job",
-        state: term,
+        terms.add(has_tag, text(tag));
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn check(path: &Path, version: i64, breaking: i64, auto_migrate: bool
     }
     if version < LATEST && !auto_migrate {
         let message = format!(
-            "`{shown}` has schema {version}, and this program needs {LATEST} but may not migrate it; run `punctual db migrate`"
+            "`{shown}` has schema {version}, and this program needs {LATEST} but may not migrate it; open it once with migrations allowed, as `punctual db migrate` does"
         );
         return Err(StoreError::new(ErrorKind::Denied, message));
     }

@@ -181,6 +181,15 @@ pub(crate) struct Taken {
     pub(crate) is_readable: bool,
 }
 
+/// Where a job waits.
+#[derive(Clone, Copy)]
+pub(crate) enum Wait {
+    /// In line.
+    Line,
+    /// At a timer.
+    Timer,
+}
+
 impl Taken {
     /// The seat from the columns from `at` on.
     pub(crate) fn read(db: &Connection, job: JobId, row: &Row, at: usize) -> Outcome<Taken> {
@@ -191,13 +200,13 @@ impl Taken {
     }
 }
 
-/// Takes a job that waits from where it waits.
-pub(crate) fn take_waiting(db: &Connection, job: JobId) -> Outcome<Option<Taken>> {
-    for statement in [sql::READY_TAKE, sql::TIMER_TAKE] {
+/// Takes a job that waits from where it waits, and says where that is.
+pub(crate) fn take_waiting(db: &Connection, job: JobId) -> Outcome<Option<(Taken, Wait)>> {
+    for (statement, wait) in [(sql::READY_TAKE, Wait::Line), (sql::TIMER_TAKE, Wait::Timer)] {
         let mut statement = db.prepare_cached(statement)?;
         let mut rows = statement.query([job.as_bytes()])?;
         if let Some(row) = rows.next()? {
-            return Ok(Some(Taken::read(db, job, row, 0)?));
+            return Ok(Some((Taken::read(db, job, row, 0)?, wait)));
         }
     }
     Ok(None)

@@ -1,11 +1,12 @@
 //! The readers: a few read-only connections, each with a thread and a snapshot of its own, so
 //! that a long list keeps neither the writer nor the other readers waiting for long.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use punctual_store::Result;
+use punctual_store::{ErrorKind, Result, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
@@ -42,7 +43,11 @@ impl Readers {
                 .name(format!("punctual-reader-{number}"))
                 .spawn(move || {
                     while let Some(look) = next(&queue) {
-                        look(&db);
+                        // A bug in one read must not take the reader from all others.
+                        let looked = catch_unwind(AssertUnwindSafe(|| look(&db)));
+                        if looked.is_err() && !db.is_autocommit() {
+                            let _ = db.execute_batch("ROLLBACK");
+                        }
                     }
                 })
                 .map_err(no_thread)?;
@@ -74,7 +79,16 @@ impl Readers {
         };
         let Some(looks) = &self.looks else { return Err(gone(&self.path)) };
         looks.send(Box::new(look)).await.map_err(|_| gone(&self.path))?;
-        answer.await.unwrap_or_else(|_| Err(gone(&self.path)))
+        answer.await.unwrap_or_else(|_| Err(self.broken_off()))
+    }
+
+    /// The error of a read that never ended.
+    fn broken_off(&self) -> StoreError {
+        let message = format!(
+            "a read of `{}` panicked, which is a bug of the program; its message is in the log",
+            self.path.display()
+        );
+        StoreError::new(ErrorKind::Unreachable, message)
     }
 }
 

@@ -9,8 +9,7 @@ use punctual_core::job::{AttemptOutcome, JobState, SlotOutcome};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::{
     Actor, AuditEntry, AuditView, Fence, JobView, Json, Leader, LeaderChange, Node, NodeInfo,
-    Pause, ProgressView, Queue, QueueLimits, QueueStats, RevisionView, RollupCount, Schedule,
-    SlotView, rules,
+    Pause, ProgressView, Queue, QueueLimits, RevisionView, RollupCount, Schedule, SlotView, rules,
 };
 use rusqlite::types::{FromSql, Type, ValueRef};
 use rusqlite::{Error, Row};
@@ -150,19 +149,6 @@ pub(crate) fn queue(row: &Row) -> Read<Queue> {
     Ok(Queue { name: text(row, 0), pause: pause(row, 1)?, limits: QueueLimits { max_running } })
 }
 
-pub(crate) fn queue_stats(row: &Row) -> Read<QueueStats> {
-    Ok(QueueStats {
-        queue: text(row, 0),
-        kind: text(row, 1),
-        ready: row.get(2)?,
-        scheduled: row.get(3)?,
-        retrying: row.get(4)?,
-        running: row.get(5)?,
-        failed: row.get(6)?,
-        oldest_due: instant_opt(row, 7)?,
-    })
-}
-
 pub(crate) fn node(row: &Row) -> Read<Node> {
     let info = NodeInfo {
         id: node_id(row, 0)?,
@@ -285,9 +271,9 @@ pub(crate) fn slot(row: &Row) -> Read<SlotView> {
 pub(crate) fn rollup(row: &Row) -> Read<RollupCount> {
     Ok(RollupCount {
         minute: instant(row, 0)?,
-        metric: text(row, 1),
-        queue: text(row, 2),
-        kind: text(row, 3),
+        metric: row.get(1)?,
+        queue: row.get(2)?,
+        kind: row.get(3)?,
         count: row.get(4)?,
         sum: row.get(5)?,
     })

@@ -16,7 +16,7 @@ use crate::readers::Readers;
 use crate::writer::{Stopped, Writer};
 use crate::{
     backup, claim, fire, jobs, leaders, lists, migrate, nodes, queues, rows, schedules, settle,
-    sql, upkeep,
+    sql, stats, upkeep,
 };
 
 /// A store in one SQLite file.
@@ -60,8 +60,8 @@ impl SqliteStore {
         &self.path
     }
 
-    /// Copies the file, as it is at one moment, to a file that must not exist yet. Writers and
-    /// readers go on meanwhile.
+    /// Copies the file, as it is at one moment, to a file that must not exist yet and appears when
+    /// it is whole. Writers and readers go on meanwhile.
     pub async fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
         self.readers.check()?;
         backup::run(self.path.clone(), to.as_ref().to_owned()).await
@@ -394,8 +394,13 @@ impl Store for SqliteStore {
         self.readers.read(|db| all(db, sql::QUEUES, [], rows::queue)).await
     }
 
-    async fn queue_stats(&self) -> Result<Vec<QueueStats>> {
-        self.readers.read(|db| all(db, sql::QUEUE_STATS, [], rows::queue_stats)).await
+    async fn queue_stats(
+        &self,
+        after: Option<&StatsCursor>,
+        most: usize,
+    ) -> Result<Page<QueueStats, StatsCursor>> {
+        let after = after.cloned();
+        self.readers.read(move |db| stats::queue_stats(db, after, most)).await
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>> {

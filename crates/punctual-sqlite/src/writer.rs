@@ -1,6 +1,7 @@
 //! The one writer. It takes whatever is queued and commits it together: the commit in flight is
 //! the window in which the next batch gathers, so that nobody waits for a timer.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -263,7 +264,16 @@ impl Desk {
             rows += work.rows();
             run += 1;
             let before = db.total_changes();
-            if let Some(fault) = work.run(db)
+            // It takes the request with it, so that the fault may be looked at afterwards.
+            let attempt = move || {
+                let work = work;
+                work.run(db)
+            };
+            let Ok(fault) = catch_unwind(AssertUnwindSafe(attempt)) else {
+                self.roll_back();
+                return Err(Trouble::panic(&self.owned.path));
+            };
+            if let Some(fault) = fault
                 && (fault.is_fatal() || db.is_autocommit() || db.total_changes() != before)
             {
                 let trouble = trouble(fault, false);
@@ -301,4 +311,17 @@ struct Trouble {
     is_fatal: bool,
     /// Would every request meet it alone, too?
     is_for_all: bool,
+}
+
+impl Trouble {
+    /// A bug. Nobody knows what it has spoiled, so that the store is closed; whoever waits is told,
+    /// and so is whoever comes later.
+    fn panic(path: &Path) -> Trouble {
+        let message = format!(
+            "the store `{}` is closed, because a write panicked, which is a bug of the program; its message is in the log; open the store again",
+            path.display()
+        );
+        let error = StoreError::new(ErrorKind::Unreachable, message);
+        Trouble { error, is_fatal: true, is_for_all: true }
+    }
 }

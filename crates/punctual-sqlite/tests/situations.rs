@@ -170,7 +170,7 @@ fn a_schema_from_the_future_is_refused_if_it_is_breaking() {
 fn an_old_schema_is_refused_if_it_may_not_be_migrated() {
     let (_directory, path) = fresh();
     let options = Options { auto_migrate: false, ..Options::client() };
-    insta::assert_snapshot!(refused(&path, options), @"Denied: `DIR/jobs.db` has schema 0, and this program needs 1 but may not migrate it; run `punctual db migrate`");
+    insta::assert_snapshot!(refused(&path, options), @"Denied: `DIR/jobs.db` has schema 0, and this program needs 1 but may not migrate it; open it once with migrations allowed, as `punctual db migrate` does");
     assert!(!path.exists());
     drop(SqliteStore::open(&path, Options::client()).unwrap());
     drop(SqliteStore::open(&path, options).unwrap());

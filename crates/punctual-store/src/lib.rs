@@ -36,8 +36,8 @@ pub use hints::{Bell, Hints, Topic};
 pub use json::Json;
 pub use leader::{Acquired, Fence, Leader, LeaderChange};
 pub use list::{
-    AttemptView, AuditCursor, Cursor, JobDetail, JobFilter, JobView, Page, ProgressView,
-    RevisionCursor, RevisionView, RollupCursor, SlotCursor, SlotView,
+    AttemptView, AuditCursor, Cursor, JobDetail, JobFilter, JobView, Page, Pager, ProgressView,
+    RevisionCursor, RevisionView, RollupCursor, SlotCursor, SlotView, Source, StatsCursor,
 };
 pub use node::{BeatAsk, Beaten, Node, NodeInfo, Progress, Released, RoleBeat};
 pub use queue::{Queue, QueueChange, QueueLimits, QueueStats};
@@ -96,7 +96,8 @@ pub trait Store: Send + Sync {
     /// Makes ended jobs ready again, with all their attempts before them: none is spent, none of
     /// their budget is used, and they expire no more, since somebody wants them now.
     async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>>;
-    /// Gives a waiting job another queue, priority or due time.
+    /// Gives a waiting job another queue, priority or due time. A unique key that holds for its
+    /// queue goes with it.
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer>;
 
     // Nodes and leaders
@@ -227,7 +228,11 @@ pub trait Store: Send + Sync {
     /// Queues that have a setting, by name.
     async fn queues(&self) -> Result<Vec<Queue>>;
     /// What waits and runs, by queue and kind.
-    async fn queue_stats(&self) -> Result<Vec<QueueStats>>;
+    async fn queue_stats(
+        &self,
+        after: Option<&StatsCursor>,
+        most: usize,
+    ) -> Result<Page<QueueStats, StatsCursor>>;
     /// One job with its attempts.
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>>;
     /// Jobs, newest first.

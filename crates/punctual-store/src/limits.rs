@@ -31,6 +31,12 @@ pub const LIVE_MAX: usize = 100;
 pub const LIVE_COUNT_MAX: usize = 1_000;
 /// Rows of one page of a list.
 pub const PAGE_MAX: usize = 500;
+/// Rows that a page looks at: what is asked for may be rare, and nobody waits for a million others
+/// to be passed over. Some 20 ms, then whoever asked goes on with the cursor.
+pub const EXAMINE_MAX: usize = 5_000;
+/// Up to where jobs are counted for people: it takes a millisecond or two, and beyond it the next
+/// digit tells nobody anything.
+pub const COUNT_MAX: usize = 10_000;
 
 /// Queues that one node serves; a claim looks at each.
 pub const QUEUES_MAX: usize = 200;

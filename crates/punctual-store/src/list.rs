@@ -5,7 +5,8 @@ use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 
 use crate::{Json, limits};
 
-/// A part of a list, and where the next part begins.
+/// A part of a list, and where the next part begins. A page looks at no more than
+/// [`limits::EXAMINE_MAX`] rows, so that it may be short, or empty, while there is a next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T, C> {
     /// The rows.
@@ -48,6 +49,15 @@ pub struct RollupCursor {
     pub kind: String,
 }
 
+/// Where statistics go on: after this queue and kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StatsCursor {
+    /// The queue.
+    pub queue: String,
+    /// The kind.
+    pub kind: String,
+}
+
 /// Which jobs to list. What is not given does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobFilter {
@@ -65,7 +75,57 @@ pub struct JobFilter {
     pub tag: Option<String>,
 }
 
+/// What a list of jobs goes through, in order; whatever else a filter asks for is looked at row by
+/// row. It is the same in every store, since it decides where a page ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source<'a> {
+    /// All jobs.
+    All,
+    /// Those of a schedule.
+    Schedule(ScheduleId),
+    /// Those in a queue.
+    Queue(&'a str),
+    /// Those of a tenant.
+    Tenant(&'a str),
+    /// Those that may run now.
+    Ready,
+    /// Those that are due later, tried before or not.
+    Timers,
+    /// Those at work.
+    Running,
+    /// Those that have ended, however.
+    Ended,
+    /// Dead letters.
+    Failed,
+    /// Those that were called off.
+    Cancelled,
+}
+
 impl JobFilter {
+    /// What a list with this filter goes through: of what is kept in order, that which holds the
+    /// fewest jobs that are not asked for. None if no job can be in that state.
+    pub fn source(&self) -> Option<Source<'_>> {
+        let body = match (self.schedule, &self.queue, &self.tenant) {
+            (Some(schedule), ..) => Source::Schedule(schedule),
+            (_, Some(queue), _) => Source::Queue(queue),
+            (.., Some(tenant)) if !tenant.is_empty() => Source::Tenant(tenant),
+            _ => Source::All,
+        };
+        Some(match self.state {
+            Some(JobState::Blocked | JobState::Skipped) => return None,
+            Some(JobState::Failed) => Source::Failed,
+            // A schedule has few jobs, whatever their state.
+            _ if self.schedule.is_some() => body,
+            Some(JobState::Cancelled) => Source::Cancelled,
+            Some(JobState::Ready) => Source::Ready,
+            Some(JobState::Scheduled | JobState::Retrying) => Source::Timers,
+            Some(JobState::Running) => Source::Running,
+            // Most jobs of any queue or tenant have ended well.
+            Some(JobState::Succeeded) if body == Source::All => Source::Ended,
+            Some(JobState::Succeeded) | None => body,
+        })
+    }
+
     /// Dead letters are listed by when they died: what went wrong last is what people look for.
     /// All others are listed by when they were written.
     pub fn is_by_end(&self) -> bool {
@@ -215,11 +275,49 @@ impl<T, C> Page<T, C> {
         most: usize,
         cursor: impl Fn(&T) -> C,
     ) -> Page<T, C> {
+        let mut pager = Pager::new(most);
+        for row in rows {
+            if !pager.take(cursor(&row), Some(row)) {
+                break;
+            }
+        }
+        pager.page()
+    }
+}
+
+/// Makes a page from rows, row by row, of which not all are asked for.
+#[derive(Debug)]
+pub struct Pager<T, C> {
+    most: usize,
+    examined: usize,
+    items: Vec<T>,
+    last: Option<C>,
+    next: Option<C>,
+}
+
+impl<T, C> Pager<T, C> {
+    /// An empty page for this many rows.
+    pub fn new(most: usize) -> Pager<T, C> {
         let most = most.clamp(1, limits::PAGE_MAX);
-        let mut items: Vec<T> = rows.take(most + 1).collect();
-        let more = items.len() > most;
-        items.truncate(most);
-        let next = items.last().filter(|_| more).map(cursor);
-        Page { items, next }
+        Pager { most, examined: 0, items: Vec::new(), last: None, next: None }
+    }
+
+    /// Takes the next row, or passes over one that is not asked for or cannot be read; false if the
+    /// page is full without it, and goes on after the row before.
+    pub fn take(&mut self, cursor: C, row: Option<T>) -> bool {
+        let is_full = row.is_some() && self.items.len() == self.most;
+        if is_full || self.examined == limits::EXAMINE_MAX {
+            self.next = self.last.take();
+            return false;
+        }
+        self.examined += 1;
+        self.last = Some(cursor);
+        self.items.extend(row);
+        true
+    }
+
+    /// The page.
+    pub fn page(self) -> Page<T, C> {
+        Page { items: self.items, next: self.next }
     }
 }

@@ -2,7 +2,9 @@
 
 use punctual_core::Timestamp;
 
-use crate::{Actor, Pause};
+#[cfg(doc)]
+use crate::limits;
+use crate::{Actor, Pause, StatsCursor};
 
 /// A queue that has a setting. A queue without any needs no row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +63,8 @@ pub enum QueueChange {
     Limit(QueueLimits),
 }
 
-/// What is in a queue, of one kind.
+/// What is in a queue, of one kind. A count that reaches [`limits::COUNT_MAX`] means as many or
+/// more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueStats {
     /// The queue.
@@ -78,7 +81,7 @@ pub struct QueueStats {
     pub running: u64,
     /// Dead letters.
     pub failed: u64,
-    /// When the oldest ready job was due.
+    /// When the oldest of the ready jobs that were counted, first in line first, was due.
     pub oldest_due: Option<Timestamp>,
 }
 
@@ -95,6 +98,11 @@ impl QueueStats {
             failed: 0,
             oldest_due: None,
         }
+    }
+
+    /// Where a list goes on after it.
+    pub fn cursor(&self) -> StatsCursor {
+        StatsCursor { queue: self.queue.clone(), kind: self.kind.clone() }
     }
 
     /// Is there nothing to tell?

@@ -89,6 +89,8 @@ pub enum MoveAnswer {
     Moved(JobState),
     /// It is in this state, in which it cannot be moved.
     NotWaiting(JobState),
+    /// Its unique key, which holds for its queue, belongs to this job in the other one; it stays.
+    KeyTaken(JobId),
     /// There is no such job.
     NotFound,
 }

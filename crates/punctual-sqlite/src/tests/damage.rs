@@ -133,12 +133,11 @@ async fn set(store: &SqliteStore) -> Scene {
         store.join(at, &node(id)).await.unwrap();
     }
     let nonce = Nonce::mint(NOW, id(3));
-    let mut fence = Fence { role: ROLE.to_owned(), term: 1, nonce };
     for role in [ROLE, "other"] {
         let won = store.acquire(at, role, worker, nonce, LEASE).await.unwrap();
-        let Acquired::Won { term, .. } = won else { panic!("{won:?}") };
-        fence.term = term;
+        assert!(matches!(won, Acquired::Won { term: 1, .. }));
     }
+    let fence = Fence { role: ROLE.to_owned(), term: 1, nonce };
 
     let mut numbers = 0..;
     let mut pair = || [(); 2].map(|()| job(numbers.next().unwrap()));
@@ -189,8 +188,7 @@ async fn set(store: &SqliteStore) -> Scene {
         let next_slot = Some(NOW + Duration::from_secs(1));
         let decision = SlotDecision::Advance { slots: vec![row], next_slot };
         let plan = SlotPlan { schedule: schedule.id, stamp: schedule.stamp, decision };
-        let role = Fence { role: ROLE.to_owned(), ..fence.clone() };
-        store.fire(at, &role, LEASE, &[plan]).await.unwrap();
+        store.fire(at, &fence, LEASE, &[plan]).await.unwrap();
     }
     let limit = QueueChange::Limit(QueueLimits { max_running: Some(100) });
     store.change_queue(at, "bulk", &limit, &Actor::new("ana", "why")).await.unwrap();
@@ -258,7 +256,7 @@ async fn go_on(store: &SqliteStore, scene: &Scene, round: u64) {
     store.leaders().await.unwrap();
     store.leader_changes("other", 10).await.unwrap();
     store.queues().await.unwrap();
-    store.queue_stats().await.unwrap();
+    store.queue_stats(None, 500).await.unwrap();
     store.audits(None, 500).await.unwrap();
     let all = RollupFilter { from: Timestamp::MIN, to: Timestamp::MAX, metric: None };
     store.rollups(&all, None, 500).await.unwrap();

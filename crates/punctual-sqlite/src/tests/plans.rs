@@ -63,7 +63,8 @@ fn plan(db: &Connection, statement: &str) -> String {
 
 fn list(filter: JobFilter) -> String {
     let ended = filter.is_by_end().then_some(NOW);
-    jobs_statement(&filter, Some(Cursor { ended, job: job(7).id })).unwrap().0
+    let source = filter.source().unwrap();
+    jobs_statement(source, &filter, Some(Cursor { ended, job: job(7).id })).0
 }
 
 fn in_state(state: JobState) -> String {
@@ -140,6 +141,68 @@ fn hot_statements_go_by_their_index() {
         ("running", in_state(JobState::Running), "s USING PRIMARY KEY (job<?)"),
         ("retrying", in_state(JobState::Retrying), "punctual_job_timer_job (job<?)"),
         ("succeeded", in_state(JobState::Succeeded), "s USING PRIMARY KEY (job<?)"),
+        ("cancelled", in_state(JobState::Cancelled), "punctual_job_done_cancelled (job<?)"),
+        (
+            "ready in a queue",
+            list(JobFilter {
+                state: Some(JobState::Ready),
+                queue: name("mail"),
+                ..JobFilter::default()
+            }),
+            "punctual_job_ready_job (job<?)",
+        ),
+        (
+            "succeeded in a queue",
+            list(JobFilter {
+                state: Some(JobState::Succeeded),
+                queue: name("mail"),
+                ..JobFilter::default()
+            }),
+            "punctual_job_by_queue (queue=? AND id<?)",
+        ),
+        (
+            "by kind",
+            list(JobFilter { kind: name("send"), ..JobFilter::default() }),
+            "sqlite_autoindex_punctual_job_1 (id<?)",
+        ),
+        (
+            "by tag",
+            list(JobFilter { tag: name("eu"), ..JobFilter::default() }),
+            "sqlite_autoindex_punctual_job_1 (id<?)",
+        ),
+        (
+            "statistics",
+            sql::STATS.to_owned(),
+            "punctual_job_timer_place (queue=? AND kind=? AND attempt<?)",
+        ),
+        (
+            "statistics: dead letters",
+            sql::STATS.to_owned(),
+            "punctual_job_done_place (queue=? AND kind=?)",
+        ),
+        (
+            "statistics: places in line",
+            sql::STATS_READY_NEXT.to_owned(),
+            "PRIMARY KEY ((queue,kind)>(?,?))",
+        ),
+        (
+            "statistics: places of timers",
+            sql::STATS_TIMER_NEXT.to_owned(),
+            "punctual_job_timer_place ((queue,kind)>(?,?))",
+        ),
+        (
+            "statistics: places of dead letters",
+            sql::STATS_DONE_NEXT.to_owned(),
+            "punctual_job_done_place ((queue,kind)>(?,?))",
+        ),
+        ("ledger", sql::SLOTS.to_owned(), "PRIMARY KEY (schedule=? AND (slot,run)<(?,?))"),
+        ("revisions", sql::REVISIONS.to_owned(), "PRIMARY KEY (schedule=? AND revision<?)"),
+        (
+            "counters",
+            sql::ROLLUPS.to_owned(),
+            "PRIMARY KEY ((minute,metric,queue,kind)>(?,?,?,?) AND minute<?)",
+        ),
+        ("audit", sql::AUDITS.to_owned(), "USING INTEGER PRIMARY KEY (rowid<?)"),
         ("one job", sql::JOB.to_owned(), "sqlite_autoindex_punctual_job_1 (id=?)"),
     ];
     let mut plans = String::new();

@@ -103,7 +103,7 @@ async fn a_request_that_fails_after_it_wrote_is_undone_and_its_neighbours_are_no
     let (first, (second, torn, broken, third, ())) = tokio::join!(first, gathered);
     assert_eq!((first, second, third), (Ok(()), Ok(()), Ok(())));
     assert_eq!(torn.unwrap_err().to_string(), "refused late");
-    assert_eq!(broken.unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(broken.unwrap_err().kind(), ErrorKind::Conflict);
     assert_eq!(noted(&store).await, ["first", "second", "third"]);
 }
 
@@ -210,4 +210,139 @@ fn only_the_commits_of_others_are_news() {
     assert_ne!(asker.data_version().unwrap(), before);
     drop(engine);
     assert_eq!(asker.data_version(), None, "the writer is gone");
+}
+
+/// Sends a request without waiting for its answer: as far as a caller gets that is dropped then.
+fn send_only<T>(request: impl Future<Output = T>) {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    // Tokio lets one task do only so much in a row.
+    let _ = Box::pin(tokio::task::unconstrained(request)).as_mut().poll(&mut context);
+}
+
+#[tokio::test]
+async fn after_a_panic_of_the_writer_the_store_says_that_it_is_closed() {
+    let (directory, store) = fresh();
+    store.enqueue(AT, &[job(1)]).await.unwrap();
+    let (first, runs, release) = holding(&store);
+    let bug = store.writer.write::<()>(1, |db| {
+        note(db, "bug")?;
+        panic!("a bug, planted by a test");
+    });
+    let late = [job(2)];
+    let behind = store.enqueue(AT, &late);
+    let gathered = async {
+        runs.await.unwrap();
+        tokio::join!(bug, behind, async { release.send(()).unwrap() })
+    };
+    let (first, (bug, behind, ())) = tokio::join!(first, gathered);
+    // None of them was committed, and each is told.
+    let closed = bug.unwrap_err();
+    let told = closed.to_string().replace(&store.path().display().to_string(), "FILE");
+    insta::assert_snapshot!(told, @"the store `FILE` is closed, because a write panicked, which is a bug of the program; its message is in the log; open the store again");
+    assert_eq!(closed.kind(), ErrorKind::Unreachable);
+    assert_eq!(first, Err(closed.clone()));
+    assert_eq!(behind, Err(closed.clone()));
+    assert_eq!(store.enqueue(AT, &[job(3)]).await, Err(closed.clone()));
+    assert_eq!(store.job(job(1).id).await, Err(closed.clone()));
+    assert_eq!(store.now(AT).await, Err(closed));
+    drop(store);
+    let store =
+        SqliteStore::open(directory.path().join("jobs.db"), Options::engine()).expect("it is free");
+    let jobs = store.jobs(&JobFilter::default(), None, 10).await.unwrap().items;
+    assert_eq!(jobs.iter().map(|view| view.id).collect::<Vec<_>>(), [job(1).id]);
+    assert_eq!(noted(&store).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_panic_of_a_read_harms_no_other() {
+    let (_directory, store) = fresh();
+    for _ in 0..5 {
+        let bug = store.readers.read::<()>(|_| panic!("a bug, planted by a test")).await;
+        assert_eq!(bug.unwrap_err().kind(), ErrorKind::Unreachable);
+        store.enqueue(AT, &[job(1)]).await.unwrap();
+        assert!(store.job(job(1).id).await.unwrap().is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_dropped_writes_what_is_queued_and_closes() {
+    let (directory, store) = fresh();
+    let (first, runs, release) = holding(&store);
+    send_only(first);
+    runs.await.unwrap();
+    let jobs: Vec<_> = (1..=100).map(job).collect();
+    for job in &jobs {
+        send_only(store.enqueue(AT, std::slice::from_ref(job)));
+    }
+    release.send(()).unwrap();
+    drop(store);
+    let path = directory.path().join("jobs.db");
+    assert!(!path.with_extension("db-wal").exists(), "the file was not closed");
+    let store = SqliteStore::open(path, Options::engine()).unwrap();
+    let found = store.jobs(&JobFilter::default(), None, 500).await.unwrap().items;
+    assert_eq!(found.len(), jobs.len());
+    assert_eq!(noted(&store).await, ["first"]);
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_harms_nobody() {
+    let (_directory, store) = fresh();
+    let (first, runs, release) = holding(&store);
+    send_only(first);
+    runs.await.unwrap();
+    // More than the queue holds: the last ones go away before they are let in.
+    let jobs: Vec<_> = (0..1_100).map(job).collect();
+    for job in &jobs {
+        send_only(store.enqueue(AT, std::slice::from_ref(job)));
+    }
+    release.send(()).unwrap();
+    let last = job(5_000);
+    store.enqueue(AT, std::slice::from_ref(&last)).await.unwrap();
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = store.jobs(&JobFilter::default(), after, 500).await.unwrap();
+        found.extend(page.items.iter().map(|view| view.id));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    found.reverse();
+    // Those that were let in are there, those behind them are not, and nothing is twice.
+    assert_eq!(found.pop(), Some(last.id));
+    assert!((1_000..=1_024).contains(&found.len()), "{} jobs were let in", found.len());
+    assert!(found.iter().eq(jobs.iter().map(|job| &job.id).take(found.len())));
+}
+
+#[tokio::test]
+async fn a_backup_that_nobody_waits_for_appears_whole_or_not_at_all() {
+    let (directory, store) = fresh();
+    for part in 0..10 {
+        let jobs: Vec<_> = (part * 1_000..(part + 1) * 1_000).map(job).collect();
+        store.enqueue(AT, &jobs).await.unwrap();
+    }
+    let copy = directory.path().join("copy.db");
+    send_only(store.backup(&copy));
+    while !copy.exists() {
+        std::thread::yield_now();
+    }
+    let db = Connection::open(&copy).unwrap();
+    let count: i64 =
+        db.query_row("SELECT count(*) FROM punctual_job", [], |row| row.get(0)).unwrap();
+    assert_eq!(count, 10_000);
+    let check: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(check, "ok");
+    drop(db);
+
+    let nowhere = directory.path().join("none").join("copy.db");
+    assert_eq!(store.backup(&nowhere).await.unwrap_err().kind(), ErrorKind::Denied);
+    assert_eq!(store.backup(&copy).await.unwrap_err().kind(), ErrorKind::Conflict);
+    drop(store);
+    let mut left: Vec<_> = std::fs::read_dir(directory.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.contains("partial") || name.contains("copy"))
+        .collect();
+    left.sort();
+    assert_eq!(left, ["copy.db"]);
 }

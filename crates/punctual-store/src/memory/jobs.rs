@@ -33,14 +33,40 @@ impl State {
     fn take_key(&mut self, now: Timestamp, job: &NewJob) -> std::result::Result<(), Key> {
         let Some(key) = job.stored_key() else { return Ok(()) };
         let key = (job.tenant.clone(), key);
-        if let Some(holder) = self.keys.get(&key)
-            && holder.expires_at.is_none_or(|expires_at| expires_at > now)
-            && holder.job != job.id
-        {
-            return Err(holder.clone());
+        if let Some(rival) = self.rival(now, &key, job.id) {
+            return Err(rival.clone());
         }
         let expires_at = job.key_expires_at(now);
         self.keys.insert(key, Key { job: job.id, hash: job.payload_hash(), expires_at });
+        Ok(())
+    }
+
+    /// Another job that holds a key.
+    fn rival(&self, now: Timestamp, key: &(String, String), job: JobId) -> Option<&Key> {
+        self.keys.get(key).filter(|holder| holder.is_in_force(now) && holder.job != job)
+    }
+
+    /// Lets a key that holds for a job's queue go with the job; the error is who holds it there.
+    fn move_key(
+        &mut self,
+        now: Timestamp,
+        job: JobId,
+        queue: &str,
+    ) -> std::result::Result<(), JobId> {
+        let Some(body) = self.bodies.get(&job).map(|body| &body.job) else { return Ok(()) };
+        let moved = NewJob { queue: queue.to_owned(), ..body.clone() };
+        let (Some(old), Some(new)) = (body.stored_key(), moved.stored_key()) else { return Ok(()) };
+        let (old, new) = ((body.tenant.clone(), old), (moved.tenant, new));
+        let is_held = self.keys.get(&old).is_some_and(|key| key.is_in_force(now) && key.job == job);
+        if old == new || !is_held {
+            return Ok(());
+        }
+        if let Some(rival) = self.rival(now, &new, job) {
+            return Err(rival.job);
+        }
+        if let Some(key) = self.keys.remove(&old) {
+            self.keys.insert(new, key);
+        }
         Ok(())
     }
 
@@ -330,6 +356,11 @@ impl State {
         if !life.is_readable {
             self.set_aside(now, job, life);
             return MoveAnswer::NotWaiting(JobState::Failed);
+        }
+        if let Some(queue) = &to.queue
+            && let Err(rival) = self.move_key(now, job, queue)
+        {
+            return MoveAnswer::KeyTaken(rival);
         }
         let life = Life { due_at: to.due_at.unwrap_or(life.due_at), ..life };
         let place = if life.due_at > now { Place::Timer(life) } else { Place::Ready(life) };

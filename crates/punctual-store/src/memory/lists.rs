@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use punctual_core::JobId;
 use punctual_core::job::{AttemptOutcome, JobState};
+use punctual_core::{JobId, Timestamp};
 
 use super::state::{Body, Place, State};
 use crate::*;
@@ -106,58 +106,99 @@ impl State {
         if self.spoiled.contains(&rules::Spoil::Tags(id)) { &[] } else { &body.job.tags }
     }
 
+    /// Is a job among those that a list goes through?
+    fn is_in(&self, source: Source<'_>, body: &Body, place: &Place) -> bool {
+        match source {
+            Source::All => true,
+            Source::Schedule(id) => body.schedule.is_some_and(|(schedule, _)| schedule == id),
+            Source::Queue(queue) => body.job.queue == queue,
+            Source::Tenant(tenant) => body.job.tenant == tenant,
+            Source::Ready => matches!(place, Place::Ready(_)),
+            Source::Timers => matches!(place, Place::Timer(_)),
+            Source::Running => matches!(place, Place::Lease(_)),
+            Source::Ended => matches!(place, Place::Done(_)),
+            Source::Failed => place.state() == JobState::Failed,
+            Source::Cancelled => place.state() == JobState::Cancelled,
+        }
+    }
+
+    /// Is a job one that is asked for?
+    fn is_asked(&self, filter: &JobFilter, view: &JobView, body: &Body) -> bool {
+        let is = |asked: &Option<String>, value: &str| {
+            asked.as_deref().is_none_or(|asked| asked == value)
+        };
+        let is_of = |schedule| view.schedule.is_some_and(|(id, _)| id == schedule);
+        filter.state.is_none_or(|state| view.state == state)
+            && is(&filter.queue, &view.queue)
+            && is(&filter.kind, &view.kind)
+            && is(&filter.tenant, &view.tenant)
+            && filter.schedule.is_none_or(is_of)
+            && filter.tag.as_ref().is_none_or(|tag| self.tags(view.id, body).contains(tag))
+    }
+
     pub(super) fn list_jobs(
         &self,
         filter: &JobFilter,
         after: Option<Cursor>,
         most: usize,
     ) -> Page<JobView, Cursor> {
-        let is = |asked: &Option<String>, value: &str| {
-            asked.as_deref().is_none_or(|asked| asked == value)
-        };
-        let is_asked = |id: JobId, body: &Body| {
-            is(&filter.queue, &body.job.queue)
-                && is(&filter.kind, &body.job.kind)
-                && is(&filter.tenant, &body.job.tenant)
-                && filter.schedule.is_none_or(|asked| {
-                    body.schedule.is_some_and(|(schedule, _)| schedule == asked)
-                })
-                && filter.tag.as_ref().is_none_or(|tag| self.tags(id, body).contains(tag))
-        };
-        let mut views: Vec<JobView> = self
+        let mut pager = Pager::new(most);
+        let Some(source) = filter.source() else { return pager.page() };
+        let mut rows: Vec<(JobView, &Body)> = self
             .bodies
             .iter()
-            .filter(|(id, body)| is_asked(**id, body))
-            .filter_map(|(id, _)| self.job_view(*id))
-            .filter(|view| filter.state.is_none_or(|state| view.state == state))
-            .filter(|view| after.is_none_or(|after| filter.cursor(view) < after))
+            .filter(|(id, body)| {
+                self.places.get(id).is_some_and(|place| self.is_in(source, body, place))
+            })
+            .filter_map(|(id, body)| Some((self.job_view(*id)?, body)))
+            .filter(|(view, _)| after.is_none_or(|after| filter.cursor(view) < after))
             .collect();
-        views.sort_by_key(|view| Reverse(filter.cursor(view)));
-        Page::take(views.into_iter(), most, |view| filter.cursor(view))
+        rows.sort_by_key(|(view, _)| Reverse(filter.cursor(view)));
+        for (view, body) in rows {
+            let is_asked = self.is_asked(filter, &view, body);
+            if !pager.take(filter.cursor(&view), Some(view).filter(|_| is_asked)) {
+                break;
+            }
+        }
+        pager.page()
     }
 
-    pub(super) fn queue_stats(&self) -> Vec<QueueStats> {
+    pub(super) fn queue_stats(
+        &self,
+        after: Option<&StatsCursor>,
+        most: usize,
+    ) -> Page<QueueStats, StatsCursor> {
         let mut stats: BTreeMap<(String, String), QueueStats> = BTreeMap::new();
-        for (job, place) in &self.places {
+        let mut places: Vec<(&JobId, &Place)> = self.places.iter().collect();
+        // In the order of the line, which decides what is counted.
+        places.sort_by_key(|(job, place)| match place {
+            Place::Ready(life) => self.rank(**job, life),
+            _ => (Timestamp::MIN, **job),
+        });
+        for (job, place) in places {
             let Some(body) = self.bodies.get(job) else { continue };
             let (queue, kind) = (body.job.queue.clone(), body.job.kind.clone());
             let entry = stats
                 .entry((queue.clone(), kind.clone()))
                 .or_insert_with(|| QueueStats::empty(queue, kind));
-            match place {
-                Place::Ready(life) => {
-                    entry.ready += 1;
-                    entry.oldest_due = Some(
-                        entry.oldest_due.map_or(life.due_at, |oldest| oldest.min(life.due_at)),
-                    );
+            let count = match (place, place.state()) {
+                (Place::Ready(life), _) => {
+                    if entry.ready < limits::COUNT_MAX as u64 {
+                        let oldest = entry.oldest_due.unwrap_or(life.due_at);
+                        entry.oldest_due = Some(oldest.min(life.due_at));
+                    }
+                    &mut entry.ready
                 }
-                Place::Timer(life) if life.attempt == 0 => entry.scheduled += 1,
-                Place::Timer(_) => entry.retrying += 1,
-                Place::Lease(_) => entry.running += 1,
-                Place::Done(done) if done.state == JobState::Failed => entry.failed += 1,
-                Place::Done(_) => {}
-            }
+                (_, JobState::Scheduled) => &mut entry.scheduled,
+                (_, JobState::Retrying) => &mut entry.retrying,
+                (_, JobState::Running) => &mut entry.running,
+                (_, JobState::Failed) => &mut entry.failed,
+                _ => continue,
+            };
+            *count = (*count + 1).min(limits::COUNT_MAX as u64);
         }
-        stats.into_values().filter(|entry| !entry.is_empty()).collect()
+        let is_after = |stats: &QueueStats| after.is_none_or(|after| stats.cursor() > *after);
+        let told = stats.into_values().filter(|stats| !stats.is_empty() && is_after(stats));
+        Page::take(told, most, QueueStats::cursor)
     }
 }

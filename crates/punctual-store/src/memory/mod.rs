@@ -312,8 +312,12 @@ impl Store for Memory {
         Ok(self.lock().queues.values().cloned().collect())
     }
 
-    async fn queue_stats(&self) -> Result<Vec<QueueStats>> {
-        Ok(self.lock().queue_stats())
+    async fn queue_stats(
+        &self,
+        after: Option<&StatsCursor>,
+        most: usize,
+    ) -> Result<Page<QueueStats, StatsCursor>> {
+        Ok(self.lock().queue_stats(after, most))
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>> {

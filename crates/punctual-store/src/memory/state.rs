@@ -118,6 +118,13 @@ pub(super) struct Key {
     pub(super) expires_at: Option<Timestamp>,
 }
 
+impl Key {
+    /// Is it held, or has its time ended?
+    pub(super) fn is_in_force(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|expires_at| expires_at > now)
+    }
+}
+
 impl Lease {
     /// No lease is named so.
     pub(super) const UNREADABLE: LeaseId = LeaseId::from_bytes([0; 16]);

@@ -238,23 +238,27 @@ impl State {
         after: Option<&RollupCursor>,
         most: usize,
     ) -> Page<RollupCount, RollupCursor> {
-        let is_asked = |metric: &str| filter.metric.as_deref().is_none_or(|asked| asked == metric);
-        let counts = self
-            .rollups
-            .iter()
-            .filter(|((minute, metric, ..), _)| {
-                (filter.from..filter.to).contains(minute) && is_asked(metric)
-            })
-            .map(|((minute, metric, queue, kind), (count, sum))| RollupCount {
+        let mut pager = Pager::new(most);
+        for ((minute, metric, queue, kind), (count, sum)) in &self.rollups {
+            let row = RollupCount {
                 minute: *minute,
                 metric: metric.clone(),
                 queue: queue.clone(),
                 kind: kind.clone(),
                 count: *count,
                 sum: *sum,
-            })
-            .filter(|count| after.is_none_or(|after| count.cursor() > *after));
-        Page::take(counts, most, RollupCount::cursor)
+            };
+            let cursor = row.cursor();
+            let is_after = after.is_none_or(|after| cursor > *after);
+            if !is_after || !(filter.from..filter.to).contains(minute) {
+                continue;
+            }
+            let is_asked = filter.metric.as_ref().is_none_or(|asked| asked == metric);
+            if !pager.take(cursor, Some(row).filter(|_| is_asked)) {
+                break;
+            }
+        }
+        pager.page()
     }
 
     pub(super) fn note(&mut self, now: Timestamp, actor: &Actor, action: &str, subject: &str) {

@@ -1,0 +1,336 @@
+//! The way between a process and the database: slow, lossy, and sometimes cut.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
+use punctual_store::*;
+use tokio::sync::oneshot;
+
+use crate::chance::Chance;
+use crate::clock::Clock;
+use crate::mix::Mix;
+use crate::record::Record;
+
+/// The database and what is around it.
+pub(crate) struct Database {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) record: Arc<Record>,
+    pub(crate) mix: Mix,
+    /// Once faults are over, everything arrives.
+    pub(crate) is_calm: AtomicBool,
+}
+
+/// A store as one process reaches it.
+pub(crate) struct Connection {
+    database: Arc<Database>,
+    process: u32,
+    chance: Chance,
+    is_cut: AtomicBool,
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy)]
+enum Fate {
+    /// There and back.
+    Answer(Duration, Duration),
+    /// It never arrives; the caller learns of it.
+    LoseRequest(Duration),
+    /// It is done; the caller is told that the connection was lost.
+    LoseReply(Duration),
+    /// It never arrives, and nobody tells.
+    Vanish,
+    /// It is done, and nobody tells.
+    DoneInSilence(Duration),
+    /// The database says no.
+    Refuse(ErrorKind),
+}
+
+impl Connection {
+    /// A connection of a process.
+    pub(crate) fn new(database: Arc<Database>, process: u32, chance: Chance) -> Connection {
+        Connection { database, process, chance, is_cut: AtomicBool::new(false) }
+    }
+
+    /// Cuts it, or mends it.
+    pub(crate) fn cut(&self, is_cut: bool) {
+        self.is_cut.store(is_cut, Ordering::Release);
+    }
+
+    fn fate(&self) -> Fate {
+        let (chance, mix) = (&self.chance, &self.database.mix);
+        if self.database.is_calm.load(Ordering::Acquire) {
+            return Fate::Answer(chance.ms(0, 2), chance.ms(0, 2));
+        }
+        if self.is_cut.load(Ordering::Acquire) {
+            return if chance.in_thousand(500) {
+                Fate::Vanish
+            } else {
+                Fate::LoseRequest(chance.ms(1, 300))
+            };
+        }
+        let slow = || chance.ms(0, mix.latency_ms);
+        if chance.in_thousand(mix.lose_request) {
+            Fate::LoseRequest(slow())
+        } else if chance.in_thousand(mix.lose_reply) {
+            Fate::LoseReply(slow())
+        } else if chance.in_thousand(mix.vanish) {
+            Fate::Vanish
+        } else if chance.in_thousand(mix.silence) {
+            Fate::DoneInSilence(slow())
+        } else if chance.in_thousand(mix.refuse) {
+            Fate::Refuse(chance.pick(&[ErrorKind::Retry, ErrorKind::Limit, ErrorKind::Unreachable]))
+        } else if chance.in_thousand(mix.late) {
+            // As long as it takes for others to give the caller up, or longer.
+            Fate::Answer(chance.ms(0, 9_000), slow())
+        } else {
+            Fate::Answer(slow(), slow())
+        }
+    }
+
+    /// Sends a call on its way. The way is not part of the caller's process: a request that has
+    /// left arrives even if its sender is killed or frozen meanwhile.
+    async fn call<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        run: impl FnOnce(&dyn Store, At) -> Result<T> + Send + 'static,
+        note: impl FnOnce(&Record, &T) + Send + 'static,
+    ) -> Result<T> {
+        let fate = self.fate();
+        let (database, process) = (self.database.clone(), self.process);
+        database.record.trace(&format!("{name} {process}"));
+        if !matches!(fate, Fate::Answer(..)) {
+            database.record.count(|counts| counts.lost += 1);
+        }
+        let (reply, answer) = oneshot::channel();
+        tokio::spawn(async move {
+            let perform = || {
+                let done = run(&*database.store, At::Fixed(database.clock.now()));
+                if let Ok(done) = &done {
+                    note(&database.record, done);
+                }
+                done
+            };
+            let answer = match fate {
+                Fate::Answer(there, back) => {
+                    pass(there).await;
+                    let done = perform();
+                    pass(back).await;
+                    done
+                }
+                Fate::LoseRequest(wait) => {
+                    pass(wait).await;
+                    Err(lost())
+                }
+                Fate::LoseReply(there) => {
+                    pass(there).await;
+                    perform().and(Err(lost()))
+                }
+                Fate::Vanish => return never(reply).await,
+                Fate::DoneInSilence(there) => {
+                    pass(there).await;
+                    drop(perform());
+                    return never(reply).await;
+                }
+                Fate::Refuse(kind) => {
+                    Err(StoreError::new(kind, "refused by the simulated database"))
+                }
+            };
+            // The caller may be gone.
+            drop(reply.send(answer));
+        });
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+}
+
+/// Keeps a caller waiting for as long as it likes to.
+async fn never<T>(reply: oneshot::Sender<T>) {
+    std::future::pending::<()>().await;
+    drop(reply);
+}
+
+fn lost() -> StoreError {
+    StoreError::new(ErrorKind::Unreachable, "the simulated connection was lost")
+}
+
+#[expect(clippy::disallowed_methods, reason = "simulated time is tokio's, paused")]
+async fn pass(wait: Duration) {
+    tokio::time::sleep(wait).await;
+}
+
+/// Waits for the answer of a store without letting simulated time pass: to the simulated world
+/// a transaction takes no time, whichever store does it.
+pub(crate) fn at_once<T>(call: impl Future<Output = T>) -> T {
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut call = std::pin::pin!(call);
+    loop {
+        match call.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(answer) => return answer,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// The port: calls over the network, written out, and calls that no simulated process makes,
+/// which go straight to the store.
+macro_rules! store {
+    (
+        network { $($written:tt)* }
+        straight { $( async fn $name:ident(&self $(, $argument:ident: $type:ty)*) -> $answer:ty; )+ }
+    ) => {
+        #[async_trait]
+        impl Store for Connection {
+            $($written)*
+            $(
+                async fn $name(&self $(, $argument: $type)*) -> Result<$answer> {
+                    at_once(self.database.store.$name($($argument),*))
+                }
+            )+
+        }
+    };
+}
+
+store! {
+network {
+    fn hints(&self, topic: Topic) -> Hints {
+        if self.database.mix.is_deaf {
+            return Bell::default().listen(topic);
+        }
+        self.database.store.hints(topic)
+    }
+
+    async fn enqueue(&self, _: At, jobs: &[NewJob]) -> Result<Enqueued> {
+        let (jobs, told) = (jobs.to_vec(), jobs.to_vec());
+        let run = move |store: &dyn Store, at: At| at_once(store.enqueue(at, &jobs));
+        self.call("enqueue", run, move |record, done| record.enqueued(&told, done)).await
+    }
+
+    async fn claim(&self, _: At, ask: &ClaimAsk) -> Result<Claimed> {
+        let (ask, node, process) = (ask.clone(), ask.node, self.process);
+        let run = move |store: &dyn Store, at: At| at_once(store.claim(at, &ask));
+        let note = move |record: &Record, done: &Claimed| record.claimed(process, done);
+        let sent = self.database.clock.elapsed();
+        let claimed = self.call("claim", run, note).await?;
+        self.database.record.delivered(process, node, sent, &claimed);
+        Ok(claimed)
+    }
+
+    async fn settle(&self, _: At, batch: &[Settlement]) -> Result<Settlements> {
+        let (batch, told, process) = (batch.to_vec(), batch.to_vec(), self.process);
+        self.database.record.settles(process, &batch);
+        let run = move |store: &dyn Store, at: At| at_once(store.settle(at, &batch));
+        self.call("settle", run, move |record, done| record.settled(process, &told, done)).await
+    }
+
+    async fn cancel(&self, _: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
+        let actor = actor.clone();
+        let run = move |store: &dyn Store, at: At| at_once(store.cancel(at, job, &actor));
+        self.call("cancel", run, move |record, done| record.cancelled(job, *done)).await
+    }
+
+    async fn join(&self, _: At, node: &NodeInfo) -> Result<Timestamp> {
+        let node = node.clone();
+        self.database.record.joins(self.process, node.id);
+        let run = move |store: &dyn Store, at: At| at_once(store.join(at, &node));
+        self.call("join", run, |_, _| {}).await
+    }
+
+    async fn beat(&self, _: At, ask: &BeatAsk) -> Result<Beaten> {
+        let ask = ask.clone();
+        let run = move |store: &dyn Store, at: At| at_once(store.beat(at, &ask));
+        self.call("beat", run, |_, _| {}).await
+    }
+
+    async fn release(&self, _: At, node: NodeId, leases: &[LeaseId]) -> Result<Released> {
+        let (leases, process) = (leases.to_vec(), self.process);
+        let run = move |store: &dyn Store, at: At| at_once(store.release(at, node, &leases));
+        self.call("release", run, move |record, done| record.released(process, done)).await
+    }
+
+    async fn leave(&self, _: At, node: NodeId) -> Result<()> {
+        let run = move |store: &dyn Store, at: At| at_once(store.leave(at, node));
+        self.call("leave", run, |_, ()| {}).await
+    }
+
+    async fn acquire(
+        &self,
+        _: At,
+        role: &str,
+        node: NodeId,
+        nonce: Nonce,
+        lease: Duration,
+    ) -> Result<Acquired> {
+        let (role, told) = (role.to_owned(), role.to_owned());
+        let run =
+            move |store: &dyn Store, at: At| at_once(store.acquire(at, &role, node, nonce, lease));
+        self.call("acquire", run, move |record, done| record.acquired(&told, nonce, done)).await
+    }
+
+    async fn resign(&self, _: At, fence: &Fence) -> Result<bool> {
+        let fence = fence.clone();
+        let run = move |store: &dyn Store, at: At| at_once(store.resign(at, &fence));
+        self.call("resign", run, |_, _| {}).await
+    }
+
+    async fn promote(&self, _: At, most: usize) -> Result<Promoted> {
+        let run = move |store: &dyn Store, at: At| at_once(store.promote(at, most));
+        self.call("promote", run, |_, _| {}).await
+    }
+
+    async fn reap(&self, _: At, ask: &ReapAsk) -> Result<Reaped> {
+        let ask = ask.clone();
+        let run = move |store: &dyn Store, at: At| at_once(store.reap(at, &ask));
+        self.call("reap", run, |record, done| record.reaped(done)).await
+    }
+
+    async fn prune(&self, _: At, retention: &Retention, most: usize) -> Result<Pruned> {
+        let retention = *retention;
+        let run = move |store: &dyn Store, at: At| at_once(store.prune(at, &retention, most));
+        self.call("prune", run, |_, _| {}).await
+    }
+
+    async fn roll_up(&self, counts: &[RollupCount]) -> Result<()> {
+        let counts = counts.to_vec();
+        let run = move |store: &dyn Store, _: At| at_once(store.roll_up(&counts));
+        self.call("roll_up", run, |_, ()| {}).await
+    }
+
+}
+    straight {
+        async fn now(&self, at: At) -> Timestamp;
+        async fn schema(&self) -> Schema;
+        async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Vec<RequeueAnswer>;
+        async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> MoveAnswer;
+        async fn nodes(&self) -> Vec<Node>;
+        async fn leaders(&self) -> Vec<Leader>;
+        async fn leader_changes(&self, role: &str, most: usize) -> Vec<LeaderChange>;
+        async fn rollups(&self, filter: &RollupFilter) -> Vec<RollupCount>;
+        async fn audit(&self, at: At, entry: &AuditEntry) -> ();
+        async fn audits(&self, after: Option<AuditCursor>, most: usize) -> Page<AuditView, AuditCursor>;
+        async fn create_schedule(&self, at: At, new: &NewSchedule) -> Schedule;
+        async fn change_schedule(&self, at: At, id: ScheduleId, stamp: i64, change: &ScheduleChange, actor: &Actor) -> EditAnswer;
+        async fn delete_schedule(&self, at: At, id: ScheduleId, stamp: i64, actor: &Actor) -> EditAnswer;
+        async fn schedule(&self, id: ScheduleId) -> Option<Schedule>;
+        async fn schedule_named(&self, tenant: &str, name: &str) -> Option<Schedule>;
+        async fn schedules(&self, tenant: &str, after: Option<&str>, most: usize) -> Vec<Schedule>;
+        async fn revisions(&self, id: ScheduleId) -> Vec<RevisionView>;
+        async fn due(&self, at: At, shard: i16, most: usize) -> Due;
+        async fn fire(&self, at: At, fence: &Fence, lease: Duration, plans: &[SlotPlan]) -> Fired;
+        async fn slots(&self, id: ScheduleId, after: Option<SlotCursor>, most: usize) -> Page<SlotView, SlotCursor>;
+        async fn change_queue(&self, at: At, name: &str, change: &QueueChange, actor: &Actor) -> Queue;
+        async fn queues(&self) -> Vec<Queue>;
+        async fn queue_stats(&self) -> Vec<QueueStats>;
+        async fn job(&self, id: JobId) -> Option<JobDetail>;
+        async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, most: usize) -> Page<JobView, Cursor>;
+    }
+}
