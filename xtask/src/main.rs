@@ -5,10 +5,12 @@ mod deny;
 mod failure;
 mod guard;
 mod needs;
+mod pgbouncer;
 mod postgres;
 mod prove;
 mod run;
 mod test;
+mod throwaway;
 mod tidy;
 
 use std::env;
@@ -20,7 +22,8 @@ use failure::Failure;
 
 const USAGE: &str = "\
 usage:
-  cargo xtask test [-- ARGS]       run all tests against a throw-away PostgreSQL;
+  cargo xtask test [-- ARGS]       run all tests against a throw-away PostgreSQL
+                                   and a pooler before it;
                                    ARGS go to the test runner, e.g. `-- -p punctual-core`
   cargo xtask ci                   everything a change must pass
   cargo xtask prove [NAME] [--minutes N] [--list]

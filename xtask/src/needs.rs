@@ -1,7 +1,8 @@
 //! What the tests need from the machine besides Rust: found, else installed, else asked for.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, io};
@@ -19,6 +20,8 @@ pub(crate) struct Need {
     packages: &'static [&'static str],
     /// Files, by path and content, that exist only while the packages are being installed.
     while_installing: &'static [(&'static str, &'static str)],
+    /// Commands that undo what the packages have set up beyond the programs; they may fail.
+    after_installing: &'static [&'static [&'static str]],
     /// What to do on any other machine.
     way_out: &'static str,
 }
@@ -33,8 +36,21 @@ pub(crate) const POSTGRES: Need = Need {
         "/etc/postgresql-common/createcluster.d/punctual-xtask.conf",
         "create_main_cluster = false\n",
     )],
+    after_installing: &[],
     way_out: "install its server and psql with your package manager, \
               or set PUNCTUAL_TEST_POSTGRES to the url of a running server",
+};
+
+/// The pooler that most installations have before PostgreSQL.
+pub(crate) const PGBOUNCER: Need = Need {
+    what: "pgbouncer",
+    find: find_pgbouncer,
+    packages: &["pgbouncer"],
+    // Debian's package would otherwise start a service, now and with the machine.
+    while_installing: &[("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n")],
+    after_installing: &[&["systemctl", "--quiet", "disable", "pgbouncer"]],
+    way_out: "install it with your package manager, \
+              or set PUNCTUAL_TEST_PGBOUNCER to the url of one in transaction mode",
 };
 
 /// The oldest PostgreSQL that punctual supports.
@@ -72,7 +88,14 @@ impl Need {
                 .env("DEBIAN_FRONTEND", "noninteractive")
                 .args(["install", "-y", "--no-install-recommends"])
                 .args(self.packages),
-        )
+        )?;
+        for command in self.after_installing {
+            if let [program, args @ ..] = command {
+                // There may be no such program, and then there is nothing to undo.
+                let _ = run::ask(Command::new(program).args(args));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -95,6 +118,8 @@ impl PassingFile {
             Ok(mut file) => {
                 passing.created.insert(0, path.to_path_buf());
                 file.write_all(content.as_bytes()).map_err(cannot())?;
+                // Some are run, and those that are read are harmed by it as little as by being read.
+                file.set_permissions(Permissions::from_mode(0o755)).map_err(cannot())?;
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(cannot()(error)),
@@ -110,6 +135,14 @@ impl Drop for PassingFile {
             let _ = if path.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) };
         }
     }
+}
+
+/// It is a daemon, whose directory is not on everybody's PATH.
+fn find_pgbouncer() -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from))
+        .find(|dir| dir.join("pgbouncer").is_file())
 }
 
 fn find_postgres() -> Option<PathBuf> {

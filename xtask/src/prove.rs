@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use crate::failure::Failure;
 use crate::guard::Orders;
 use crate::run::{self, Guarded, cargo};
+use crate::test::Servers;
 
 /// A program that prints exactly one line of JSON which begins with `MARK`.
 struct Proof {
@@ -17,6 +18,8 @@ struct Proof {
     size: Option<(&'static str, u32)>,
     /// Can it also run for a given time instead?
     timed: bool,
+    /// Does it need PostgreSQL, and a pooler before it?
+    on_postgres: bool,
 }
 
 const PROOFS: &[Proof] = &[
@@ -26,6 +29,7 @@ const PROOFS: &[Proof] = &[
         cargo: "test --release -p punctual-core --test proof_cron -- --nocapture",
         size: Some(("PUNCTUAL_PROOF_CASES", 1_000_000)),
         timed: true,
+        on_postgres: false,
     },
     Proof {
         name: "cron-bench",
@@ -33,6 +37,7 @@ const PROOFS: &[Proof] = &[
         cargo: "bench -p punctual-core --bench cron -- --json",
         size: None,
         timed: false,
+        on_postgres: false,
     },
     Proof {
         name: "store",
@@ -40,6 +45,7 @@ const PROOFS: &[Proof] = &[
         cargo: "test --release -p punctual-sqlite --test conformance -- --nocapture random_commands",
         size: Some(("PUNCTUAL_PROOF_CASES", 5_000)),
         timed: false,
+        on_postgres: false,
     },
     Proof {
         name: "sqlite-plans",
@@ -47,6 +53,31 @@ const PROOFS: &[Proof] = &[
         cargo: "test --release -p punctual-sqlite --lib -- --nocapture hot_statements",
         size: Some(("PUNCTUAL_PROOF_ROWS", 1_000_000)),
         timed: false,
+        on_postgres: false,
+    },
+    Proof {
+        name: "pg-store",
+        about: "5,000 random sequences of commands, PostgreSQL, direct and pooled, against the model",
+        cargo: "test --release -p punctual-postgres --test conformance -- --nocapture random_commands",
+        size: Some(("PUNCTUAL_PROOF_CASES", 5_000)),
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
+        name: "pg-attacks",
+        about: "many processes at once on PostgreSQL: crashes, repeats, freezes, contended keys",
+        cargo: "test --release -p punctual-postgres --test attacks -- --nocapture",
+        size: Some(("PUNCTUAL_PROOF_SECONDS", 60)),
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
+        name: "pg-plans",
+        about: "the query plans that matter on PostgreSQL, with a million jobs",
+        cargo: "test --release -p punctual-postgres --lib -- --nocapture hot_statements",
+        size: Some(("PUNCTUAL_PROOF_ROWS", 1_000_000)),
+        timed: false,
+        on_postgres: true,
     },
     Proof {
         name: "sqlite-kill",
@@ -54,6 +85,7 @@ const PROOFS: &[Proof] = &[
         cargo: "run --release -p punctual-bench -- sqlite-kill --kills 500",
         size: None,
         timed: false,
+        on_postgres: false,
     },
     Proof {
         name: "worker-kill",
@@ -89,6 +121,7 @@ const PROOFS: &[Proof] = &[
         cargo: "run --release -p punctual-bench -- store --backend sqlite --json",
         size: None,
         timed: false,
+        on_postgres: false,
     },
 ];
 
@@ -123,7 +156,11 @@ pub(crate) fn prove(args: &[&str]) -> Result<(), Failure> {
 
 impl Proof {
     fn run(&self, minutes: Option<u32>) -> Result<String, Failure> {
-        let program = self.command(minutes);
+        let mut program = self.command(minutes);
+        let servers = if self.on_postgres { Some(Servers::start()?) } else { None };
+        if let Some(servers) = &servers {
+            servers.tell(&mut program)?;
+        }
         eprintln!("── {}: {}", self.name, run::line(&program));
         let mut proof = Guarded::start(&program, &Orders::default(), |guard| {
             guard.stdout(Stdio::piped());
@@ -153,7 +190,12 @@ impl Proof {
     fn command(&self, minutes: Option<u32>) -> Command {
         let mut program = cargo(self.cargo.split(' '));
         // Only one of these may say how long it runs, also if the others are set around us.
-        for name in ["PUNCTUAL_PROOF_CASES", "PUNCTUAL_PROOF_ROWS", "PUNCTUAL_PROOF_MINUTES"] {
+        for name in [
+            "PUNCTUAL_PROOF_CASES",
+            "PUNCTUAL_PROOF_ROWS",
+            "PUNCTUAL_PROOF_SECONDS",
+            "PUNCTUAL_PROOF_MINUTES",
+        ] {
             program.env_remove(name);
         }
         match (self.size, minutes.filter(|_| self.timed)) {

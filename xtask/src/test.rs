@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::failure::Failure;
+use crate::pgbouncer::{self, Pooler};
 use crate::postgres::{self, Server};
 use crate::run::{self, cargo};
 
@@ -15,17 +16,13 @@ pub(crate) enum Lockfile {
 
 /// Runs the tests of the workspace, or with `args` those that the test runner picks by them.
 pub(crate) fn test(lockfile: Lockfile, args: &[&str]) -> Result<(), Failure> {
-    let server = Server::given_or_new()?;
-    eprintln!("the tests use {server}");
+    let servers = Servers::start()?;
     for mut runner in runners(run::ask(&mut cargo(["nextest", "--version"])).is_ok(), args) {
         if matches!(lockfile, Lockfile::MustBeCurrent) {
             runner.arg("--locked");
         }
         runner.args(args);
-        runner.env(postgres::URL, &server.url);
-        if let Some(dir) = &server.bindir {
-            runner.env("PATH", run::path_starting_with(dir)?);
-        }
+        servers.tell(&mut runner)?;
         run::run(&runner)?;
     }
     Ok(())
@@ -33,6 +30,30 @@ pub(crate) fn test(lockfile: Lockfile, args: &[&str]) -> Result<(), Failure> {
 
 /// The test whether the simulator still finds bugs.
 const PLANTED: &str = "test -p punctual-sim --features planted-bugs --test planted";
+
+/// The servers that the tests use. They end with this value, the pooler first.
+pub(crate) struct Servers {
+    pooler: Pooler,
+    server: Server,
+}
+
+impl Servers {
+    pub(crate) fn start() -> Result<Self, Failure> {
+        let server = Server::given_or_new()?;
+        let pooler = Pooler::given_or_new(&server)?;
+        eprintln!("the tests use {server}\nand {pooler}");
+        Ok(Self { pooler, server })
+    }
+
+    /// Tells a program where they are.
+    pub(crate) fn tell(&self, program: &mut Command) -> Result<(), Failure> {
+        program.env(postgres::URL, &self.server.url).env(pgbouncer::URL, &self.pooler.url);
+        if let Some(dir) = &self.server.bindir {
+            program.env("PATH", run::path_starting_with(dir)?);
+        }
+        Ok(())
+    }
+}
 
 /// Nextest runs each test in a process of its own, but no documentation tests. These it leaves to
 /// `cargo test`, to which `args` meant for nextest would mean nothing.

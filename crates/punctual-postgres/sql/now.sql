@@ -1,0 +1,2 @@
+-- What time it is.
+SELECT coalesce($1, clock_timestamp());

@@ -1,0 +1,139 @@
+//! Jobs as columns: one statement writes any number of them.
+
+use punctual_core::{ScheduleId, Timestamp};
+use punctual_store::{At, Delay, KeyLifetime, KeyScope, NewJob};
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::connection::Conn;
+use crate::error::Outcome;
+use crate::rows::{self, Instant};
+use crate::sql;
+
+/// The job has, or had, a unique key.
+pub(crate) const HAS_KEY: i16 = 1;
+/// The job is among its schedule's unfinished ones.
+pub(crate) const IS_LIVE: i16 = 8;
+/// The job has one attempt, so that its claim must not be forgotten.
+pub(crate) const RUNS_ONCE: i16 = 16;
+
+/// The flags that follow from a job's body.
+pub(crate) fn flags(has_key: bool, is_live: bool, max_attempts: u32) -> i16 {
+    i16::from(has_key) * HAS_KEY
+        + i16::from(is_live) * IS_LIVE
+        + i16::from(max_attempts == 1) * RUNS_ONCE
+}
+
+pub(crate) fn scope_code(scope: KeyScope) -> i16 {
+    match scope {
+        KeyScope::Tenant => 1,
+        KeyScope::Kind => 2,
+        KeyScope::Queue => 3,
+    }
+}
+
+/// Jobs to be written, each id once.
+#[derive(Default)]
+pub(crate) struct Bodies {
+    ids: Vec<Uuid>,
+    tenants: Vec<String>,
+    owners: Vec<String>,
+    queues: Vec<String>,
+    kinds: Vec<String>,
+    priorities: Vec<i16>,
+    max_attempts: Vec<i32>,
+    timeouts: Vec<Option<i64>>,
+    budgets: Vec<Option<i64>>,
+    expiries: Vec<Option<i64>>,
+    delays: Vec<Option<i64>>,
+    dues: Vec<Option<Instant>>,
+    schedules: Vec<Option<Uuid>>,
+    slots: Vec<Option<Instant>>,
+    keys: Vec<Option<String>>,
+    scopes: Vec<Option<i16>>,
+    lifetimes: Vec<Option<i64>>,
+    tags: Vec<Option<String>>,
+    traces: Vec<Option<String>>,
+    payloads: Vec<String>,
+    flags: Vec<i16>,
+}
+
+impl Bodies {
+    /// Adds a job, and for that of a slot its origin.
+    pub(crate) fn push(&mut self, job: &NewJob, origin: Option<(ScheduleId, Timestamp)>) {
+        let unique = job.unique.as_ref();
+        let (delay, due) = match job.delay {
+            Delay::None => (None, None),
+            Delay::For(wait) => (Some(rows::micros(wait)), None),
+            Delay::Until(instant) => (None, Some(Instant(instant))),
+        };
+        self.ids.push(job.id.as_uuid());
+        self.tenants.push(job.tenant.clone());
+        self.owners.push(job.owner.clone());
+        self.queues.push(job.queue.clone());
+        self.kinds.push(job.kind.clone());
+        self.priorities.push(job.priority);
+        self.max_attempts.push(i32::try_from(job.max_attempts).unwrap_or(i32::MAX));
+        self.timeouts.push(job.timeout.map(rows::micros));
+        self.budgets.push(job.budget.map(rows::micros));
+        self.expiries.push(job.expires_after.map(rows::micros));
+        self.delays.push(delay);
+        self.dues.push(due);
+        self.schedules.push(origin.map(|(schedule, _)| schedule.as_uuid()));
+        self.slots.push(origin.map(|(_, slot)| Instant(slot)));
+        self.keys.push(unique.map(|unique| rows::text(&unique.key)));
+        self.scopes.push(unique.map(|unique| scope_code(unique.scope)));
+        self.lifetimes.push(unique.and_then(|unique| match unique.lifetime {
+            KeyLifetime::Job => None,
+            KeyLifetime::For(wait) => Some(rows::micros(wait)),
+        }));
+        self.tags.push((!job.tags.is_empty()).then(|| rows::list_text(&job.tags)));
+        self.traces.push(job.trace.as_deref().map(rows::text));
+        self.payloads.push(job.payload.as_str().to_owned());
+        self.flags.push(flags(unique.is_some(), origin.is_some(), job.max_attempts));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// Writes them as a transaction of its own, and tells the instant that was used.
+    pub(crate) async fn write(&self, conn: &mut Conn, at: At) -> Outcome<Timestamp> {
+        let at = rows::at(at);
+        rows::instant(&conn.query_one(&sql::JOB_INSERT, &self.bound(&at)).await?, 0)
+    }
+
+    /// Writes them as the end of a transaction that goes by this instant.
+    pub(crate) async fn commit(&self, conn: &mut Conn, now: Timestamp) -> Outcome<()> {
+        let at = Some(Instant(now));
+        conn.commit_with(&sql::JOB_INSERT, &self.bound(&at)).await?;
+        Ok(())
+    }
+
+    fn bound<'a>(&'a self, at: &'a Option<Instant>) -> [&'a (dyn ToSql + Sync); 22] {
+        [
+            at,
+            &self.ids,
+            &self.tenants,
+            &self.owners,
+            &self.queues,
+            &self.kinds,
+            &self.priorities,
+            &self.max_attempts,
+            &self.timeouts,
+            &self.budgets,
+            &self.expiries,
+            &self.delays,
+            &self.dues,
+            &self.schedules,
+            &self.slots,
+            &self.keys,
+            &self.scopes,
+            &self.lifetimes,
+            &self.tags,
+            &self.traces,
+            &self.payloads,
+            &self.flags,
+        ]
+    }
+}

@@ -1,0 +1,189 @@
+//! Making connections: checked before they are used, so that nothing is written to the wrong server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::hash;
+use punctual_store::{ErrorKind, Result, StoreError};
+use tokio_postgres::config::Host;
+use tokio_postgres::{Client, Config, Connection, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::connection::{Conn, IDLE_MS, LOCK_MS, STATEMENT_MS};
+use crate::error::{Fault, explain, standby};
+use crate::history::Watch;
+use crate::options::Options;
+use crate::sql::{self, Texts};
+use crate::{rows, tls};
+
+/// The oldest server that the statements are written for.
+const SERVER_OLDEST: i32 = 14;
+/// How long making a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the whole of it may take, with what is asked of the server.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What every connection of a store is made from.
+pub(crate) struct Connector {
+    config: Config,
+    tls: MakeRustlsConnect,
+    texts: Arc<Texts>,
+    is_pooled: bool,
+    /// The server as people know it, without user and password.
+    server: String,
+    pub(crate) history: Watch,
+}
+
+/// A stream of what the server says by itself.
+pub(crate) type Listening =
+    Connection<Socket, <MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<Socket>>::Stream>;
+
+impl Connector {
+    pub(crate) fn new(url: &str, options: &Options) -> Result<Connector> {
+        options.check()?;
+        let (url, wish) = tls::split(url);
+        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            StoreError::invalid(format!(
+                "the database's url cannot be read ({}); write it like postgres://user:password@host:5432/database",
+                cause.unwrap_or_else(|| error.to_string())
+            ))
+        })?;
+        if config.get_hosts().is_empty() {
+            return Err(StoreError::invalid(
+                "the database's url names no host; write it like postgres://user:password@host:5432/database",
+            ));
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("punctual");
+        }
+        // A connection whose other end is gone is found out in seconds.
+        config.keepalives(true);
+        config.keepalives_idle(Duration::from_secs(10));
+        config.keepalives_interval(Duration::from_secs(3));
+        config.keepalives_retries(3);
+        config.tcp_user_timeout(Duration::from_secs(5));
+        if !options.is_pooled {
+            let own = config.get_options().unwrap_or_default();
+            config.options(format!("{own} {}", session_settings()));
+        }
+        let server = shown(&config);
+        Ok(Connector {
+            tls: tls::connector(&wish)?,
+            texts: Arc::new(Texts::new(&options.schema)),
+            is_pooled: options.is_pooled,
+            history: Watch::new(),
+            config,
+            server,
+        })
+    }
+
+    /// The server as people know it.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// A connection to a server that may be written to.
+    pub(crate) async fn connect(&self) -> Result<Conn> {
+        match tokio::time::timeout(HANDSHAKE_TIMEOUT, self.try_connect()).await {
+            Ok(connected) => connected,
+            Err(_) => Err(Fault::Silence(HANDSHAKE_TIMEOUT).tell(&self.server)),
+        }
+    }
+
+    async fn try_connect(&self) -> Result<Conn> {
+        let (client, connection) = self.open().await?;
+        tokio::spawn(async move {
+            // Whoever uses the connection is told of its end by the error of a statement.
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to PostgreSQL has ended");
+            }
+        });
+        let mut conn = Conn::new(client, self.texts.clone(), self.is_pooled);
+        self.check(&mut conn).await.map_err(|fault| fault.tell(&self.server))?;
+        Ok(conn)
+    }
+
+    /// A connection whose messages the caller reads.
+    pub(crate) async fn open(&self) -> Result<(Client, Listening)> {
+        self.config.connect(self.tls.clone()).await.map_err(|error| explain(&error, &self.server))
+    }
+
+    async fn check(&self, conn: &mut Conn) -> std::result::Result<(), Fault> {
+        let row = conn.query_one(&sql::IDENTITY, &[]).await?;
+        let version: String = rows::get(&row, 1)?;
+        judge(&self.server, rows::get(&row, 0)?, &version, rows::get(&row, 2)?)?;
+        let timeline: Option<String> = rows::get(&row, 4)?;
+        self.history.saw(rows::get(&row, 3)?, timeline.as_deref().unwrap_or_default());
+        Ok(())
+    }
+}
+
+/// May a server of this version be written to?
+fn judge(server: &str, number: i32, version: &str, is_standby: bool) -> Result<()> {
+    if number / 10_000 < SERVER_OLDEST {
+        let message = format!(
+            "{server} is version {version}, and the oldest that will do is {SERVER_OLDEST}; upgrade the server, or give the url of another"
+        );
+        return Err(StoreError::new(ErrorKind::Denied, message));
+    }
+    if is_standby { Err(standby(server)) } else { Ok(()) }
+}
+
+/// A plan that was made while a table was empty would read the whole of it later; no statement of
+/// ours wants that. Compiling plans costs more than running ours, and a table that must be read
+/// whole looks dear enough to be compiled.
+fn session_settings() -> String {
+    format!(
+        "-c statement_timeout={STATEMENT_MS} -c lock_timeout={LOCK_MS} \
+         -c idle_in_transaction_session_timeout={IDLE_MS} -c enable_seqscan=off -c jit=off"
+    )
+}
+
+/// Host, port and database of a url.
+fn shown(config: &Config) -> String {
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(name)) => name.clone(),
+        #[cfg(unix)]
+        Some(Host::Unix(path)) => path.display().to_string(),
+        None => String::new(),
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5_432);
+    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    format!("PostgreSQL at {host}:{port}/{database}")
+}
+
+/// Waits a little, but not as long as somebody else who began at the same time.
+pub(crate) async fn pause(longest: Duration, seed: u64) {
+    let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX).max(1);
+    let share = hash::draw(u64::from(std::process::id()), seed) % micros;
+    sleep(Duration::from_micros(micros / 2 + share / 2)).await;
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long the store waits for its own database is no part of what the simulator runs"
+)]
+pub(crate) async fn sleep(length: Duration) {
+    tokio::time::sleep(length).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_server_or_a_standby_is_refused() {
+        let told = |number, version, is_standby| {
+            let error = judge("PostgreSQL at db:5432/app", number, version, is_standby);
+            let error = error.expect_err("it is refused");
+            format!("{:?}: {error}", error.kind())
+        };
+        insta::assert_snapshot!(told(130_021, "13.21", false), @"Denied: PostgreSQL at db:5432/app is version 13.21, and the oldest that will do is 14; upgrade the server, or give the url of another");
+        insta::assert_snapshot!(told(150_004, "15.4", true), @"Unreachable: PostgreSQL at db:5432/app is a standby, which cannot be written to; give the url of the primary, or wait until it is promoted");
+        assert_eq!(judge("", 140_000, "14.0", false), Ok(()));
+    }
+}

@@ -1,0 +1,206 @@
+//! What PostgreSQL says, in words for people and in kinds for programs.
+
+use std::time::Duration;
+
+use punctual_store::{ErrorKind, StoreError};
+use tokio_postgres::error::SqlState;
+
+/// What can go wrong while a request runs: the database's trouble, or an answer of the store.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Database(tokio_postgres::Error),
+    Store(StoreError),
+    /// No answer within this time.
+    Silence(Duration),
+    /// A row that does not mean anything.
+    Row(String),
+}
+
+pub(crate) type Outcome<T> = Result<T, Fault>;
+
+impl From<tokio_postgres::Error> for Fault {
+    fn from(error: tokio_postgres::Error) -> Fault {
+        Fault::Database(error)
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Fault {
+        Fault::Store(error)
+    }
+}
+
+impl Fault {
+    /// Is it worth trying the same again at once? Whoever stood in the way is done by then.
+    pub(crate) fn is_passing(&self) -> bool {
+        self.state().is_some_and(|state| {
+            [
+                SqlState::T_R_DEADLOCK_DETECTED,
+                SqlState::T_R_SERIALIZATION_FAILURE,
+                SqlState::LOCK_NOT_AVAILABLE,
+            ]
+            .contains(state)
+        })
+    }
+
+    /// Did something wait for a lock for too long?
+    pub(crate) fn is_lock_timeout(&self) -> bool {
+        self.state() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+    }
+
+    /// Did the database refuse a value, so that the other requests of a batch may do without it?
+    pub(crate) fn is_about_a_value(&self) -> bool {
+        self.state().is_some_and(|state| ["22", "23"].contains(&&state.code()[..2]))
+    }
+
+    /// Is the connection of no use any more? What was under way may or may not have been done.
+    pub(crate) fn is_lost(&self) -> bool {
+        match self {
+            Fault::Silence(_) => true,
+            Fault::Database(error) => match error.code() {
+                None => error.is_closed() || is_io(error),
+                Some(state) => is_away(state),
+            },
+            Fault::Store(_) | Fault::Row(_) => false,
+        }
+    }
+
+    fn state(&self) -> Option<&SqlState> {
+        match self {
+            Fault::Database(error) => error.code(),
+            _ => None,
+        }
+    }
+
+    /// What the caller is told.
+    pub(crate) fn tell(&self, server: &str) -> StoreError {
+        match self {
+            Fault::Database(error) => explain(error, server),
+            Fault::Store(error) => error.clone(),
+            Fault::Silence(waited) => StoreError::new(
+                ErrorKind::Unreachable,
+                format!(
+                    "{server} has not answered for {} s; check the network and the server's load, then try again",
+                    waited.as_secs()
+                ),
+            ),
+            Fault::Row(what) => StoreError::new(
+                ErrorKind::Corrupt,
+                format!(
+                    "a row at {server} cannot be read: {what}; look at it with `punctual doctor`"
+                ),
+            ),
+        }
+    }
+}
+
+fn is_io(error: &tokio_postgres::Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        if cause.is::<std::io::Error>() {
+            return true;
+        }
+        source = cause.source();
+    }
+    false
+}
+
+/// Is the server going away, or was the connection taken away?
+fn is_away(state: &SqlState) -> bool {
+    state.code().starts_with("08")
+        || [
+            SqlState::ADMIN_SHUTDOWN,
+            SqlState::CRASH_SHUTDOWN,
+            SqlState::CANNOT_CONNECT_NOW,
+            SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+            SqlState::READ_ONLY_SQL_TRANSACTION,
+        ]
+        .contains(state)
+}
+
+/// What is told of a server that only follows another.
+pub(crate) fn standby(server: &str) -> StoreError {
+    let message = format!(
+        "{server} is a standby, which cannot be written to; give the url of the primary, or wait until it is promoted"
+    );
+    StoreError::new(ErrorKind::Unreachable, message)
+}
+
+/// An error of the database as the store's own: what happened, where, and the way out.
+pub(crate) fn explain(error: &tokio_postgres::Error, server: &str) -> StoreError {
+    let Some(database) = error.as_db_error() else {
+        let reason =
+            std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+        // pgbouncer refuses a start-up parameter it does not know without a code of its own.
+        let message = format!(
+            "{server} cannot be reached ({reason}); check that it runs and accepts connections, and the host, port and TLS settings of the url"
+        );
+        return StoreError::new(ErrorKind::Unreachable, message);
+    };
+    let (state, said) = (database.code(), database.message());
+    let (kind, message) = match state.code() {
+        "40P01" | "40001" | "55P03" => (
+            ErrorKind::Retry,
+            format!(
+                "{server} was busy with the same rows ({said}); try again, and look for a transaction that was left open"
+            ),
+        ),
+        "57014" => (
+            ErrorKind::Retry,
+            format!("{server} took too long ({said}); try again, and look for what keeps it busy"),
+        ),
+        "53100" => (
+            ErrorKind::Limit,
+            format!(
+                "the disk of {server} is full ({said}), and nothing of this request was written; make room and try again"
+            ),
+        ),
+        "53300" => (
+            ErrorKind::Unreachable,
+            format!(
+                "{server} has no connection to spare ({said}); raise `max_connections`, or put a pooler in front and open the store as pooled"
+            ),
+        ),
+        "25006" => return standby(server),
+        "28P01" | "28000" => (
+            ErrorKind::Denied,
+            format!(
+                "{server} does not let this role in ({said}); check user and password of the url, and `pg_hba.conf`"
+            ),
+        ),
+        "42501" => (
+            ErrorKind::Denied,
+            format!(
+                "this role may not do that at {server} ({said}); grant it what it needs, or let the owner of the schema run `punctual db migrate`"
+            ),
+        ),
+        "3D000" => (
+            ErrorKind::NotFound,
+            format!("{server} has no such database ({said}); create it, or correct the url"),
+        ),
+        "3F000" | "42P01" | "42703" => (
+            ErrorKind::NotFound,
+            format!(
+                "{server} lacks a table of punctual ({said}); run `punctual db migrate`, or restore the schema"
+            ),
+        ),
+        "XX001" | "XX002" => (
+            ErrorKind::Corrupt,
+            format!(
+                "{server} reports damaged data ({said}); stop writing to it and restore from a backup"
+            ),
+        ),
+        code if code.starts_with("22") || code.starts_with("23") => {
+            (ErrorKind::Invalid, format!("{server} refuses a value ({said}); correct the request"))
+        }
+        _ if is_away(state) => (
+            ErrorKind::Unreachable,
+            format!("{server} is going away or just starting ({said}); try again shortly"),
+        ),
+        code => (
+            ErrorKind::Unreachable,
+            format!("{server} could not do it ({said}, {code}); look into the server's log"),
+        ),
+    };
+    StoreError::new(kind, message)
+}

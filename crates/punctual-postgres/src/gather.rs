@@ -1,0 +1,98 @@
+//! Hot writes gather here: whatever is asked for while the last commit is under way goes with the
+//! next. Nobody waits for a timer.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use punctual_store::{ErrorKind, Result, StoreError};
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+/// Requests that may wait: more callers than this wait to be let in, so that a slow server shows
+/// in their latency and not in memory.
+const QUEUE_MAX: usize = 1_024;
+/// Rows after which a batch goes: more make the statement long and the others wait.
+const BATCH_ROWS_MAX: usize = 1_000;
+
+/// One kind of write.
+pub(crate) trait Work: Send + Sync + 'static {
+    type Ask: Send + 'static;
+    type Answer: Send + 'static;
+
+    /// How many rows a request writes.
+    fn rows(ask: &Self::Ask) -> usize;
+
+    /// Does what was asked for, together, and answers.
+    fn run(self: &Arc<Self>, batch: Vec<Request<Self>>) -> impl Future<Output = ()> + Send
+    where
+        Self: Sized;
+}
+
+/// What was asked for, and where the answer goes.
+pub(crate) struct Request<W: Work> {
+    pub(crate) ask: W::Ask,
+    reply: oneshot::Sender<Result<W::Answer>>,
+}
+
+impl<W: Work> Request<W> {
+    /// Answers. A caller that does not wait any more needs none.
+    pub(crate) fn answer(self, answer: Result<W::Answer>) {
+        let _ = self.reply.send(answer);
+    }
+}
+
+/// Answers each of several requests.
+pub(crate) fn answer_all<W: Work>(batch: Vec<Request<W>>, answers: Vec<Result<W::Answer>>) {
+    for (request, answer) in batch.into_iter().zip(answers) {
+        request.answer(answer);
+    }
+}
+
+/// The queue to the tasks that do one kind of write.
+pub(crate) struct Gather<W: Work> {
+    requests: mpsc::Sender<Request<W>>,
+}
+
+impl<W: Work> Gather<W> {
+    /// Starts as many tasks as there are connections for this work.
+    pub(crate) fn start(work: W, lanes: usize) -> Gather<W> {
+        let (requests, queue) = mpsc::channel(QUEUE_MAX);
+        let (work, queue) = (Arc::new(work), Arc::new(Mutex::new(queue)));
+        for _ in 0..lanes {
+            let (work, queue) = (work.clone(), queue.clone());
+            tokio::spawn(async move {
+                while let Some(batch) = gather::<W>(&queue).await {
+                    work.run(batch).await;
+                }
+            });
+        }
+        Gather { requests }
+    }
+
+    /// Asks for something, and waits until it is durable.
+    pub(crate) async fn ask(&self, ask: W::Ask) -> Result<W::Answer> {
+        let (reply, answer) = oneshot::channel();
+        self.requests.send(Request { ask, reply }).await.map_err(|_| stopped())?;
+        answer.await.map_err(|_| stopped())?
+    }
+}
+
+/// What has gathered; none when the store is gone.
+async fn gather<W: Work>(queue: &Mutex<mpsc::Receiver<Request<W>>>) -> Option<Vec<Request<W>>> {
+    let mut queue = queue.lock().await;
+    let first = queue.recv().await?;
+    let mut rows = W::rows(&first.ask);
+    let mut batch = vec![first];
+    while rows < BATCH_ROWS_MAX {
+        let Ok(next) = queue.try_recv() else { break };
+        rows += W::rows(&next.ask);
+        batch.push(next);
+    }
+    Some(batch)
+}
+
+fn stopped() -> StoreError {
+    StoreError::new(
+        ErrorKind::Unreachable,
+        "the store has stopped with its runtime; open it again, and whether this was done is not known",
+    )
+}

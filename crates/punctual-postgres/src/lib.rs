@@ -1,0 +1,43 @@
+//! The store of punctual on PostgreSQL.
+//!
+//! Hot writes gather while the last commit is under way and go as one statement with arrays, on
+//! connections that are kept for them; a small pool serves the rest. Everything works through a
+//! pooler in transaction mode, and by polling alone; a listening connection only makes it quicker.
+
+mod bodies;
+mod claim;
+mod connect;
+mod connection;
+mod enqueue;
+mod error;
+mod fire;
+mod gather;
+mod history;
+mod jobs;
+mod keys;
+mod leaders;
+mod lists;
+mod marks;
+mod migrate;
+mod nodes;
+mod options;
+mod partitions;
+mod pool;
+mod queues;
+mod retry;
+mod rows;
+mod schedules;
+mod settle;
+mod sql;
+mod store;
+mod tls;
+mod upkeep;
+mod wake;
+
+#[cfg(test)]
+mod tests;
+
+pub use history::History;
+pub use migrate::migrations_sql;
+pub use options::Options;
+pub use store::PostgresStore;

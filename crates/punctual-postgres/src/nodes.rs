@@ -1,0 +1,142 @@
+//! Nodes and their heartbeats.
+
+use std::collections::HashMap;
+
+use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
+use punctual_store::{
+    At, BeatAsk, Beaten, NodeInfo, Progress, Released, RoleBeat, Settlement, limits, rules,
+};
+use uuid::Uuid;
+
+use crate::connection::Conn;
+use crate::error::Outcome;
+use crate::history::Watch;
+use crate::rows;
+use crate::settle::settle_within;
+use crate::{jobs, sql};
+
+pub(crate) async fn join(conn: &mut Conn, at: At, info: &NodeInfo) -> Outcome<Timestamp> {
+    let joined = conn
+        .query_one(
+            &sql::NODE_JOIN,
+            &[
+                &info.id.as_uuid(),
+                &info.name,
+                &rows::text(&info.version),
+                &rows::list_text(&info.queues),
+                &rows::list_text(&info.kinds),
+                &rows::list_text(&info.labels),
+                &rows::at(at),
+            ],
+        )
+        .await?;
+    rows::instant(&joined, 0)
+}
+
+pub(crate) async fn beat(
+    conn: &mut Conn,
+    history: &Watch,
+    at: At,
+    ask: &BeatAsk,
+) -> Outcome<Beaten> {
+    let roles: Vec<&str> = ask.roles.iter().map(|fence| fence.role.as_str()).collect();
+    let terms: Vec<i64> = ask.roles.iter().map(|fence| fence.term).collect();
+    let nonces: Vec<Uuid> = ask.roles.iter().map(|fence| fence.nonce.as_uuid()).collect();
+    let leases: Vec<Uuid> = ask.leases.iter().map(LeaseId::as_uuid).collect();
+    let progress = newest(&ask.progress);
+    let jobs: Vec<Uuid> = progress.iter().map(|progress| progress.job.as_uuid()).collect();
+    let held: Vec<Uuid> = progress.iter().map(|progress| progress.lease.as_uuid()).collect();
+    let kept: Vec<_> = progress.iter().map(|progress| progress.kept(Timestamp::EPOCH)).collect();
+    let percents: Vec<Option<i16>> = kept.iter().map(|kept| kept.percent.map(i16::from)).collect();
+    let notes: Vec<String> = kept.iter().map(|kept| rows::text(&kept.note)).collect();
+    let found = conn
+        .query(
+            &sql::BEAT,
+            &[
+                &rows::at(at),
+                &ask.node.as_uuid(),
+                &roles,
+                &terms,
+                &nonces,
+                &rows::micros(ask.lease),
+                &leases,
+                &jobs,
+                &held,
+                &percents,
+                &notes,
+                &rules::UNREADABLE,
+                &rows::count(limits::LEASES_MAX),
+            ],
+        )
+        .await?;
+    let mut beaten = Beaten {
+        at: Timestamp::EPOCH,
+        alive: false,
+        strays: Vec::new(),
+        cancels: Vec::new(),
+        roles: Vec::new(),
+    };
+    let mut renewed: HashMap<(String, i64, Uuid), RoleBeat> = HashMap::new();
+    for row in &found {
+        beaten.at = rows::instant(row, 0)?;
+        beaten.alive = rows::get(row, 1)?;
+        // What a dead node holds is the reaper's.
+        let strays = rows::get::<Option<Vec<Uuid>>>(row, 2)?.filter(|_| beaten.alive);
+        let strays = strays.unwrap_or_default().into_iter();
+        beaten.strays = strays.map(|lease| LeaseId::from_bytes(lease.into_bytes())).collect();
+        let cancels = rows::get::<Option<Vec<Uuid>>>(row, 3)?.unwrap_or_default();
+        beaten.cancels =
+            cancels.into_iter().map(|job| JobId::from_bytes(job.into_bytes())).collect();
+        history.saw(None, rows::get(row, 4)?);
+        if let Some(role) = rows::get::<Option<String>>(row, 5)? {
+            let (until, steady_since) = (rows::instant(row, 8)?, rows::instant(row, 9)?);
+            let term = (role, rows::get(row, 6)?, rows::get(row, 7)?);
+            renewed.insert(term, RoleBeat::Renewed { until, steady_since });
+        }
+    }
+    let role = |fence: &punctual_store::Fence| {
+        let term = (fence.role.clone(), fence.term, fence.nonce.as_uuid());
+        renewed.get(&term).copied().unwrap_or(RoleBeat::Lost)
+    };
+    beaten.roles = ask.roles.iter().map(role).collect();
+    Ok(beaten)
+}
+
+/// Each attempt's last word, by job, so that two beats lock in one order.
+fn newest(progress: &[Progress]) -> Vec<&Progress> {
+    let mut last: HashMap<(JobId, LeaseId), &Progress> = HashMap::new();
+    for report in progress {
+        last.insert((report.job, report.lease), report);
+    }
+    let mut last: Vec<&Progress> = last.into_values().collect();
+    last.sort_by_key(|report| (report.job, report.lease));
+    last
+}
+
+pub(crate) async fn release(
+    conn: &mut Conn,
+    at: At,
+    node: NodeId,
+    leases: &[LeaseId],
+) -> Outcome<Released> {
+    let now = jobs::begin(conn, at).await?;
+    let leases: Vec<Uuid> = leases.iter().map(LeaseId::as_uuid).collect();
+    let most = rows::count(limits::RELEASE_MAX);
+    let held = conn.query(&sql::LEASES_OF, &[&node.as_uuid(), &leases, &most]).await?;
+    let mut items = Vec::with_capacity(held.len());
+    for row in &held {
+        let (job, lease) = (rows::job_id(row, 0)?, rows::lease_id(row, 1)?);
+        items.push(Settlement { job, lease, transition: rules::RELEASED, result: None });
+    }
+    settle_within(conn, now, &items).await?;
+    conn.commit().await?;
+    Ok(Released { at: now, jobs: items.iter().map(|item| item.job).collect() })
+}
+
+pub(crate) async fn leave(conn: &mut Conn, node: NodeId) -> Outcome<()> {
+    let held = conn.query_one(&sql::NODE_LEAVE, &[&node.as_uuid()]).await?;
+    match rows::natural(&held, 0)? {
+        0 => Ok(()),
+        leases => Err(rules::still_at_work(node, leases).into()),
+    }
+}

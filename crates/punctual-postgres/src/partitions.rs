@@ -1,0 +1,280 @@
+//! Days of jobs: made ahead, and dropped whole when they are old, after what must stay was moved.
+//!
+//! Both need a moment in which nobody uses the tables, so both wait for it only briefly: whoever
+//! reads for long has the right of way, and it is tried again with the next prune.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_store::{At, Retention};
+use tokio_postgres::types::{ToSql, Type};
+
+use crate::connection::{Conn, first};
+use crate::error::Outcome;
+use crate::pool::Pool;
+use crate::rows::{self, Instant};
+use crate::{migrate, sql};
+
+/// The tables that are partitioned alike, and the column that their day is read from.
+const TWINS: [(&str, &str); 3] = [("job", "id"), ("job_done", "job"), ("job_attempt", "job")];
+
+const DAY_MS: i64 = 86_400_000;
+/// More than this many jobs that must stay are not worth the time that nobody may use the tables:
+/// the day is left, and dropped when less of it must stay.
+const KEEP_MAX: i64 = 10_000;
+/// Days dropped with one prune, so that it ends.
+const DROPS_MAX: usize = 3;
+
+/// For how long others may be kept waiting, and for how long this waits for others.
+const SETTINGS: &str = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = '10s'; \
+                        SET LOCAL enable_seqscan = on";
+
+/// A day of UTC, counted from 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Day(i64);
+
+impl Day {
+    fn of(instant: Timestamp) -> Day {
+        Day(instant.as_micros().div_euclid(DAY_MS * 1_000).max(0))
+    }
+
+    fn start(self) -> Timestamp {
+        Timestamp::from_micros(self.0 * DAY_MS * 1_000)
+    }
+
+    fn end(self) -> Timestamp {
+        Day(self.0 + 1).start()
+    }
+
+    /// `20271231`
+    fn name(self) -> String {
+        self.start().to_string().chars().take(10).filter(char::is_ascii_digit).collect()
+    }
+
+    fn named(name: &str) -> Option<Day> {
+        let (year, rest) = (name.get(..4)?, name.get(4..)?);
+        let (month, day) = (rest.get(..2)?, rest.get(2..)?);
+        let start: Timestamp = format!("{year}-{month}-{day}T00:00:00Z").parse().ok()?;
+        Some(Day::of(start)).filter(|day| day.name() == name)
+    }
+
+    /// The least id of the day: the first 48 bits are milliseconds.
+    fn bound(self) -> String {
+        let hex = format!("{:012x}", self.0 * DAY_MS);
+        format!("{}-{}-0000-0000-000000000000", &hex[..8], &hex[8..])
+    }
+}
+
+/// The days that have partitions.
+async fn days(conn: &mut Conn) -> Outcome<BTreeSet<Day>> {
+    let text = "SELECT c.relname::text FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid \
+                WHERE i.inhparent = to_regclass($1)";
+    let parent = format!("{}.job", conn.texts().schema());
+    let found = conn.query_text(text, &[(&parent, Type::TEXT)]).await?;
+    let mut days = BTreeSet::new();
+    for row in &found {
+        let name: &str = rows::get(row, 0)?;
+        days.extend(name.strip_prefix("job_").and_then(Day::named));
+    }
+    Ok(days)
+}
+
+/// Begins a transaction that changes tables; false if somebody else is doing that.
+async fn begin(conn: &mut Conn) -> Outcome<bool> {
+    let lock = migrate::lock(conn.texts().schema()).replace("pg_advisory", "pg_try_advisory");
+    conn.begin().await?;
+    conn.script(SETTINGS).await?;
+    let locked = conn.query_text(&lock, &[]).await?;
+    locked.first().map_or(Ok(false), |row| rows::get(row, 0))
+}
+
+/// Makes the partitions of today and of the days after it.
+pub(crate) async fn make_ahead(conn: &mut Conn, at: At, days_ahead: u32) -> Outcome<()> {
+    let row = conn.query_one(&sql::NOW, &[&rows::at(at)]).await?;
+    let today = Day::of(rows::instant(&row, 0)?);
+    let there = days(conn).await?;
+    for day in (today.0..=today.0 + i64::from(days_ahead)).map(Day) {
+        if !there.contains(&day) && !make(conn, day).await? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the partitions of one day; false if somebody else is doing that.
+async fn make(conn: &mut Conn, day: Day) -> Outcome<bool> {
+    if !begin(conn).await? {
+        conn.rollback().await?;
+        return Ok(false);
+    }
+    if !days(conn).await?.contains(&day) {
+        let schema = conn.texts().schema().to_owned();
+        let (name, from, to) = (day.name(), day.bound(), Day(day.0 + 1).bound());
+        for (table, column) in TWINS {
+            let (parent, part) = (format!("{schema}.{table}"), format!("{schema}.{table}_{name}"));
+            // Rows that came before their day lie in the default partition, and would forbid it.
+            conn.script(&format!(
+                "LOCK TABLE {parent}_default IN ACCESS EXCLUSIVE MODE;
+                 CREATE TABLE {part} (LIKE {parent} INCLUDING ALL);
+                 WITH strays AS (DELETE FROM {parent}_default
+                   WHERE {column} >= '{from}' AND {column} < '{to}' RETURNING *)
+                 INSERT INTO {part} SELECT * FROM strays;
+                 ALTER TABLE {parent} ATTACH PARTITION {part} FOR VALUES FROM ('{from}') TO ('{to}')"
+            ))
+            .await?;
+        }
+    }
+    conn.commit().await?;
+    Ok(true)
+}
+
+/// Drops old days and makes new ones, as far as that is possible now; tells how many jobs went.
+pub(crate) async fn upkeep(
+    pool: &Pool,
+    now: Timestamp,
+    retention: &Retention,
+    days_ahead: u32,
+) -> u64 {
+    if days_ahead == 0 {
+        return 0;
+    }
+    let mut dropped = 0;
+    let mut conn = match pool.take().await {
+        Ok(conn) => conn,
+        Err(error) => {
+            tracing::warn!(%error, "days were not looked after");
+            return 0;
+        }
+    };
+    let outcome = look_after(&mut conn, now, retention, days_ahead, &mut dropped).await;
+    if let Err(fault) = outcome {
+        let error = fault.tell(pool.server());
+        match fault.is_lock_timeout() {
+            true => tracing::debug!(%error, "days give way to whoever uses the tables; later"),
+            false => tracing::warn!(%error, "days could not be looked after"),
+        }
+        if fault.is_lost() || conn.rollback().await.is_err() {
+            conn.discard();
+        }
+    }
+    dropped
+}
+
+async fn look_after(
+    conn: &mut Conn,
+    now: Timestamp,
+    retention: &Retention,
+    days_ahead: u32,
+    dropped: &mut u64,
+) -> Outcome<()> {
+    let shortest = retention.finished.min(retention.failed);
+    let old = days(conn).await?.into_iter().filter(|day| day.end() <= now - shortest);
+    let mut drops = 0;
+    for day in old.collect::<Vec<_>>() {
+        if drops == DROPS_MAX {
+            break;
+        }
+        if let Some(jobs) = drop_day(conn, day, now, retention).await? {
+            *dropped += jobs;
+            drops += 1;
+        }
+    }
+    make_ahead(conn, At::Fixed(now), days_ahead).await
+}
+
+/// What of a day must stay: what has not ended, and what ended too lately.
+fn keep(schema: &str, day: &str) -> String {
+    format!(
+        "SELECT j.id FROM {schema}.job_{day} AS j LEFT JOIN {schema}.job_done_{day} AS d ON d.job = j.id \
+         WHERE d.job IS NULL OR d.finished_at >= CASE WHEN d.outcome = 2 THEN $2 ELSE $1 END"
+    )
+}
+
+/// Drops a day, and tells how many jobs went with it; none if too much of it must stay.
+async fn drop_day(
+    conn: &mut Conn,
+    day: Day,
+    now: Timestamp,
+    retention: &Retention,
+) -> Outcome<Option<u64>> {
+    let schema = conn.texts().schema().to_owned();
+    let name = day.name();
+    let before = |kept: Duration| Instant(now - kept);
+    let (finished, failed) = (before(retention.finished), before(retention.failed));
+    let bounds: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&finished, Type::TIMESTAMPTZ), (&failed, Type::TIMESTAMPTZ)];
+    if !begin(conn).await? {
+        conn.rollback().await?;
+        return Ok(None);
+    }
+    let kept = keep(&schema, &name);
+    let count = format!("SELECT count(*) FROM ({kept} LIMIT {}) AS kept", KEEP_MAX + 1);
+    let staying = number(conn, &count, &bounds).await?;
+    if staying > KEEP_MAX {
+        conn.rollback().await?;
+        tracing::warn!(
+            day = name,
+            "a day is older than it must be kept, but more than {KEEP_MAX} of its jobs must stay; it is dropped later"
+        );
+        return Ok(None);
+    }
+    for (table, _) in TWINS {
+        conn.script(&format!(
+            "ALTER TABLE {schema}.{table} DETACH PARTITION {schema}.{table}_{name}"
+        ))
+        .await?;
+    }
+    // From here on nobody else can reach the day.
+    let total = number(conn, &format!("SELECT count(*) FROM {schema}.job_{name}"), &[]).await?;
+    let staying = number(conn, &count, &bounds).await?;
+    // Through the parent, which has no place for that day any more but the default.
+    for (table, column) in TWINS.into_iter().rev() {
+        let text = format!(
+            "INSERT INTO {schema}.{table} SELECT * FROM {schema}.{table}_{name} WHERE {column} IN ({kept})"
+        );
+        conn.query_text(&text, &bounds).await?;
+    }
+    for (table, _) in TWINS {
+        conn.script(&format!("DROP TABLE {schema}.{table}_{name}")).await?;
+    }
+    conn.commit().await?;
+    Ok(Some(u64::try_from(total - staying).unwrap_or(0)))
+}
+
+/// The number that a statement answers with.
+async fn number(
+    conn: &mut Conn,
+    text: &str,
+    bound: &[(&(dyn ToSql + Sync), Type)],
+) -> Outcome<i64> {
+    rows::get(&first(conn.query_text(text, bound).await?, "a count")?, 0)
+}
+
+/// Makes the partitions of the day of an instant; for tests.
+#[cfg(test)]
+pub(crate) async fn make_day(conn: &mut Conn, instant: Timestamp) -> Outcome<bool> {
+    make(conn, Day::of(instant)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_bounded_by_the_ids_minted_on_it() {
+        let noon = Timestamp::from_seconds(1_798_761_600 + 43_200);
+        let day = Day::of(noon);
+        assert_eq!(day.name(), "20270101");
+        assert_eq!(Day::named("20270101"), Some(day));
+        for text in ["default", "2027010", "20271301", "20270132", ""] {
+            assert_eq!(Day::named(text), None, "{text}");
+        }
+        let id = |instant: Timestamp, random: u8| {
+            punctual_core::JobId::mint(instant, [random; 10]).to_string()
+        };
+        assert!(day.bound() <= id(day.start(), 0));
+        assert!(id(day.end() - Duration::from_millis(1), 0xFF) < Day(day.0 + 1).bound());
+        assert!(Day(day.0 + 1).bound() <= id(day.end(), 0));
+    }
+}

@@ -1,0 +1,101 @@
+//! Trying again: what stood in the way of others, and what a lost connection left unanswered.
+
+use std::future::Future;
+use std::time::Duration;
+
+use punctual_store::Result;
+
+use crate::connect::pause;
+use crate::error::{Fault, Outcome};
+use crate::pool::{Pool, Taken};
+
+/// How often a transaction is tried again that stood in the way of others.
+const TRIES_MAX: u64 = 3;
+/// How long it waits before, at most: about as long as the transaction of the other.
+const WAIT_MOST: Duration = Duration::from_millis(40);
+/// How long a whole transaction may take before the connection counts as lost. The server ends each
+/// statement sooner; this is for a server that cannot be heard any more.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// May a transaction be repeated after its answer was lost?
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// It happens once, however often it is asked for.
+    Harmless,
+    /// It would happen twice.
+    Never,
+}
+
+/// The tries of one transaction.
+pub(crate) struct Tries {
+    made: u64,
+    repeat: Repeat,
+    was_lost: bool,
+}
+
+impl Tries {
+    pub(crate) fn new(repeat: Repeat) -> Tries {
+        Tries { made: 0, repeat, was_lost: false }
+    }
+
+    /// The answer, or none if it is to be tried again.
+    pub(crate) async fn judge<T>(
+        &mut self,
+        pool: &Pool,
+        mut taken: Taken,
+        outcome: Outcome<T>,
+    ) -> Option<Result<T>> {
+        let fault = match outcome {
+            Ok(answer) => return Some(Ok(answer)),
+            Err(fault) => fault,
+        };
+        self.made += 1;
+        if fault.is_lost() {
+            taken.discard();
+            if self.repeat == Repeat::Harmless && !std::mem::replace(&mut self.was_lost, true) {
+                return None;
+            }
+            return Some(Err(fault.tell(pool.server())));
+        }
+        if patiently(taken.rollback()).await.is_err() {
+            taken.discard();
+        }
+        if fault.is_passing() && self.made <= TRIES_MAX {
+            pause(WAIT_MOST, self.made).await;
+            return None;
+        }
+        Some(Err(fault.tell(pool.server())))
+    }
+}
+
+/// Waits for an answer, but not for ever.
+pub(crate) async fn patiently<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    match tokio::time::timeout(PATIENCE, work).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(Fault::Silence(PATIENCE)),
+    }
+}
+
+/// Runs a transaction on a connection of a pool, and again where that helps and harms nobody.
+/// A macro, because a closure cannot lend its argument to the future it makes.
+macro_rules! attempt {
+    ($pool:expr, $repeat:ident, $conn:ident => $work:expr) => {{
+        let pool: &$crate::pool::Pool = &$pool;
+        let mut tries = $crate::retry::Tries::new($crate::retry::Repeat::$repeat);
+        loop {
+            let mut taken = match pool.take().await {
+                Ok(taken) => taken,
+                Err(error) => break Err(error),
+            };
+            let outcome = {
+                let $conn: &mut $crate::connection::Conn = &mut taken;
+                $crate::retry::patiently($work).await
+            };
+            if let Some(answer) = tries.judge(pool, taken, outcome).await {
+                break answer;
+            }
+        }
+    }};
+}
+
+pub(crate) use attempt;

@@ -1,0 +1,168 @@
+//! Schedules: creating, changing, removing.
+
+use punctual_core::{ScheduleId, Timestamp};
+use punctual_store::{
+    Actor, At, EditAnswer, ErrorKind, NewSchedule, Schedule, ScheduleChange, StoreError, rules,
+};
+
+use crate::connection::Conn;
+use crate::error::Outcome;
+use crate::rows::{self, Instant};
+use crate::{jobs, sql, upkeep};
+
+pub(crate) async fn create(conn: &mut Conn, at: At, new: &NewSchedule) -> Outcome<Schedule> {
+    let now = jobs::begin(conn, at).await?;
+    let schedule = new.at_creation(now);
+    let created = conn
+        .query(
+            &sql::SCHEDULE_INSERT,
+            &[
+                &schedule.id.as_uuid(),
+                &schedule.tenant,
+                &schedule.name,
+                &schedule.owner,
+                &schedule.shard,
+                &schedule.revision,
+                &schedule.stamp,
+                &schedule.enabled,
+                &schedule.next_slot.map(Instant),
+                &Instant(now),
+                &schedule.spec.as_str(),
+            ],
+        )
+        .await?;
+    if created.is_empty() {
+        return there_already(conn, new).await;
+    }
+    revise(conn, now, &schedule, &new.actor).await?;
+    upkeep::note(conn, now, &new.actor, "create schedule", &new.name).await?;
+    conn.commit().await?;
+    Ok(schedule)
+}
+
+/// The schedule that is there already under this id; another one under this name is an error.
+async fn there_already(conn: &mut Conn, new: &NewSchedule) -> Outcome<Schedule> {
+    let found = find(conn, new.id).await?;
+    let named = if found.is_none() { named(conn, &new.tenant, &new.name).await? } else { None };
+    conn.rollback().await?;
+    match (found, named) {
+        (Some(schedule), _) => Ok(schedule),
+        (None, Some(taken)) => Err(rules::name_taken(&taken.name).into()),
+        // It was deleted in between.
+        (None, None) => {
+            let message = format!("schedule `{}` is being deleted; try again", new.name);
+            Err(StoreError::new(ErrorKind::Retry, message).into())
+        }
+    }
+}
+
+/// Keeps a definition.
+async fn revise(
+    conn: &mut Conn,
+    now: Timestamp,
+    schedule: &Schedule,
+    actor: &Actor,
+) -> Outcome<()> {
+    conn.query(
+        &sql::REVISION_INSERT,
+        &[
+            &schedule.id.as_uuid(),
+            &schedule.revision,
+            &schedule.spec.as_str(),
+            &rows::text(&actor.who),
+            &rows::text(&actor.why),
+            &Instant(now),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// A schedule, locked for a change.
+async fn lock(conn: &mut Conn, id: ScheduleId) -> Outcome<Option<Schedule>> {
+    let found = conn.query(&sql::SCHEDULE_LOCK, &[&id.as_uuid()]).await?;
+    found.first().map(rows::schedule).transpose()
+}
+
+pub(crate) async fn change(
+    conn: &mut Conn,
+    at: At,
+    id: ScheduleId,
+    stamp: i64,
+    change: &ScheduleChange,
+    actor: &Actor,
+) -> Outcome<EditAnswer> {
+    let now = jobs::begin(conn, at).await?;
+    let mut schedule = match lock(conn, id).await? {
+        Some(schedule) if schedule.stamp == stamp => schedule,
+        other => {
+            conn.rollback().await?;
+            return Ok(other.map_or(EditAnswer::NotFound, EditAnswer::Stale));
+        }
+    };
+    schedule.change(change, actor, now)?;
+    // One that cannot be read is worth keeping for whoever mends it.
+    let spec = match change {
+        ScheduleChange::Define { spec, .. } => Some(spec.as_str()),
+        _ => None,
+    };
+    let pause = schedule.pause.as_ref();
+    conn.query(
+        &sql::SCHEDULE_UPDATE,
+        &[
+            &schedule.id.as_uuid(),
+            &schedule.owner,
+            &schedule.revision,
+            &schedule.stamp,
+            &schedule.enabled,
+            &pause.map(|pause| rows::text(&pause.by.who)),
+            &pause.map(|pause| rows::text(&pause.by.why)),
+            &pause.map(|pause| Instant(pause.since)),
+            &pause.and_then(|pause| pause.until).map(Instant),
+            &schedule.set_aside,
+            &schedule.next_slot.map(Instant),
+            &Instant(schedule.changed_at),
+            &spec,
+        ],
+    )
+    .await?;
+    if matches!(change, ScheduleChange::Define { .. }) {
+        revise(conn, now, &schedule, actor).await?;
+    }
+    upkeep::note(conn, now, actor, change.action(), &schedule.name).await?;
+    conn.commit().await?;
+    Ok(EditAnswer::Done(schedule))
+}
+
+pub(crate) async fn delete(
+    conn: &mut Conn,
+    at: At,
+    id: ScheduleId,
+    stamp: i64,
+    actor: &Actor,
+) -> Outcome<EditAnswer> {
+    let now = jobs::begin(conn, at).await?;
+    let schedule = match lock(conn, id).await? {
+        Some(schedule) if schedule.stamp == stamp => schedule,
+        other => {
+            conn.rollback().await?;
+            return Ok(other.map_or(EditAnswer::NotFound, EditAnswer::Stale));
+        }
+    };
+    conn.query(&sql::SCHEDULE_DELETE, &[&id.as_uuid()]).await?;
+    upkeep::note(conn, now, actor, "delete schedule", &schedule.name).await?;
+    conn.commit().await?;
+    Ok(EditAnswer::Done(schedule))
+}
+
+/// One schedule.
+pub(crate) async fn find(conn: &mut Conn, id: ScheduleId) -> Outcome<Option<Schedule>> {
+    let found = conn.query(&sql::SCHEDULE, &[&id.as_uuid()]).await?;
+    found.first().map(rows::schedule).transpose()
+}
+
+/// One schedule by its name.
+pub(crate) async fn named(conn: &mut Conn, tenant: &str, name: &str) -> Outcome<Option<Schedule>> {
+    let found = conn.query(&sql::SCHEDULE_NAMED, &[&tenant, &name]).await?;
+    found.first().map(rows::schedule).transpose()
+}

@@ -1,0 +1,171 @@
+//! The statements, one per file, each headed by its purpose, its index and what it locks.
+
+use std::collections::HashMap;
+
+use tokio_postgres::types::Type;
+
+/// A statement and the types of its parameters. They are declared, because behind a pooler nothing
+/// is prepared, and because an inferred type may be another than the one meant.
+pub(crate) struct Statement {
+    pub(crate) name: &'static str,
+    pub(crate) text: &'static str,
+    pub(crate) types: &'static [Type],
+}
+
+/// The statements for one schema.
+pub(crate) struct Texts {
+    schema: String,
+    texts: HashMap<&'static str, String>,
+}
+
+impl Texts {
+    pub(crate) fn new(schema: &str) -> Texts {
+        let texts =
+            ALL.iter().map(|statement| (statement.name, qualify(statement.text, schema))).collect();
+        Texts { schema: schema.to_owned(), texts }
+    }
+
+    /// The name of the schema, which needs no quotes.
+    pub(crate) fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    pub(crate) fn of(&self, statement: &Statement) -> &str {
+        // Every statement is in the list, so the fallback is never taken.
+        self.texts.get(statement.name).map_or(statement.text, String::as_str)
+    }
+}
+
+/// A text with the schema put in.
+pub(crate) fn qualify(text: &str, schema: &str) -> String {
+    text.replace("{schema}", schema)
+}
+
+/// Declares a constant for each file of the directory `sql`, and a list of them all.
+macro_rules! statements {
+    ($( $name:ident = $file:literal ($( $type:ident ),* $(,)?), )+) => {
+        $(
+            pub(crate) const $name: Statement = Statement {
+                name: $file,
+                text: include_str!(concat!("../sql/", $file, ".sql")),
+                types: &[$( Type::$type ),*],
+            };
+        )+
+
+        /// All of them.
+        pub(crate) const ALL: &[&Statement] = &[$( &$name, )+];
+    };
+}
+
+statements! {
+    ATTEMPT_LAST = "attempt_last" (UUID),
+    ATTEMPT_RECORDED = "attempt_recorded" (UUID_ARRAY, UUID_ARRAY, INT2_ARRAY),
+    ATTEMPTS = "attempts" (UUID),
+    AUDIT_INSERT = "audit_insert" (TIMESTAMPTZ, TEXT, TEXT, TEXT, TEXT),
+    AUDIT_PRUNE = "audit_prune" (TIMESTAMPTZ, INT8),
+    AUDITS = "audits" (INT8, INT8),
+    BEAT = "beat" (
+        TIMESTAMPTZ, UUID, TEXT_ARRAY, INT8_ARRAY, UUID_ARRAY, INT8, UUID_ARRAY, UUID_ARRAY,
+        UUID_ARRAY, INT2_ARRAY, TEXT_ARRAY, TEXT, INT8,
+    ),
+    CLAIM = "claim" (
+        TIMESTAMPTZ, TEXT_ARRAY, INT4_ARRAY, TIMESTAMPTZ_ARRAY, UUID_ARRAY, TEXT_ARRAY, INT8, UUID,
+        UUID, BOOL, TEXT,
+    ),
+    DONE_DELETE = "done_delete" (UUID),
+    DONE_INSERT = "done_insert" (UUID, INT2, TIMESTAMPTZ, INT4, INT4, INT4, TEXT, TEXT, TEXT),
+    DONE_LOCK = "done_lock" (UUID),
+    DONE_OLD = "done_old" (TIMESTAMPTZ, TIMESTAMPTZ, INT8),
+    IDENTITY = "identity" (),
+    JOB = "job" (UUID),
+    JOB_INSERT = "job_insert" (
+        TIMESTAMPTZ, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT2_ARRAY,
+        INT4_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TIMESTAMPTZ_ARRAY, UUID_ARRAY,
+        TIMESTAMPTZ_ARRAY, TEXT_ARRAY, INT2_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
+        INT2_ARRAY,
+    ),
+    JOB_KEY_OF = "job_key_of" (UUID),
+    JOB_PLACE = "job_place" (UUID, TEXT, INT2),
+    JOB_REFRESH = "job_refresh" (UUID, INT4),
+    JOB_STATE = "job_state" (UUID),
+    JOBS = "jobs" (),
+    KEY_CLEAR = "key_clear" (TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY, TIMESTAMPTZ),
+    KEY_DROP = "key_drop" (TEXT, TEXT, UUID),
+    KEY_LOOK = "key_look" (TIMESTAMPTZ, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY),
+    KEY_PRUNE = "key_prune" (TIMESTAMPTZ, INT8),
+    KEY_RELEASE = "key_release" (UUID),
+    KEY_TAKE = "key_take" (TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY, INT8_ARRAY, TIMESTAMPTZ_ARRAY),
+    LEADER_BEGIN = "leader_begin" (TEXT),
+    LEADER_CHANGE_PRUNE = "leader_change_prune" (TIMESTAMPTZ, INT8),
+    LEADER_CHANGES = "leader_changes" (TEXT, INT8),
+    LEADER_LOCK = "leader_lock" (TIMESTAMPTZ, TEXT),
+    LEADER_PUT = "leader_put" (TEXT, INT8, UUID, UUID, TIMESTAMPTZ, TIMESTAMPTZ),
+    LEADER_RENEW = "leader_renew" (TIMESTAMPTZ, TEXT, INT8, UUID, INT8),
+    LEADER_RESIGN = "leader_resign" (TIMESTAMPTZ, TEXT, INT8, UUID, UUID, TEXT, TEXT),
+    LEADER_UNTIL = "leader_until" (TEXT, TIMESTAMPTZ),
+    LEADERS = "leaders" (),
+    LEASE_CANCEL = "lease_cancel" (UUID, TEXT),
+    LEASE_CANCEL_ASKED = "lease_cancel_asked" (UUID),
+    LEASE_DROP = "lease_drop" (UUID_ARRAY, TIMESTAMPTZ, TEXT),
+    LEASE_ORPHANS = "lease_orphans" (INT8),
+    LEASE_RUNNING = "lease_running" (TEXT_ARRAY),
+    LEASES_OF = "leases_of" (UUID, UUID_ARRAY, INT8),
+    LIVE_DELETE = "live_delete" (UUID),
+    LIVE_INSERT = "live_insert" (UUID, UUID),
+    META_GET = "meta_get" (),
+    META_PUT = "meta_put" (TEXT, INT8),
+    NODE_DIE = "node_die" (TIMESTAMPTZ, TIMESTAMPTZ),
+    NODE_JOIN = "node_join" (UUID, TEXT, TEXT, TEXT, TEXT, TEXT, TIMESTAMPTZ),
+    NODE_LEAVE = "node_leave" (UUID),
+    NODE_PRUNE = "node_prune" (TIMESTAMPTZ),
+    NODES = "nodes" (),
+    NOTIFY = "notify" (TEXT, TEXT_ARRAY),
+    NOW = "now" (TIMESTAMPTZ),
+    PROMOTE = "promote" (TIMESTAMPTZ, INT8, TEXT),
+    QUEUE = "queue" (TEXT),
+    QUEUE_BEGIN = "queue_begin" (TEXT),
+    QUEUE_LIMITED = "queue_limited" (TEXT_ARRAY),
+    QUEUE_LOCK = "queue_lock" (TEXT_ARRAY),
+    QUEUE_PUT = "queue_put" (TEXT, TEXT, TEXT, TIMESTAMPTZ, TIMESTAMPTZ, INT8),
+    QUEUE_STATS = "queue_stats" (TEXT, TEXT, INT8, INT8, INT8),
+    QUEUES = "queues" (),
+    READY_INSERT = "ready_insert" (UUID, TEXT, TEXT, TIMESTAMPTZ, INT4, INT4, INT4, INT2, INT2),
+    REVISION_INSERT = "revision_insert" (UUID, INT8, TEXT, TEXT, TEXT, TIMESTAMPTZ),
+    REVISION_PRUNE = "revision_prune" (TIMESTAMPTZ, INT8),
+    REVISIONS = "revisions" (UUID, INT8, INT8),
+    ROLLUP_ADD = "rollup_add" (
+        TIMESTAMPTZ_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY,
+    ),
+    ROLLUP_PRUNE = "rollup_prune" (TIMESTAMPTZ, INT8),
+    ROLLUPS = "rollups" (TIMESTAMPTZ, TEXT, TEXT, TEXT, TIMESTAMPTZ, INT8),
+    SCHEDULE = "schedule" (UUID),
+    SCHEDULE_ADVANCE = "schedule_advance" (
+        UUID_ARRAY, INT8_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ,
+    ),
+    SCHEDULE_DELETE = "schedule_delete" (UUID),
+    SCHEDULE_DUE = "schedule_due" (TIMESTAMPTZ, INT2, INT8, INT8),
+    SCHEDULE_INSERT = "schedule_insert" (
+        UUID, TEXT, TEXT, TEXT, INT2, INT8, INT8, BOOL, TIMESTAMPTZ, TIMESTAMPTZ, TEXT,
+    ),
+    SCHEDULE_LOCK = "schedule_lock" (UUID),
+    SCHEDULE_MARK = "schedule_mark" (UUID_ARRAY),
+    SCHEDULE_NAMED = "schedule_named" (TEXT, TEXT),
+    SCHEDULE_SET_ASIDE = "schedule_set_aside" (UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY),
+    SCHEDULE_UPDATE = "schedule_update" (
+        UUID, TEXT, INT8, INT8, BOOL, TEXT, TEXT, TIMESTAMPTZ, TIMESTAMPTZ, TEXT, TIMESTAMPTZ,
+        TIMESTAMPTZ, TEXT,
+    ),
+    SCHEDULES = "schedules" (TEXT, TEXT, INT8),
+    SETTLE = "settle" (
+        TIMESTAMPTZ, UUID_ARRAY, UUID_ARRAY, INT2_ARRAY, INT2_ARRAY, INT8_ARRAY, TEXT_ARRAY,
+        TEXT_ARRAY, TEXT,
+    ),
+    SLOT_INSERT = "slot_insert" (
+        UUID_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, INT8_ARRAY, INT2_ARRAY, TEXT_ARRAY,
+        UUID_ARRAY, INT8_ARRAY, INT8, UUID, TIMESTAMPTZ,
+    ),
+    SLOT_PRUNE = "slot_prune" (TIMESTAMPTZ, INT8),
+    SLOTS = "slots" (UUID, TIMESTAMPTZ, INT4, INT8),
+    TIMER_INSERT = "timer_insert" (UUID, TEXT, TEXT, TIMESTAMPTZ, INT4, INT4, INT4, INT2, INT2),
+    WAITING_TAKE = "waiting_take" (UUID),
+}

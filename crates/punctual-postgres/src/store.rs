@@ -1,0 +1,552 @@
+//! The store: every method of the port, sent to where it is done.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
+use punctual_store::*;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio_postgres::types::Type;
+
+use crate::connect::Connector;
+use crate::connection::Conn;
+use crate::enqueue::{self, Enqueue};
+use crate::error::Outcome;
+use crate::gather::Gather;
+use crate::history::History;
+use crate::keys::Keyed;
+use crate::lists::all;
+use crate::marks::{Marks, Place};
+use crate::options::Options;
+use crate::pool::Pool;
+use crate::retry::attempt;
+use crate::settle::Settle;
+use crate::wake::{self, Wake};
+use crate::{
+    claim, fire, jobs, leaders, lists, migrate, nodes, partitions, queues, rows, schedules, sql,
+    upkeep,
+};
+
+/// Connections for enqueueing, and as many for settling: two are enough to keep the server at work
+/// while the other's commit is under way.
+const WRITE_LANES: usize = 2;
+/// Connections for enqueueing with keys that somebody else is taking just then; made when needed.
+const SPARE_LANES: usize = 2;
+/// Connections for claiming.
+const CLAIM_LANES: usize = 2;
+
+/// A store on PostgreSQL.
+///
+/// It belongs to the Tokio runtime in which it was opened. Dropping it ends what it has started.
+pub struct PostgresStore {
+    pub(crate) connector: Arc<Connector>,
+    pub(crate) shared: Arc<Shared>,
+    /// For reads and rare writes.
+    pub(crate) pool: Pool,
+    claims: Pool,
+    /// A beat must not wait behind anything.
+    beats: Pool,
+    enqueues: Gather<Enqueue>,
+    keyed: Gather<Keyed>,
+    settles: Gather<Settle>,
+    channel: String,
+    days_ahead: u32,
+    /// Those that tell and listen.
+    tasks: Vec<AbortHandle>,
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+/// What the parts of a store know together.
+pub(crate) struct Shared {
+    pub(crate) marks: Marks,
+    pub(crate) wake: Arc<Wake>,
+    /// Queues that are known to have a limit.
+    limited: Mutex<HashSet<String>>,
+}
+
+impl Shared {
+    /// Jobs were written at this instant.
+    pub(crate) fn enqueued<'a>(&self, now: Timestamp, jobs: impl Iterator<Item = &'a NewJob>) {
+        let mut first: BTreeMap<&str, Place> = BTreeMap::new();
+        for job in jobs {
+            if let Some(place) = enqueue::place(now, job) {
+                let least = first.entry(&job.queue).or_insert(place);
+                *least = place.min(*least);
+            }
+        }
+        for (queue, place) in &first {
+            self.marks.lower(queue, *place);
+        }
+        let is_behind = first.values().any(|(rank, _)| *rank < now);
+        self.wake.tell_work(is_behind);
+    }
+
+    /// Jobs were put in line, wherever they stood before.
+    pub(crate) fn put_in_line(&self) {
+        self.marks.forget();
+        self.wake.tell_work(true);
+    }
+
+    /// Is any of these queues known to have a limit?
+    pub(crate) fn is_limited<'a>(&self, mut queues: impl Iterator<Item = &'a str>) -> bool {
+        let limited = self.limited.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.any(|queue| limited.contains(queue))
+    }
+
+    /// Looks which of these queues have a limit.
+    pub(crate) async fn remember_limited(
+        &self,
+        conn: &mut Conn,
+        queues: &[&str],
+    ) -> Outcome<HashSet<String>> {
+        let found = all(conn, &sql::QUEUE_LIMITED, &[&queues], |row| rows::get(row, 0)).await?;
+        let found: HashSet<String> = found.into_iter().collect();
+        let mut limited = self.limited.lock().unwrap_or_else(PoisonError::into_inner);
+        limited.retain(|queue| !queues.contains(&queue.as_str()));
+        limited.extend(found.iter().cloned());
+        Ok(found)
+    }
+}
+
+impl PostgresStore {
+    /// Connects to a database, and creates or migrates the schema if it may. The error says what
+    /// to do.
+    pub async fn connect(url: &str, options: Options) -> Result<PostgresStore> {
+        let connector = Arc::new(Connector::new(url, &options)?);
+        let direct = match (&options.direct_url, options.is_pooled) {
+            (Some(direct), _) => {
+                let direct_options = Options { is_pooled: false, ..options.clone() };
+                Some(Arc::new(Connector::new(direct, &direct_options)?))
+            }
+            (None, false) => Some(connector.clone()),
+            (None, true) => None,
+        };
+        let pool = Pool::new(connector.clone(), options.connections);
+        open(&connector, &pool, &options).await?;
+        let shared = Arc::new(Shared {
+            marks: Marks::default(),
+            wake: Arc::new(Wake::new()),
+            limited: Mutex::default(),
+        });
+        let lanes = |most| Pool::new(connector.clone(), most);
+        let enqueue = Enqueue { pool: lanes(WRITE_LANES), shared: shared.clone() };
+        let keyed = Keyed { pool: lanes(1), spare: lanes(SPARE_LANES), shared: shared.clone() };
+        let settle = Settle { pool: lanes(WRITE_LANES), shared: shared.clone() };
+        let channel = wake::channel(&options.schema);
+        let mut tasks = Vec::new();
+        if options.listens {
+            let tell = wake::tell(shared.wake.clone(), lanes(1), channel.clone());
+            tasks.push(tokio::spawn(tell).abort_handle());
+            if let Some(direct) = direct {
+                let listen = wake::listen(shared.clone(), direct, channel.clone());
+                tasks.push(tokio::spawn(listen).abort_handle());
+            }
+        }
+        Ok(PostgresStore {
+            claims: lanes(CLAIM_LANES),
+            beats: lanes(1),
+            enqueues: Gather::start(enqueue, WRITE_LANES),
+            keyed: Gather::start(keyed, 1),
+            settles: Gather::start(settle, WRITE_LANES),
+            days_ahead: options.days_ahead,
+            connector,
+            shared,
+            pool,
+            channel,
+            tasks,
+        })
+    }
+
+    /// Which history of which server the store writes, and whether that has changed.
+    pub fn history(&self) -> watch::Receiver<History> {
+        self.connector.history.subscribe()
+    }
+
+    /// Makes something unreadable, if it is there; for tests.
+    #[doc(hidden)]
+    pub async fn spoil(&self, what: rules::Spoil) -> Result<()> {
+        attempt!(self.pool, Harmless, conn => spoil(conn, what))
+    }
+}
+
+/// PostgreSQL keeps to its types, so that damage is a value that none of ours has.
+async fn spoil(conn: &mut Conn, what: rules::Spoil) -> Outcome<()> {
+    use rules::Spoil;
+    let (id, texts): (uuid::Uuid, &[&str]) = match what {
+        Spoil::Body(job) => {
+            (job.as_uuid(), &["UPDATE {schema}.job SET timeout_us = -1 WHERE id = $1"])
+        }
+        Spoil::Tags(job) => (job.as_uuid(), &["UPDATE {schema}.job SET tags = '7' WHERE id = $1"]),
+        Spoil::Seat(job) => (
+            job.as_uuid(),
+            &[
+                "UPDATE {schema}.job_ready SET attempt = -1 WHERE job = $1",
+                "UPDATE {schema}.job_timer SET attempt = -1 WHERE job = $1",
+                "UPDATE {schema}.job_lease SET attempt = -1 WHERE job = $1",
+            ],
+        ),
+        Spoil::Lease(job) => (
+            job.as_uuid(),
+            &[
+                "UPDATE {schema}.job_lease SET lease = '00000000-0000-0000-0000-000000000000' WHERE job = $1",
+            ],
+        ),
+        Spoil::Schedule(id) => {
+            (id.as_uuid(), &["UPDATE {schema}.schedule SET spec = NULL WHERE id = $1"])
+        }
+    };
+    for text in texts {
+        let text = sql::qualify(text, conn.texts().schema());
+        conn.query_text(&text, &[(&id, Type::UUID)]).await?;
+    }
+    Ok(())
+}
+
+/// Checks the schema, and brings it up to date if it may.
+async fn open(connector: &Connector, pool: &Pool, options: &Options) -> Result<()> {
+    let mut conn = pool.take().await?;
+    let server = connector.server();
+    let tell = |fault: crate::error::Fault| fault.tell(server);
+    let place = format!("schema `{}` of {server}", options.schema);
+    let found = migrate::version(&mut conn).await.map_err(tell)?;
+    migrate::check(&place, found, options.auto_migrate)?;
+    if found.0 < migrate::LATEST {
+        migrate::apply(&mut conn).await.map_err(tell)?;
+        // Once more: somebody newer may have migrated it since it was inspected.
+        let found = migrate::version(&mut conn).await.map_err(tell)?;
+        migrate::check(&place, found, options.auto_migrate)?;
+    }
+    if options.auto_migrate && options.days_ahead > 0 {
+        // What cannot be made ahead lies in the default partition, where everything works as well.
+        if let Err(fault) =
+            partitions::make_ahead(&mut conn, At::Database, options.days_ahead).await
+        {
+            tracing::warn!(error = %tell(fault), "partitions were not made ahead; it is tried again with the next prune");
+        }
+        if conn.rollback().await.is_err() {
+            conn.discard();
+        }
+    }
+    Ok(())
+}
+
+impl std::fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresStore").field("server", &self.connector.server()).finish()
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn now(&self, at: At) -> Result<Timestamp> {
+        let row =
+            attempt!(self.pool, Harmless, conn => conn.query_one(&sql::NOW, &[&rows::at(at)]))?;
+        rows::instant(&row, 0).map_err(|fault| fault.tell(self.pool.server()))
+    }
+
+    async fn schema(&self) -> Result<Schema> {
+        let (version, _) = attempt!(self.pool, Harmless, conn => migrate::version(conn))?;
+        let row = attempt!(self.pool, Harmless, conn => conn.query_one(&sql::IDENTITY, &[]))?;
+        let database = rows::get(&row, 1).map_err(|fault| fault.tell(self.pool.server()))?;
+        Ok(Schema { backend: "postgres", version, database })
+    }
+
+    fn hints(&self, topic: Topic) -> Hints {
+        self.shared.wake.listen(topic)
+    }
+
+    async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
+        rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
+        let call = (at, jobs.to_vec());
+        if jobs.iter().any(|job| job.unique.is_some()) {
+            return self.keyed.ask(call).await;
+        }
+        self.enqueues.ask(call).await
+    }
+
+    async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed> {
+        ask.check()?;
+        claim::claim(&self.claims, &self.shared, at, ask).await
+    }
+
+    async fn settle(&self, at: At, batch: &[Settlement]) -> Result<Settlements> {
+        rules::check_settlements(batch)?;
+        self.settles.ask((at, batch.to_vec())).await
+    }
+
+    async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
+        let actor = &actor.kept()?;
+        attempt!(self.pool, Never, conn => jobs::cancel(conn, at, job, actor))
+    }
+
+    async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>> {
+        rules::check_count(jobs.len(), limits::REQUEUE_MAX, "jobs")?;
+        let actor = &actor.kept()?;
+        let answers = attempt!(self.pool, Never, conn => jobs::requeue(conn, at, jobs, actor))?;
+        self.shared.put_in_line();
+        Ok(answers)
+    }
+
+    async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer> {
+        to.check()?;
+        let actor = &actor.kept()?;
+        let answer = attempt!(self.pool, Never, conn => jobs::place(conn, at, job, to, actor))?;
+        self.shared.put_in_line();
+        Ok(answer)
+    }
+
+    async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
+        node.check()?;
+        attempt!(self.pool, Harmless, conn => nodes::join(conn, at, node))
+    }
+
+    async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten> {
+        ask.check()?;
+        let history = &self.connector.history;
+        attempt!(self.beats, Harmless, conn => nodes::beat(conn, history, at, ask))
+    }
+
+    async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released> {
+        rules::check_release(leases)?;
+        let released =
+            attempt!(self.pool, Harmless, conn => nodes::release(conn, at, node, leases))?;
+        self.shared.put_in_line();
+        Ok(released)
+    }
+
+    async fn leave(&self, _at: At, node: NodeId) -> Result<()> {
+        attempt!(self.pool, Harmless, conn => nodes::leave(conn, node))
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>> {
+        attempt!(self.pool, Harmless, conn => all(conn, &sql::NODES, &[], rows::node))
+    }
+
+    async fn acquire(
+        &self,
+        at: At,
+        role: &str,
+        node: NodeId,
+        nonce: Nonce,
+        lease: Duration,
+    ) -> Result<Acquired> {
+        limits::check_name("role", role, false).map_err(StoreError::invalid)?;
+        attempt!(self.pool, Harmless, conn => leaders::acquire(conn, at, role, node, nonce, lease))
+    }
+
+    async fn resign(&self, at: At, fence: &Fence) -> Result<bool> {
+        let message = self.shared.wake.about_roles();
+        let channel = &self.channel;
+        let resigned = attempt!(self.pool, Harmless, conn => leaders::resign(conn, at, fence, channel, &message))?;
+        if resigned {
+            self.shared.wake.ring_roles();
+        }
+        Ok(resigned)
+    }
+
+    async fn leaders(&self) -> Result<Vec<Leader>> {
+        attempt!(self.pool, Harmless, conn => all(conn, &sql::LEADERS, &[], rows::leader))
+    }
+
+    async fn leader_changes(&self, role: &str, most: usize) -> Result<Vec<LeaderChange>> {
+        let most = rows::count(most.min(limits::PAGE_MAX));
+        attempt!(self.pool, Harmless, conn => all(conn, &sql::LEADER_CHANGES, &[&role, &most], rows::leader_change))
+    }
+
+    async fn promote(&self, at: At, most: usize) -> Result<Promoted> {
+        rules::check_count(most, limits::PROMOTE_MAX, "timers")?;
+        let promoted = attempt!(self.pool, Harmless, conn => upkeep::promote(conn, at, most))?;
+        if promoted.has_any() {
+            self.shared.put_in_line();
+        }
+        Ok(promoted)
+    }
+
+    async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
+        ask.check()?;
+        let reaped = attempt!(self.pool, Never, conn => upkeep::reap(conn, at, ask))?;
+        if !reaped.jobs.is_empty() {
+            self.shared.put_in_line();
+        }
+        Ok(reaped)
+    }
+
+    async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
+        rules::check_count(most, limits::PRUNE_MAX, "rows of each kind")?;
+        let (now, mut pruned) =
+            attempt!(self.pool, Never, conn => upkeep::prune(conn, at, retention, most))?;
+        pruned.jobs += partitions::upkeep(&self.pool, now, retention, self.days_ahead).await;
+        Ok(pruned)
+    }
+
+    async fn roll_up(&self, counts: &[RollupCount]) -> Result<()> {
+        rules::check_counts(counts)?;
+        attempt!(self.pool, Never, conn => upkeep::roll_up(conn, counts))
+    }
+
+    async fn rollups(
+        &self,
+        filter: &RollupFilter,
+        after: Option<&RollupCursor>,
+        most: usize,
+    ) -> Result<Page<RollupCount, RollupCursor>> {
+        attempt!(self.pool, Harmless, conn => lists::rollups(conn, filter, after, most))
+    }
+
+    async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()> {
+        let AuditEntry { actor, action, subject } = &entry.kept()?;
+        attempt!(self.pool, Never, conn => upkeep::note_at(conn, at, actor, action, subject))
+    }
+
+    async fn audits(
+        &self,
+        after: Option<AuditCursor>,
+        most: usize,
+    ) -> Result<Page<AuditView, AuditCursor>> {
+        attempt!(self.pool, Harmless, conn => lists::audits(conn, after, most))
+    }
+
+    async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {
+        new.check()?;
+        let new = &NewSchedule { actor: new.actor.kept()?, ..new.clone() };
+        let created = attempt!(self.pool, Harmless, conn => schedules::create(conn, at, new))?;
+        self.shared.wake.tell_schedules();
+        Ok(created)
+    }
+
+    async fn change_schedule(
+        &self,
+        at: At,
+        id: ScheduleId,
+        stamp: i64,
+        change: &ScheduleChange,
+        actor: &Actor,
+    ) -> Result<EditAnswer> {
+        let actor = &actor.kept()?;
+        let changed = attempt!(self.pool, Never, conn => schedules::change(conn, at, id, stamp, change, actor))?;
+        self.shared.wake.tell_schedules();
+        Ok(changed)
+    }
+
+    async fn delete_schedule(
+        &self,
+        at: At,
+        id: ScheduleId,
+        stamp: i64,
+        actor: &Actor,
+    ) -> Result<EditAnswer> {
+        let actor = &actor.kept()?;
+        let deleted =
+            attempt!(self.pool, Never, conn => schedules::delete(conn, at, id, stamp, actor))?;
+        self.shared.wake.tell_schedules();
+        Ok(deleted)
+    }
+
+    async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>> {
+        attempt!(self.pool, Harmless, conn => schedules::find(conn, id))
+    }
+
+    async fn schedule_named(&self, tenant: &str, name: &str) -> Result<Option<Schedule>> {
+        attempt!(self.pool, Harmless, conn => schedules::named(conn, tenant, name))
+    }
+
+    async fn schedules(
+        &self,
+        tenant: &str,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<Schedule>> {
+        attempt!(self.pool, Harmless, conn => lists::schedules(conn, tenant, after, most))
+    }
+
+    async fn revisions(
+        &self,
+        id: ScheduleId,
+        after: Option<RevisionCursor>,
+        most: usize,
+    ) -> Result<Page<RevisionView, RevisionCursor>> {
+        attempt!(self.pool, Harmless, conn => lists::revisions(conn, id, after, most))
+    }
+
+    async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due> {
+        let (due, unreadable) =
+            attempt!(self.pool, Harmless, conn => fire::due(conn, at, shard, most))?;
+        if !unreadable.is_empty() {
+            attempt!(self.pool, Harmless, conn => fire::set_aside(conn, &unreadable))?;
+        }
+        Ok(due)
+    }
+
+    async fn fire(
+        &self,
+        at: At,
+        fence: &Fence,
+        lease: Duration,
+        plans: &[SlotPlan],
+    ) -> Result<Fired> {
+        rules::check_plans(plans)?;
+        let (fired, made) =
+            attempt!(self.pool, Never, conn => fire::fire(conn, at, fence, lease, plans))?;
+        self.shared.enqueued(fired.at, made.into_iter());
+        Ok(fired)
+    }
+
+    async fn slots(
+        &self,
+        id: ScheduleId,
+        after: Option<SlotCursor>,
+        most: usize,
+    ) -> Result<Page<SlotView, SlotCursor>> {
+        attempt!(self.pool, Harmless, conn => lists::slots(conn, id, after, most))
+    }
+
+    async fn change_queue(
+        &self,
+        at: At,
+        name: &str,
+        change: &QueueChange,
+        actor: &Actor,
+    ) -> Result<Queue> {
+        limits::check_name("queue", name, false).map_err(StoreError::invalid)?;
+        let actor = &actor.kept()?;
+        let queue =
+            attempt!(self.pool, Never, conn => queues::change(conn, at, name, change, actor))?;
+        self.shared.put_in_line();
+        Ok(queue)
+    }
+
+    async fn queues(&self) -> Result<Vec<Queue>> {
+        attempt!(self.pool, Harmless, conn => all(conn, &sql::QUEUES, &[], rows::queue))
+    }
+
+    async fn queue_stats(
+        &self,
+        after: Option<&StatsCursor>,
+        most: usize,
+    ) -> Result<Page<QueueStats, StatsCursor>> {
+        attempt!(self.pool, Harmless, conn => lists::queue_stats(conn, after, most))
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<JobDetail>> {
+        attempt!(self.pool, Harmless, conn => lists::job(conn, id))
+    }
+
+    async fn jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        most: usize,
+    ) -> Result<Page<JobView, Cursor>> {
+        attempt!(self.pool, Harmless, conn => lists::jobs(conn, filter, after, most))
+    }
+}

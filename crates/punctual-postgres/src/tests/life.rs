@@ -1,0 +1,187 @@
+//! The life of days: made ahead, dropped whole, and never in anybody's way.
+
+use std::time::Duration;
+
+use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
+use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
+use punctual_store::{
+    At, ClaimAsk, Delay, NewJob, QueueShare, Retention, Settled, Settlement, Store,
+};
+
+use super::{NOW, Schema, connect, job, node};
+use crate::PostgresStore;
+use crate::partitions;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A store with the partitions of the day of `NOW` and of the day after it.
+async fn with_days(schema: &Schema) -> PostgresStore {
+    let store =
+        PostgresStore::connect(&super::url(), schema.options().days_ahead(1)).await.unwrap();
+    let mut conn = store.pool.take().await.unwrap();
+    for instant in [NOW, NOW + DAY] {
+        assert!(partitions::make_day(&mut conn, instant).await.unwrap());
+    }
+    drop(conn);
+    store.join(At::Fixed(NOW), &node(worker())).await.unwrap();
+    store
+}
+
+fn worker() -> NodeId {
+    NodeId::mint(NOW, [1; 10])
+}
+
+async fn enqueue(store: &PostgresStore, job: NewJob) -> JobId {
+    store.enqueue(At::Fixed(NOW), std::slice::from_ref(&job)).await.unwrap();
+    job.id
+}
+
+/// Claims all that is ready.
+async fn claim(store: &PostgresStore, at: Timestamp, number: u8) -> Vec<(JobId, LeaseId)> {
+    let ask = ClaimAsk {
+        node: worker(),
+        lease: LeaseId::mint(at, [number; 10]),
+        queues: vec![QueueShare { name: "default".to_owned(), most: 200 }],
+        kinds: vec!["send".to_owned()],
+        most: 200,
+    };
+    let claimed = store.claim(At::Fixed(at), &ask).await.unwrap();
+    claimed.jobs.iter().map(|job| (job.id, job.lease)).collect()
+}
+
+async fn settle(
+    store: &PostgresStore,
+    at: Timestamp,
+    (job, lease): (JobId, LeaseId),
+    outcome: AttemptOutcome,
+    next: Next,
+) -> Settled {
+    let error = (outcome != AttemptOutcome::Succeeded).then(|| "boom".to_owned());
+    let transition = Transition { outcome, next, error };
+    let item = Settlement { job, lease, transition, result: None };
+    store.settle(At::Fixed(at), &[item]).await.unwrap().answers[0]
+}
+
+/// The tables that hold a job's row, by their names.
+async fn tables_of(schema: &str, table: &str, column: &str, job: JobId) -> Vec<String> {
+    let text = format!("SELECT tableoid::regclass::text FROM {schema}.{table} WHERE {column} = $1");
+    let found = connect().await.query(&text, &[&job.as_uuid()]).await.unwrap();
+    found.iter().map(|row| row.get::<_, String>(0).replace(&format!("{schema}."), "")).collect()
+}
+
+async fn prune(store: &PostgresStore, at: Timestamp) -> u64 {
+    store.prune(At::Fixed(at), &Retention::default(), 100).await.unwrap().jobs
+}
+
+#[tokio::test]
+async fn a_day_is_dropped_and_what_must_stay_is_moved() {
+    let schema = Schema::new();
+    let store = with_days(&schema).await;
+    let delayed = enqueue(&store, NewJob { delay: Delay::For(90 * DAY), ..job(NOW, 0) }).await;
+    for number in 1..=6 {
+        enqueue(&store, job(NOW, number)).await;
+    }
+    let tomorrow = enqueue(&store, NewJob { delay: Delay::For(DAY), ..job(NOW + DAY, 7) }).await;
+    assert_eq!(tables_of(&schema.0, "job", "id", delayed).await, ["job_20270115"]);
+    assert_eq!(tables_of(&schema.0, "job", "id", tomorrow).await, ["job_20270116"]);
+
+    let claimed = claim(&store, NOW, 1).await;
+    assert_eq!(claimed.len(), 6);
+    let (running, failed, late) = (claimed[0], claimed[1], claimed[2]);
+    for done in &claimed[3..] {
+        settle(&store, NOW, *done, AttemptOutcome::Succeeded, Next::Succeeded).await;
+    }
+    settle(&store, NOW, failed, AttemptOutcome::Failed, Next::Failed).await;
+    // One ends long after its day, still within its retention when that is dropped.
+    let soon = NOW + 10 * DAY;
+    settle(&store, soon, late, AttemptOutcome::Succeeded, Next::Succeeded).await;
+
+    // Not before all of the day is old.
+    assert_eq!(prune(&store, NOW + 14 * DAY).await, 0);
+    assert_eq!(prune(&store, NOW + 15 * DAY).await, 3);
+    assert_eq!(tables_of(&schema.0, "job", "id", delayed).await, ["job_default"]);
+    assert_eq!(tables_of(&schema.0, "job", "id", tomorrow).await, ["job_20270116"]);
+    for done in &claimed[3..] {
+        assert_eq!(store.job(done.0).await.unwrap(), None);
+    }
+    for (id, state) in [
+        (delayed, JobState::Scheduled),
+        (running.0, JobState::Running),
+        (failed.0, JobState::Failed),
+        (late.0, JobState::Succeeded),
+    ] {
+        assert_eq!(store.job(id).await.unwrap().unwrap().view.state, state);
+    }
+    let detail = store.job(failed.0).await.unwrap().unwrap();
+    assert_eq!(detail.attempts.len(), 1);
+
+    // The late finisher: its lease holds, and its end is written where its body is now.
+    let settled =
+        settle(&store, NOW + 17 * DAY, running, AttemptOutcome::Succeeded, Next::Succeeded);
+    assert_eq!(settled.await, Settled::Applied(JobState::Succeeded));
+    assert_eq!(tables_of(&schema.0, "job_done", "job", running.0).await, ["job_done_default"]);
+
+    // The delayed job runs when its time has come.
+    let due = NOW + 90 * DAY;
+    store.promote(At::Fixed(due), 10).await.unwrap();
+    let claimed = claim(&store, due, 2).await;
+    assert!(claimed.iter().any(|(id, _)| *id == delayed));
+
+    // What was moved is pruned row by row when its own time is over.
+    assert_eq!(prune(&store, NOW + 89 * DAY).await, 2);
+    assert_eq!(prune(&store, NOW + 91 * DAY).await, 1);
+    assert_eq!(store.job(failed.0).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_long_reader_makes_the_upkeep_of_days_give_way() {
+    let schema = Schema::new();
+    let store = with_days(&schema).await;
+    let id = enqueue(&store, job(NOW, 1)).await;
+    let claimed = claim(&store, NOW, 1).await;
+    settle(&store, NOW, claimed[0], AttemptOutcome::Succeeded, Next::Succeeded).await;
+
+    let mut client = connect().await;
+    let reader = client.transaction().await.unwrap();
+    reader.query(&format!("SELECT id FROM {}.job", schema.0), &[]).await.unwrap();
+    assert_eq!(prune(&store, NOW + 16 * DAY).await, 0);
+    assert!(store.job(id).await.unwrap().is_some());
+    // Others are not held up for longer than the upkeep waits.
+    enqueue(&store, job(NOW, 2)).await;
+    reader.rollback().await.unwrap();
+    assert_eq!(prune(&store, NOW + 16 * DAY).await, 1);
+    assert_eq!(store.job(id).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn jobs_that_come_before_their_day_move_into_it() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let id = enqueue(&store, job(NOW, 1)).await;
+    assert_eq!(tables_of(&schema.0, "job", "id", id).await, ["job_default"]);
+    let mut conn = store.pool.take().await.unwrap();
+    assert!(partitions::make_day(&mut conn, NOW).await.unwrap());
+    assert_eq!(tables_of(&schema.0, "job", "id", id).await, ["job_20270115"]);
+    drop(conn);
+    assert_eq!(store.job(id).await.unwrap().unwrap().view.state, JobState::Ready);
+}
+
+#[tokio::test]
+async fn today_and_the_days_after_it_are_made_when_a_store_opens() {
+    let schema = Schema::new();
+    let store =
+        PostgresStore::connect(&super::url(), schema.options().days_ahead(3)).await.unwrap();
+    let now = store.now(At::Database).await.unwrap();
+    for days in 0..4 {
+        let id = JobId::mint(now + days * DAY, [7; 10]);
+        let new = NewJob { id, ..job(now, 1) };
+        store.enqueue(At::Database, &[new]).await.unwrap();
+        let tables = tables_of(&schema.0, "job", "id", id).await;
+        assert!(tables[0].starts_with("job_2"), "{tables:?}");
+    }
+    // Made again by the prune, as days pass.
+    let later = now + 5 * DAY;
+    store.prune(At::Fixed(later), &Retention::default(), 1).await.unwrap();
+    let id = enqueue(&store, job(later, 2)).await;
+    assert!(tables_of(&schema.0, "job", "id", id).await[0].starts_with("job_2"));
+}

@@ -1,0 +1,237 @@
+//! How PostgreSQL carries out the statements: by which index. The store's own connections forbid
+//! reading whole tables; here that is allowed, and still not done.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
+use punctual_core::{LeaseId, NodeId, ScheduleId};
+use punctual_store::{
+    At, ClaimAsk, Cursor, Delay, JobFilter, KeyLifetime, KeyScope, NewJob, QueueShare, Settlement,
+    Store, UniqueKey,
+};
+use tokio_postgres::Client;
+
+use super::{NOW, Schema, connect, job, node};
+use crate::PostgresStore;
+use crate::lists::job_list;
+use crate::sql::{self, Statement, qualify};
+
+/// Jobs in a normal run; `PUNCTUAL_PROOF_ROWS` asks for more.
+const ROWS: u32 = 50_000;
+/// Nodes that share the work.
+const WORKERS: u32 = 25;
+const AT: At = At::Fixed(NOW);
+
+/// Fills a store with jobs in all places of life, and says how many.
+async fn fill(store: &PostgresStore) -> u32 {
+    let count = std::env::var("PUNCTUAL_PROOF_ROWS").map_or(ROWS, |text| text.parse().unwrap());
+    let worker = |round: u32| NodeId::mint(NOW, [(round % WORKERS) as u8; 10]);
+    for round in 0..WORKERS {
+        store.join(AT, &node(worker(round))).await.unwrap();
+    }
+    for part in 0..count / 1_000 {
+        let jobs: Vec<NewJob> = (part * 1_000..(part + 1) * 1_000).map(varied).collect();
+        store.enqueue(AT, &jobs).await.unwrap();
+    }
+    for round in 0..count / 1_000 {
+        let ask = ClaimAsk {
+            node: worker(round),
+            lease: LeaseId::mint(NOW, [round as u8; 10]),
+            queues: vec![QueueShare { name: "default".to_owned(), most: 200 }],
+            kinds: vec!["send".to_owned(), "report".to_owned()],
+            most: 200,
+        };
+        let claimed = store.claim(AT, &ask).await.unwrap();
+        let settle = |(index, job): (usize, &punctual_store::ClaimedJob)| {
+            let (outcome, next) = match index % 5 {
+                0 => (AttemptOutcome::Failed, Next::Failed),
+                1 => (AttemptOutcome::Failed, Next::After(Duration::from_secs(60))),
+                _ => (AttemptOutcome::Succeeded, Next::Succeeded),
+            };
+            let transition = Transition { outcome, next, error: None };
+            Settlement { job: job.id, lease: job.lease, transition, result: None }
+        };
+        let batch: Vec<Settlement> =
+            claimed.jobs.iter().take(150).enumerate().map(settle).collect();
+        store.settle(AT, &batch).await.unwrap();
+    }
+    count
+}
+
+fn varied(number: u32) -> NewJob {
+    let mut job = job(NOW, number);
+    job.queue = ["default", "mail", "zip"][number as usize % 3].to_owned();
+    job.kind = ["send", "report"][number as usize % 2].to_owned();
+    if number.is_multiple_of(4) {
+        job.delay = Delay::For(Duration::from_secs(u64::from(number)));
+    }
+    if number % 1_000 == 7 {
+        (job.tenant, job.queue) = ("rare".to_owned(), "rare".to_owned());
+    }
+    if number % 5 == 1 {
+        let (scope, lifetime) = (KeyScope::Tenant, KeyLifetime::For(Duration::from_secs(3_600)));
+        job.unique = Some(UniqueKey { key: number.to_string(), scope, lifetime });
+    }
+    job
+}
+
+/// A value that few jobs have, for a list; a plan that is kept for any values does not look at it.
+fn value(of: &str) -> &'static str {
+    match of {
+        "text" => "'rare'",
+        "int8" => "50",
+        "uuid" => "'ffffffff-0000-0000-0000-000000000000'",
+        "timestamptz" => "now()",
+        _ => "NULL",
+    }
+}
+
+/// The plan of a statement. A prepared one is kept for any values, a list is planned for its own.
+async fn plan(client: &Client, schema: &str, text: &str, types: &[String]) -> String {
+    let declared = if types.is_empty() { String::new() } else { format!("({})", types.join(", ")) };
+    let prepare = format!("PREPARE plan {declared} AS {}", qualify(text, schema));
+    client.batch_execute(&prepare).await.unwrap_or_else(|error| panic!("{error:?}\n{prepare}"));
+    let values: Vec<&str> = types.iter().map(|of| value(of)).collect();
+    let values = if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
+    let steps =
+        client.simple_query(&format!("EXPLAIN (COSTS OFF) EXECUTE plan {values}")).await.unwrap();
+    client.batch_execute("DEALLOCATE plan").await.unwrap();
+    let mut told = String::new();
+    for step in steps {
+        if let tokio_postgres::SimpleQueryMessage::Row(row) = step {
+            writeln!(told, "{}", row.get(0).unwrap_or_default()).unwrap();
+        }
+    }
+    told.replace(&format!("{schema}."), "").replace(schema, "SCHEMA")
+}
+
+/// A statement, and the types of its parameters.
+type Text = (String, Vec<String>);
+
+fn of(statement: &Statement) -> Text {
+    let types = statement.types.iter().map(|of| of.name().to_owned()).collect();
+    (statement.text.to_owned(), types)
+}
+
+fn list(filter: JobFilter) -> Text {
+    let ended = filter.is_by_end().then_some(NOW);
+    let cursor = Some(Cursor { ended, job: job(NOW, 7).id });
+    let list = job_list("{schema}", filter.source().unwrap(), &filter, cursor, 50);
+    let types = list.bound().iter().map(|(_, of)| of.name().to_owned()).collect();
+    (list.text, types)
+}
+
+fn in_state(state: JobState) -> Text {
+    list(JobFilter { state: Some(state), ..JobFilter::default() })
+}
+
+#[tokio::test]
+async fn hot_statements_go_by_their_index() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let rows = fill(&store).await;
+    let client = connect().await;
+    let tables = "job, job_ready, job_timer, job_lease, job_done, job_attempt, job_key";
+    let tables = tables.replace("job", &format!("{}.job", schema.0));
+    client.batch_execute(&format!("ANALYZE {tables}")).await.unwrap();
+    client.batch_execute("SET jit = off").await.unwrap();
+
+    let schedule = Some(ScheduleId::mint(NOW, [3; 10]));
+    let name = |name: &str| Some(name.to_owned());
+    let hot: Vec<(&str, Text, &[&str])> = vec![
+        (
+            "claim",
+            of(&sql::CLAIM),
+            &[
+                "Index Scan using job_ready_order on job_ready",
+                "Tid Scan on job_ready",
+                "using job_default_pkey",
+            ],
+        ),
+        ("settle", of(&sql::SETTLE), &["Index Scan using job_lease_pkey on job_lease"]),
+        (
+            "settle again",
+            of(&sql::ATTEMPT_RECORDED),
+            &["using job_done_default_pkey", "using job_attempt_default_pkey"],
+        ),
+        ("beat", of(&sql::BEAT), &["job_lease_node", "job_lease_pkey"]),
+        ("enqueue with a key", of(&sql::KEY_LOOK), &["job_key_pkey", "job_default_pkey"]),
+        ("due", of(&sql::SCHEDULE_DUE), &["schedule_due"]),
+        ("promote", of(&sql::PROMOTE), &["job_timer_due", "Tid Scan on job_timer"]),
+        ("running in a queue", of(&sql::LEASE_RUNNING), &["job_lease_node"]),
+        ("strays of a node", of(&sql::LEASES_OF), &["job_lease_node"]),
+        ("cancel", of(&sql::WAITING_TAKE), &["job_ready_pkey", "job_timer_pkey"]),
+        (
+            "where a job is",
+            of(&sql::JOB_STATE),
+            &["job_ready_pkey", "job_timer_pkey", "job_lease_pkey", "job_done_default_pkey"],
+        ),
+        (
+            "prune",
+            of(&sql::DONE_OLD),
+            &["job_done_finished", "job_done_default_finished_at_job_idx"],
+        ),
+        ("prune: slots", of(&sql::SLOT_PRUNE), &["slot_decided"]),
+        ("prune: keys", of(&sql::KEY_PRUNE), &["job_key_expiry"]),
+        ("newest", list(JobFilter::default()), &["job_default_pkey"]),
+        (
+            "by queue",
+            list(JobFilter { queue: name("mail"), ..JobFilter::default() }),
+            &["job_default_queue_id_idx"],
+        ),
+        (
+            "by schedule",
+            list(JobFilter { schedule, ..JobFilter::default() }),
+            &["job_default_schedule_id_idx"],
+        ),
+        (
+            "by tenant",
+            list(JobFilter { tenant: name("acme"), ..JobFilter::default() }),
+            &["job_default_tenant_id_idx"],
+        ),
+        ("failed", in_state(JobState::Failed), &["job_done_default_finished_at_job_idx"]),
+        ("ready", in_state(JobState::Ready), &["job_ready_pkey"]),
+        ("running", in_state(JobState::Running), &["job_lease_pkey"]),
+        ("retrying", in_state(JobState::Retrying), &["job_timer_pkey"]),
+        ("succeeded", in_state(JobState::Succeeded), &["job_done_default_pkey"]),
+        ("cancelled", in_state(JobState::Cancelled), &["job_done_default_job_idx"]),
+        (
+            "statistics",
+            of(&sql::QUEUE_STATS),
+            &["job_ready_order", "job_timer_place", "job_done_default_queue_kind_idx"],
+        ),
+        ("one job", of(&sql::JOB), &["job_default_pkey"]),
+        ("attempts", of(&sql::ATTEMPTS), &["job_attempt_default_pkey"]),
+    ];
+    let statements = hot.len();
+    let mut wrong = String::new();
+    for (title, (text, types), indexes) in hot {
+        let mode =
+            if text.contains("AS looked_at") { "force_custom_plan" } else { "force_generic_plan" };
+        client.batch_execute(&format!("SET plan_cache_mode = {mode}")).await.unwrap();
+        let plan = plan(&client, &schema.0, &text, &types).await;
+        for index in indexes {
+            if !plan.contains(index) {
+                writeln!(wrong, "{title} does not go by {index}:\n{plan}").unwrap();
+            }
+        }
+        // What few rows match may be sorted at the source; all that is joined to them must not be.
+        let joins = plan.split("WindowAgg").next().unwrap_or_default();
+        if text.contains("AS looked_at") && joins.contains("Sort") {
+            writeln!(wrong, "{title} sorts, so that it cannot stop early:\n{plan}").unwrap();
+        }
+        // Small tables are rightly read whole; these may be large.
+        for table in ["job_default", "job_ready", "job_timer", "job_lease", "job_done_default"] {
+            // Statistics count up to a bound, in whichever way.
+            let is_bounded = title == "statistics";
+            if !is_bounded && plan.contains(&format!("Seq Scan on {table}")) {
+                writeln!(wrong, "{title} reads the whole of {table}:\n{plan}").unwrap();
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    println!(
+        "\n{{\"proof\":\"pg-plans\",\"rows\":{rows},\"statements\":{statements},\"by_their_index\":true}}"
+    );
+}

@@ -1,0 +1,140 @@
+//! Several leaders at once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use punctual_core::job::SlotOutcome;
+use punctual_core::{Nonce, ScheduleId, Timestamp};
+use punctual_store::*;
+
+use crate::common::{Schema, connect, schema};
+use crate::{AT, below, freeze, join, mint, number, open, random, seconds};
+
+/// Tries what each of three leaders plans, with freezes, resignations and edits beside them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn slots_are_fired_once_each_and_without_gaps_whoever_leads() {
+    const STEP: Duration = Duration::from_millis(20);
+    const SCHEDULES: usize = 12;
+    let schema = Schema(schema());
+    let first = open(&schema).await;
+    let start = first.now(AT).await.unwrap();
+    let mut ids = Vec::new();
+    for index in 0..SCHEDULES {
+        let new = NewSchedule {
+            id: ScheduleId::mint(start, random()),
+            tenant: String::new(),
+            name: format!("s{index}"),
+            owner: String::new(),
+            shard: 0,
+            spec: Json::null(),
+            next_slot: Some(start + STEP),
+            actor: Actor::new("ana", "test"),
+        };
+        ids.push(first.create_schedule(AT, &new).await.unwrap().id);
+    }
+    let is_over = Arc::new(AtomicBool::new(false));
+    let fenced = Arc::new(AtomicU64::new(0));
+    let mut leading = Vec::new();
+    for _ in 0..3 {
+        let (store, is_over, fenced) = (open(&schema).await, is_over.clone(), fenced.clone());
+        leading.push(tokio::spawn(async move {
+            let node = join(&store).await;
+            let lease = Duration::from_millis(60);
+            while !is_over.load(Ordering::SeqCst) {
+                let nonce = Nonce::mint(Timestamp::EPOCH, random());
+                let won = store.acquire(AT, "scheduler/0", node, nonce, lease).await.unwrap();
+                let Acquired::Won { term, .. } = won else {
+                    freeze(Duration::from_millis(10)).await;
+                    continue;
+                };
+                let fence = Fence { role: "scheduler/0".to_owned(), term, nonce };
+                for _ in 0..10 {
+                    let due = store.due(AT, 0, 50).await.unwrap();
+                    let plans: Vec<SlotPlan> = due
+                        .schedules
+                        .iter()
+                        .map(|due_schedule| plan(&due_schedule.schedule, due.at, STEP))
+                        .collect();
+                    if below(12) == 0 {
+                        freeze(Duration::from_millis(100)).await;
+                    }
+                    if store.fire(AT, &fence, lease, &plans).await.unwrap().until.is_none() {
+                        fenced.fetch_add(1, Ordering::SeqCst);
+                        break;
+                    }
+                }
+                if below(2) == 0 {
+                    store.resign(AT, &fence).await.unwrap();
+                }
+            }
+        }));
+    }
+    let editing = {
+        let (store, is_over, ids) = (open(&schema).await, is_over.clone(), ids.clone());
+        tokio::spawn(async move {
+            while !is_over.load(Ordering::SeqCst) {
+                let id = ids[below(ids.len() as u64) as usize];
+                let Some(seen) = store.schedule(id).await.unwrap() else { continue };
+                let change = ScheduleChange::Define {
+                    spec: Json::null(),
+                    owner: String::new(),
+                    next_slot: seen.next_slot,
+                };
+                let actor = Actor::new("ana", "edit");
+                store.change_schedule(AT, id, seen.stamp, &change, &actor).await.unwrap();
+            }
+        })
+    };
+    freeze(Duration::from_secs(seconds())).await;
+    is_over.store(true, Ordering::SeqCst);
+    for leading in leading {
+        leading.await.unwrap();
+    }
+    editing.await.unwrap();
+
+    let client = connect().await;
+    let rows = client
+        .query(
+            &format!(
+                "SELECT schedule, slot, decided_at >= slot, job, (extract(epoch FROM slot) * 1000000)::bigint \
+                 FROM {0}.slot ORDER BY schedule, slot",
+                schema.0
+            ),
+            &[],
+        )
+        .await
+        .unwrap();
+    let mut by_schedule: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    for row in &rows {
+        assert!(row.get::<_, bool>(2), "a slot was fired early");
+        let schedule: uuid::Uuid = row.get(0);
+        by_schedule.entry(schedule.to_string()).or_default().push(row.get(4));
+    }
+    assert_eq!(by_schedule.len(), SCHEDULES);
+    for slots in by_schedule.values() {
+        assert_eq!(slots[0], (start + STEP).as_micros());
+        assert!(slots.windows(2).all(|pair| pair[1] - pair[0] == STEP.as_micros() as i64), "a gap");
+    }
+    let jobs = number(format!("SELECT count(*) FROM {}.job", schema.0)).await;
+    assert_eq!(jobs, rows.len() as i64);
+}
+
+/// Fires one slot.
+fn plan(schedule: &Schedule, now: Timestamp, step: Duration) -> SlotPlan {
+    let slot = schedule.next_slot.unwrap_or(now);
+    let row = SlotRow {
+        slot,
+        end: None,
+        count: 1,
+        outcome: SlotOutcome::Fired,
+        reason: None,
+        job: Some(NewJob::new(mint(now), "q", "k", Json::null())),
+    };
+    SlotPlan {
+        schedule: schedule.id,
+        stamp: schedule.stamp,
+        decision: SlotDecision::Advance { slots: vec![row], next_slot: Some(slot + step) },
+    }
+}

@@ -1,0 +1,186 @@
+//! Servers that crash, fail over and cut connections; and word that travels between processes.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::cluster::Cluster;
+use common::{Schema, connect, direct_url, options, pooled_url, schema};
+use punctual_core::{JobId, NodeId, Timestamp, hash};
+use punctual_postgres::PostgresStore;
+use punctual_store::{
+    Actor, At, BeatAsk, EnqueueAnswer, ErrorKind, JobFilter, Json, NewJob, NodeInfo, Store, Topic,
+};
+
+const AT: At = At::Database;
+
+fn random(number: u64) -> [u8; 10] {
+    let mut bytes = [0; 10];
+    bytes[2..].copy_from_slice(&hash::draw(7, number).to_be_bytes());
+    bytes
+}
+
+fn job(number: u64) -> NewJob {
+    let id = JobId::mint(Timestamp::from_seconds(1_800_000_000), random(number));
+    NewJob::new(id, "q", "k", Json::null())
+}
+
+/// Repeats a job's enqueue until it is acknowledged, as any caller may; says how often it failed.
+async fn insist(store: &PostgresStore, job: &NewJob) -> u32 {
+    for failed in 0.. {
+        match store.enqueue(AT, std::slice::from_ref(job)).await {
+            Ok(enqueued) => {
+                assert_eq!(enqueued.answers, [EnqueueAnswer::Created]);
+                return failed;
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+                assert!(failed < 200, "it never works again: {error}");
+            }
+        }
+    }
+    0
+}
+
+async fn count(store: &PostgresStore) -> usize {
+    store.jobs(&JobFilter::default(), None, 500).await.unwrap().items.len()
+}
+
+#[tokio::test]
+async fn a_store_outlives_crashes_of_its_server() {
+    let mut cluster = Cluster::new(&[], None);
+    let store = PostgresStore::connect(&cluster.url(), options("x").listen(true)).await.unwrap();
+    for round in 0..3 {
+        assert_eq!(insist(&store, &job(round * 2)).await, 0);
+        cluster.crash();
+        let error = store.enqueue(AT, &[job(1_000 + round)]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unreachable);
+        cluster.start();
+        // All kinds of connections work again by themselves.
+        insist(&store, &job(round * 2 + 1)).await;
+        assert!(store.queues().await.is_ok());
+    }
+    assert_eq!(count(&store).await, 6);
+    assert_eq!(store.history().borrow().forks, 0);
+}
+
+#[tokio::test]
+async fn connections_that_are_cut_are_replaced_unseen() {
+    let schema = Schema(schema());
+    let name = format!("cut_{}", std::process::id());
+    let url = format!("{}?application_name={name}", direct_url());
+    let store = PostgresStore::connect(&url, options(&schema.0)).await.unwrap();
+    let client = connect().await;
+    for round in 0..10 {
+        assert_eq!(insist(&store, &job(round)).await, 0);
+        let cut = client
+            .query(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1",
+                &[&name],
+            )
+            .await
+            .unwrap();
+        assert!(!cut.is_empty());
+    }
+    assert_eq!(count(&store).await, 10);
+}
+
+#[tokio::test]
+async fn a_failover_is_noticed_and_told() {
+    let mut primary = Cluster::new(&["synchronous_standby_names = ''"], None);
+    let before = PostgresStore::connect(&primary.url(), options("x")).await.unwrap();
+    drop(before);
+    let standby = Cluster::standby_of(&primary);
+    let url = format!(
+        "postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres?target_session_attrs=read-write",
+        primary.port, standby.port
+    );
+    let store = PostgresStore::connect(&url, options("x")).await.unwrap();
+    insist(&store, &job(1)).await;
+    let mut history = store.history();
+    let first = history.borrow_and_update().clone();
+    assert_eq!((first.timeline.as_str(), first.forks), ("00000001", 0));
+    primary.crash();
+    standby.promote();
+    insist(&store, &job(2)).await;
+    let node = NodeInfo {
+        id: NodeId::mint(Timestamp::EPOCH, random(9)),
+        name: "n".to_owned(),
+        version: String::new(),
+        queues: Vec::new(),
+        kinds: Vec::new(),
+        labels: Vec::new(),
+    };
+    store.join(AT, &node).await.unwrap();
+    let beat = BeatAsk {
+        node: node.id,
+        roles: Vec::new(),
+        lease: Duration::from_secs(5),
+        leases: Vec::new(),
+        progress: Vec::new(),
+    };
+    assert!(store.beat(AT, &beat).await.unwrap().alive);
+    assert!(history.has_changed().unwrap());
+    let second = history.borrow().clone();
+    assert_eq!(
+        (second.system, second.timeline.as_str(), second.forks),
+        (first.system, "00000002", 1)
+    );
+}
+
+/// Waits for a hint, but not for ever.
+async fn heard(hints: &mut punctual_store::Hints) {
+    tokio::time::timeout(Duration::from_secs(20), hints.heard()).await.expect("a hint");
+}
+
+#[tokio::test]
+async fn word_travels_between_processes_also_through_a_pooler() {
+    let schema = Schema(schema());
+    let direct =
+        PostgresStore::connect(&direct_url(), options(&schema.0).listen(true)).await.unwrap();
+    let behind = options(&schema.0).listen(true).pooled().direct_url(&direct_url());
+    let pooled = PostgresStore::connect(&pooled_url(), behind).await.unwrap();
+    for (one, other) in [(&direct, &pooled), (&pooled, &direct)] {
+        let mut work = other.hints(Topic::Work);
+        // The first one comes when listening begins, and tells that it has.
+        one.enqueue(AT, &[job(1)]).await.unwrap();
+        heard(&mut work).await;
+        let (mut schedules, actor) = (other.hints(Topic::Schedules), Actor::new("ana", "test"));
+        let new = punctual_store::NewSchedule {
+            id: punctual_core::ScheduleId::mint(Timestamp::EPOCH, random(3)),
+            tenant: String::new(),
+            name: "s".to_owned(),
+            owner: String::new(),
+            shard: 0,
+            spec: Json::null(),
+            next_slot: None,
+            actor,
+        };
+        one.create_schedule(AT, &new).await.unwrap();
+        heard(&mut schedules).await;
+    }
+}
+
+#[tokio::test]
+async fn listening_begins_again_after_its_connection_was_cut() {
+    let schema = Schema(schema());
+    let name = format!("listen_{}", std::process::id());
+    let url = format!("{}?application_name={name}", direct_url());
+    let store = PostgresStore::connect(&url, options(&schema.0).listen(true)).await.unwrap();
+    let mut hints = store.hints(Topic::Roles);
+    let client = connect().await;
+    for _ in 0..2 {
+        // With each new beginning everybody is told to look.
+        heard(&mut hints).await;
+        client
+            .query(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND query LIKE 'LISTEN%'",
+                &[&name],
+            )
+            .await
+            .unwrap();
+    }
+    heard(&mut hints).await;
+}

@@ -1,0 +1,287 @@
+//! Bad situations, and the sentence that each gives.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::cluster::{Cluster, give};
+use common::{Schema, connect, direct_url, options, schema};
+use punctual_core::{JobId, Timestamp, hash};
+use punctual_postgres::{Options, PostgresStore};
+use punctual_store::{At, EnqueueAnswer, JobFilter, Json, NewJob, Store, StoreError};
+use tokio_postgres::NoTls;
+
+/// Opens a store that cannot be opened, and tells why, with ports left out.
+async fn refused(url: &str, options: Options) -> String {
+    told(&PostgresStore::connect(url, options).await.expect_err("it is refused"))
+}
+
+fn told(error: &StoreError) -> String {
+    let mut message = String::new();
+    let mut rest = error.to_string();
+    // The port is another in each run.
+    while let Some(at) = rest.find("127.0.0.1:") {
+        let (before, after) = rest.split_at(at + "127.0.0.1:".len());
+        message.push_str(before);
+        message.push_str("PORT");
+        rest = after.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
+    }
+    format!("{:?}: {message}{rest}", error.kind())
+}
+
+/// Runs a script as the superuser of a server.
+async fn script(url: &str, text: &str) {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    client.batch_execute(text).await.expect("the script runs");
+}
+
+#[tokio::test]
+async fn a_url_that_makes_no_sense_is_explained() {
+    insta::assert_snapshot!(refused("postgres://h:port/d", options("x")).await, @"Invalid: the database's url cannot be read (invalid value for option `port`); write it like postgres://user:password@host:5432/database");
+    insta::assert_snapshot!(refused("mysql://h/d", options("x")).await, @"Invalid: the database's url cannot be read (unexpected EOF); write it like postgres://user:password@host:5432/database");
+    insta::assert_snapshot!(refused("postgres://h/d?sslmode=sometimes", options("x")).await, @"Invalid: the database's url cannot be read (invalid value for option `sslmode`); write it like postgres://user:password@host:5432/database");
+    insta::assert_snapshot!(refused("postgres://h/d?sslrootcert=/nowhere/ca.pem", options("x")).await, @"Invalid: the certificates of `sslrootcert` in `/nowhere/ca.pem` cannot be used (I/O error: No such file or directory (os error 2)); give a file in PEM form");
+    insta::assert_snapshot!(refused("user=me", options("x")).await, @"Invalid: the database's url names no host; write it like postgres://user:password@host:5432/database");
+    insta::assert_snapshot!(refused("postgres://h/d", options("Jobs; DROP")).await, @"Invalid: `Jobs; DROP` cannot be the schema's name; use lower-case letters, digits and `_`, begin with a letter, and not with `pg_`");
+    insta::assert_snapshot!(refused("postgres://h/d", options("pg_jobs")).await, @"Invalid: `pg_jobs` cannot be the schema's name; use lower-case letters, digits and `_`, begin with a letter, and not with `pg_`");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named() {
+    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let url = format!("postgres://me:secret@127.0.0.1:{port}/app");
+    let sentence = refused(&url, options("x")).await;
+    assert!(!sentence.contains("secret"), "{sentence}");
+    insta::assert_snapshot!(sentence, @"Unreachable: PostgreSQL at 127.0.0.1:PORT/app cannot be reached (Connection refused (os error 111)); check that it runs and accepts connections, and the host, port and TLS settings of the url");
+    // A server that has no TLS, though it is asked for.
+    let url = format!("{}?sslmode=require", direct_url());
+    insta::assert_snapshot!(refused(&url, options("x")).await, @"Unreachable: PostgreSQL at 127.0.0.1:PORT/postgres cannot be reached (server does not support TLS); check that it runs and accepts connections, and the host, port and TLS settings of the url");
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_named() {
+    let (place, _) =
+        direct_url().rsplit_once('/').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    insta::assert_snapshot!(refused(&format!("{place}/none_of_ours"), options("x")).await, @r#"NotFound: PostgreSQL at 127.0.0.1:PORT/none_of_ours has no such database (database "none_of_ours" does not exist); create it, or correct the url"#);
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_denied_and_not_repeated() {
+    let cluster = Cluster::new(&["password_encryption = 'scram-sha-256'"], None);
+    script(&cluster.url(), "CREATE ROLE app LOGIN PASSWORD 'right'").await;
+    script(&cluster.url(), "CREATE DATABASE app OWNER app").await;
+    let hba = "local all all trust\nhost all postgres all trust\nhost all all all scram-sha-256\n";
+    fs::write(cluster.data.join("pg_hba.conf"), hba).unwrap();
+    script(&cluster.url(), "SELECT pg_reload_conf()").await;
+    let url = |password: &str| cluster.url_of(&format!("app:{password}"), "app");
+    let store = PostgresStore::connect(&url("right"), options("x")).await.unwrap();
+    assert_eq!(store.schema().await.unwrap().version, 1);
+    insta::assert_snapshot!(refused(&url("wrong"), options("x")).await, @r#"Denied: PostgreSQL at 127.0.0.1:PORT/app does not let this role in (password authentication failed for user "app"); check user and password of the url, and `pg_hba.conf`"#);
+}
+
+#[tokio::test]
+async fn a_missing_privilege_says_what_to_grant() {
+    let cluster = Cluster::new(&[], None);
+    script(&cluster.url(), "CREATE ROLE app LOGIN").await;
+    script(&cluster.url(), "CREATE DATABASE app").await;
+    let url = cluster.url_of("app", "app");
+    insta::assert_snapshot!(refused(&url, options("x")).await, @"Denied: this role may not do that at PostgreSQL at 127.0.0.1:PORT/app (permission denied for database app); grant it what it needs, or let the owner of the schema run `punctual db migrate`");
+    // A schema that the role is given is enough.
+    script(&cluster.url_of("postgres", "app"), "CREATE SCHEMA x AUTHORIZATION app").await;
+    let store = PostgresStore::connect(&url, options("x")).await.unwrap();
+    assert_eq!(store.schema().await.unwrap().version, 1);
+    // One that it may only look at is not.
+    script(
+        &cluster.url_of("postgres", "app"),
+        "CREATE ROLE reader LOGIN; GRANT USAGE ON SCHEMA x TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA x TO reader",
+    )
+    .await;
+    let reader =
+        PostgresStore::connect(&cluster.url_of("reader", "app"), options("x")).await.unwrap();
+    assert_eq!(reader.queues().await.unwrap(), []);
+    let error = reader.enqueue(At::Database, &[job(1, 10)]).await.unwrap_err();
+    insta::assert_snapshot!(told(&error), @"Denied: this role may not do that at PostgreSQL at 127.0.0.1:PORT/app (permission denied for table job); grant it what it needs, or let the owner of the schema run `punctual db migrate`");
+}
+
+#[tokio::test]
+async fn a_standby_is_refused_until_it_is_promoted() {
+    let primary = Cluster::new(&[], None);
+    let store = PostgresStore::connect(&primary.url(), options("x")).await.unwrap();
+    let standby = Cluster::standby_of(&primary);
+    insta::assert_snapshot!(refused(&standby.url(), options("x")).await, @"Unreachable: PostgreSQL at 127.0.0.1:PORT/postgres is a standby, which cannot be written to; give the url of the primary, or wait until it is promoted");
+    drop(store);
+    drop(primary);
+    standby.promote();
+    let store = PostgresStore::connect(&standby.url(), options("x")).await.unwrap();
+    assert_eq!(store.history().borrow().timeline, "00000002");
+}
+
+#[tokio::test]
+async fn a_schema_from_the_future_is_refused_if_it_is_breaking() {
+    let schema = Schema(schema());
+    let url = direct_url();
+    let open = || PostgresStore::connect(&url, options(&schema.0));
+    drop(open().await.unwrap());
+    let client = connect().await;
+    let set = |name: &'static str, number: i64| {
+        let text = format!(
+            "INSERT INTO {}.meta VALUES ('{name}', {number}) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            schema.0
+        );
+        let client = &client;
+        async move { client.batch_execute(&text).await.unwrap() }
+    };
+    set("schema_version", 900).await;
+    drop(open().await.unwrap());
+    set("schema_breaking", 899).await;
+    let sentence = refused(&direct_url(), options(&schema.0)).await;
+    let sentence = sentence.replace(&schema.0, "SCHEMA").replace("/postgres", "/DATABASE");
+    insta::assert_snapshot!(sentence, @"SchemaTooNew: schema `SCHEMA` of PostgreSQL at 127.0.0.1:PORT/DATABASE has version 900, and this program knows up to 1; use a newer program, or restore the backup from before the upgrade");
+}
+
+#[tokio::test]
+async fn an_old_schema_is_refused_if_it_may_not_be_migrated() {
+    let schema = Schema(schema());
+    let may_not = || options(&schema.0).auto_migrate(false);
+    let sentence = refused(&direct_url(), may_not()).await;
+    let sentence = sentence.replace(&schema.0, "SCHEMA").replace("/postgres", "/DATABASE");
+    insta::assert_snapshot!(sentence, @"Denied: schema `SCHEMA` of PostgreSQL at 127.0.0.1:PORT/DATABASE has version 0, and this program needs 1 but may not migrate it; run `punctual db migrate`");
+    drop(PostgresStore::connect(&direct_url(), options(&schema.0)).await.unwrap());
+    drop(PostgresStore::connect(&direct_url(), may_not()).await.unwrap());
+}
+
+#[tokio::test]
+async fn tables_that_were_dropped_are_missed() {
+    let schema = Schema(schema());
+    let store = PostgresStore::connect(&direct_url(), options(&schema.0)).await.unwrap();
+    let client = connect().await;
+    client.batch_execute(&format!("DROP TABLE {}.rollup", schema.0)).await.unwrap();
+    let error = store.roll_up(&[]).await.unwrap_err();
+    let sentence = told(&error).replace(&schema.0, "SCHEMA").replace("/postgres", "/DATABASE");
+    insta::assert_snapshot!(sentence, @r#"NotFound: PostgreSQL at 127.0.0.1:PORT/DATABASE lacks a table of punctual (relation "SCHEMA.rollup" does not exist); run `punctual db migrate`, or restore the schema"#);
+}
+
+fn job(number: u32, bytes: usize) -> NewJob {
+    let mut random = [0; 10];
+    random[6..].copy_from_slice(&number.to_be_bytes());
+    // Of a kind that cannot be compressed.
+    let text: String = (0..bytes as u64 / 16)
+        .map(|part| format!("{:016x}", hash::draw(number.into(), part)))
+        .collect();
+    let payload = Json::new(&text).expect("it is JSON");
+    let id = JobId::mint(Timestamp::from_seconds(1_800_000_000), random);
+    NewJob::new(id, "default", "send", payload)
+}
+
+/// Runs the test of this name once more, in a namespace in which it may mount and from which no
+/// mount can stay behind; true if it is there already.
+fn may_mount(test: &str) -> bool {
+    const INSIDE: &str = "PUNCTUAL_TEST_MAY_MOUNT";
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let is_root = fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0);
+    // Below a `chroot` the root is no mount, whose propagation could be changed.
+    let can_be_private = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "true"])
+        .stderr(std::process::Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    let propagation = if can_be_private || !is_root { "private" } else { "unchanged" };
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--propagation", propagation]);
+    if !is_root {
+        unshare.arg("--map-root-user");
+    }
+    let program = std::env::current_exe().expect("a test is a program");
+    unshare.arg(program).args(["--exact", test, "--nocapture"]).env(INSIDE, "1");
+    let status = unshare.status().expect("`unshare` of util-linux, to make file systems");
+    assert!(status.success(), "{test} failed in its namespace: {status}");
+    false
+}
+
+/// A small file system, for as long as this lives.
+struct Mount(PathBuf);
+
+impl Mount {
+    fn small(at: &Path, options: &str) -> Mount {
+        fs::create_dir_all(at).expect("a directory");
+        let done =
+            Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).status();
+        assert!(
+            done.is_ok_and(|status| status.success()),
+            "a file system in a namespace of its own"
+        );
+        Mount(at.to_owned())
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let done = Command::new("umount").arg(&self.0).status();
+        assert!(done.is_ok_and(|status| status.success()), "it is still in use");
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_loses_nothing_that_was_acknowledged() {
+    if !may_mount("a_full_disk_loses_nothing_that_was_acknowledged") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    give(directory.path());
+    let mount = Mount::small(&directory.path().join("small"), "size=24m");
+    give(&mount.0);
+    let ballast = mount.0.join("ballast");
+    fs::write(&ballast, vec![0; 8 << 20]).unwrap();
+    let cluster = Cluster::new(&[], None);
+    // The tables lie on the small file system, the log does not: without a log there is no server.
+    let space = mount.0.join("space");
+    fs::create_dir(&space).unwrap();
+    give(&space);
+    let create = format!("CREATE TABLESPACE small LOCATION '{}'", space.display());
+    script(&cluster.url(), &create).await;
+    script(&cluster.url(), "CREATE DATABASE app TABLESPACE small").await;
+    let url = cluster.url_of("postgres", "app");
+    let store = PostgresStore::connect(&url, options("x")).await.unwrap();
+    let mut acknowledged = Vec::new();
+    let error = loop {
+        let next = job(u32::try_from(acknowledged.len()).unwrap(), 40_000);
+        match store.enqueue(At::Database, std::slice::from_ref(&next)).await {
+            Ok(enqueued) => {
+                assert_eq!(enqueued.answers, [EnqueueAnswer::Created]);
+                acknowledged.push(next.id);
+            }
+            Err(error) => break error,
+        }
+    };
+    let sentence = told(&error);
+    let (start, end) = (sentence.find('(').unwrap(), sentence.find("), and").unwrap());
+    let sentence = format!("{}SAID{}", &sentence[..=start], &sentence[end..]);
+    insta::assert_snapshot!(sentence, @"Limit: the disk of PostgreSQL at 127.0.0.1:PORT/app is full (SAID), and nothing of this request was written; make room and try again");
+    // What is there can still be read, and the store goes on once there is room.
+    assert!(acknowledged.len() > 50, "{}", acknowledged.len());
+    assert!(store.job(acknowledged[0]).await.unwrap().is_some());
+    fs::remove_file(&ballast).unwrap();
+    let last = job(1_000_000, 10);
+    store.enqueue(At::Database, std::slice::from_ref(&last)).await.unwrap();
+    acknowledged.push(last.id);
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.jobs(&JobFilter::default(), after, 500).await.unwrap();
+        found.extend(page.items.iter().map(|view| view.id));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    found.reverse();
+    assert_eq!(found, acknowledged);
+    drop(store);
+    drop(cluster);
+}
