@@ -93,6 +93,7 @@ const PROOFS: &[Proof] = &[
         cargo: "run --release -p punctual-bench -- worker-kill --kills 200 --stops 50",
         size: None,
         timed: false,
+        on_postgres: false,
     },
     Proof {
         name: "queue-bench",
@@ -100,6 +101,7 @@ const PROOFS: &[Proof] = &[
         cargo: "run --release -p punctual-bench -- queue --backend sqlite --json",
         size: None,
         timed: false,
+        on_postgres: false,
     },
     Proof {
         name: "sim",
@@ -107,6 +109,7 @@ const PROOFS: &[Proof] = &[
         cargo: "run --release -p punctual-sim -- prove --seconds 120",
         size: Some(("PUNCTUAL_PROOF_CASES", 10_000)),
         timed: false,
+        on_postgres: false,
     },
     Proof {
         name: "sim-bugs",
@@ -114,6 +117,7 @@ const PROOFS: &[Proof] = &[
         cargo: "run --release -p punctual-sim --features planted-bugs -- bugs",
         size: None,
         timed: false,
+        on_postgres: false,
     },
     Proof {
         name: "store-bench",
