@@ -10,6 +10,7 @@ use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::connection::{Conn, IDLE_MS, LOCK_MS, STATEMENT_MS};
+use crate::driver::Driver;
 use crate::error::{Fault, explain, standby};
 use crate::history::Watch;
 use crate::options::Options;
@@ -32,6 +33,7 @@ pub(crate) struct Connector {
     /// The server as people know it, without user and password.
     server: String,
     pub(crate) history: Watch,
+    pub(crate) driver: Arc<Driver>,
 }
 
 /// A stream of what the server says by itself.
@@ -39,7 +41,7 @@ pub(crate) type Listening =
     Connection<Socket, <MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<Socket>>::Stream>;
 
 impl Connector {
-    pub(crate) fn new(url: &str, options: &Options) -> Result<Connector> {
+    pub(crate) fn new(url: &str, options: &Options, driver: Arc<Driver>) -> Result<Connector> {
         options.check()?;
         let (url, wish) = tls::split(url);
         let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
@@ -76,6 +78,7 @@ impl Connector {
             texts: Arc::new(Texts::new(&options.schema)),
             is_pooled: options.is_pooled,
             history: Watch::new(),
+            driver,
             config,
             server,
         })
@@ -86,12 +89,20 @@ impl Connector {
         &self.server
     }
 
-    /// A connection to a server that may be written to.
-    pub(crate) async fn connect(&self) -> Result<Conn> {
-        match tokio::time::timeout(HANDSHAKE_TIMEOUT, self.try_connect()).await {
-            Ok(connected) => connected,
-            Err(_) => Err(Fault::Silence(HANDSHAKE_TIMEOUT).tell(&self.server)),
-        }
+    /// A connection to a server that may be written to. It is made, and lives, on the store's own
+    /// threads, whoever asks for it.
+    pub(crate) async fn connect(self: &Arc<Connector>) -> Result<Conn> {
+        let connector = self.clone();
+        let connected = self.driver.spawn(async move {
+            match tokio::time::timeout(HANDSHAKE_TIMEOUT, connector.try_connect()).await {
+                Ok(connected) => connected,
+                Err(_) => Err(Fault::Silence(HANDSHAKE_TIMEOUT).tell(&connector.server)),
+            }
+        });
+        connected.await.unwrap_or_else(|_| {
+            let message = format!("the store on {} is closed; open it again", self.server);
+            Err(StoreError::new(ErrorKind::Unreachable, message))
+        })
     }
 
     async fn try_connect(&self) -> Result<Conn> {

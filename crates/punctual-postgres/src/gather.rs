@@ -7,6 +7,8 @@ use std::sync::Arc;
 use punctual_store::{ErrorKind, Result, StoreError};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
+use crate::driver::Driver;
+
 /// Requests that may wait: more callers than this wait to be let in, so that a slow server shows
 /// in their latency and not in memory.
 const QUEUE_MAX: usize = 1_024;
@@ -54,12 +56,12 @@ pub(crate) struct Gather<W: Work> {
 
 impl<W: Work> Gather<W> {
     /// Starts as many tasks as there are connections for this work.
-    pub(crate) fn start(work: W, lanes: usize) -> Gather<W> {
+    pub(crate) fn start(driver: &Driver, work: W, lanes: usize) -> Gather<W> {
         let (requests, queue) = mpsc::channel(QUEUE_MAX);
         let (work, queue) = (Arc::new(work), Arc::new(Mutex::new(queue)));
         for _ in 0..lanes {
             let (work, queue) = (work.clone(), queue.clone());
-            tokio::spawn(async move {
+            driver.spawn(async move {
                 while let Some(batch) = gather::<W>(&queue).await {
                     work.run(batch).await;
                 }
@@ -93,6 +95,6 @@ async fn gather<W: Work>(queue: &Mutex<mpsc::Receiver<Request<W>>>) -> Option<Ve
 fn stopped() -> StoreError {
     StoreError::new(
         ErrorKind::Unreachable,
-        "the store has stopped with its runtime; open it again, and whether this was done is not known",
+        "the store is closed; open it again, and whether this was done is not known",
     )
 }

@@ -8,6 +8,7 @@ mod bodies;
 mod claim;
 mod connect;
 mod connection;
+mod driver;
 mod enqueue;
 mod error;
 mod fire;

@@ -13,6 +13,7 @@ use tokio_postgres::types::Type;
 
 use crate::connect::Connector;
 use crate::connection::Conn;
+use crate::driver::Driver;
 use crate::enqueue::{self, Enqueue};
 use crate::error::Outcome;
 use crate::gather::Gather;
@@ -40,7 +41,8 @@ const CLAIM_LANES: usize = 2;
 
 /// A store on PostgreSQL.
 ///
-/// It belongs to the Tokio runtime in which it was opened. Dropping it ends what it has started.
+/// Its connections live on threads of its own, so that it can be used from any Tokio runtime that
+/// has a clock. Dropping it ends what it has started.
 pub struct PostgresStore {
     pub(crate) connector: Arc<Connector>,
     pub(crate) shared: Arc<Shared>,
@@ -122,11 +124,12 @@ impl PostgresStore {
     /// Connects to a database, and creates or migrates the schema if it may. The error says what
     /// to do.
     pub async fn connect(url: &str, options: Options) -> Result<PostgresStore> {
-        let connector = Arc::new(Connector::new(url, &options)?);
+        let driver = Arc::new(Driver::start()?);
+        let connector = Arc::new(Connector::new(url, &options, driver.clone())?);
         let direct = match (&options.direct_url, options.is_pooled) {
             (Some(direct), _) => {
                 let direct_options = Options { is_pooled: false, ..options.clone() };
-                Some(Arc::new(Connector::new(direct, &direct_options)?))
+                Some(Arc::new(Connector::new(direct, &direct_options, driver.clone())?))
             }
             (None, false) => Some(connector.clone()),
             (None, true) => None,
@@ -146,18 +149,18 @@ impl PostgresStore {
         let mut tasks = Vec::new();
         if options.listens {
             let tell = wake::tell(shared.wake.clone(), lanes(1), channel.clone());
-            tasks.push(tokio::spawn(tell).abort_handle());
+            tasks.push(driver.spawn(tell).abort_handle());
             if let Some(direct) = direct {
                 let listen = wake::listen(shared.clone(), direct, channel.clone());
-                tasks.push(tokio::spawn(listen).abort_handle());
+                tasks.push(driver.spawn(listen).abort_handle());
             }
         }
         Ok(PostgresStore {
             claims: lanes(CLAIM_LANES),
             beats: lanes(1),
-            enqueues: Gather::start(enqueue, WRITE_LANES),
-            keyed: Gather::start(keyed, 1),
-            settles: Gather::start(settle, WRITE_LANES),
+            enqueues: Gather::start(&driver, enqueue, WRITE_LANES),
+            keyed: Gather::start(&driver, keyed, 1),
+            settles: Gather::start(&driver, settle, WRITE_LANES),
             days_ahead: options.days_ahead,
             connector,
             shared,
