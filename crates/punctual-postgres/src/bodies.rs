@@ -1,5 +1,7 @@
 //! Jobs as columns: one statement writes any number of them.
 
+use std::borrow::Cow;
+
 use punctual_core::{ScheduleId, Timestamp};
 use punctual_store::{At, Delay, KeyLifetime, KeyScope, NewJob};
 use tokio_postgres::types::ToSql;
@@ -34,12 +36,12 @@ pub(crate) fn scope_code(scope: KeyScope) -> i16 {
 
 /// Jobs to be written, each id once.
 #[derive(Default)]
-pub(crate) struct Bodies {
+pub(crate) struct Bodies<'a> {
     ids: Vec<Uuid>,
-    tenants: Vec<String>,
-    owners: Vec<String>,
-    queues: Vec<String>,
-    kinds: Vec<String>,
+    tenants: Vec<&'a str>,
+    owners: Vec<&'a str>,
+    queues: Vec<&'a str>,
+    kinds: Vec<&'a str>,
     priorities: Vec<i16>,
     max_attempts: Vec<i32>,
     timeouts: Vec<Option<i64>>,
@@ -49,18 +51,18 @@ pub(crate) struct Bodies {
     dues: Vec<Option<Instant>>,
     schedules: Vec<Option<Uuid>>,
     slots: Vec<Option<Instant>>,
-    keys: Vec<Option<String>>,
+    keys: Vec<Option<Cow<'a, str>>>,
     scopes: Vec<Option<i16>>,
     lifetimes: Vec<Option<i64>>,
     tags: Vec<Option<String>>,
-    traces: Vec<Option<String>>,
-    payloads: Vec<String>,
+    traces: Vec<Option<Cow<'a, str>>>,
+    payloads: Vec<&'a str>,
     flags: Vec<i16>,
 }
 
-impl Bodies {
+impl<'a> Bodies<'a> {
     /// Adds a job, and for that of a slot its origin.
-    pub(crate) fn push(&mut self, job: &NewJob, origin: Option<(ScheduleId, Timestamp)>) {
+    pub(crate) fn push(&mut self, job: &'a NewJob, origin: Option<(ScheduleId, Timestamp)>) {
         let unique = job.unique.as_ref();
         let (delay, due) = match job.delay {
             Delay::None => (None, None),
@@ -68,10 +70,10 @@ impl Bodies {
             Delay::Until(instant) => (None, Some(Instant(instant))),
         };
         self.ids.push(job.id.as_uuid());
-        self.tenants.push(job.tenant.clone());
-        self.owners.push(job.owner.clone());
-        self.queues.push(job.queue.clone());
-        self.kinds.push(job.kind.clone());
+        self.tenants.push(&job.tenant);
+        self.owners.push(&job.owner);
+        self.queues.push(&job.queue);
+        self.kinds.push(&job.kind);
         self.priorities.push(job.priority);
         self.max_attempts.push(i32::try_from(job.max_attempts).unwrap_or(i32::MAX));
         self.timeouts.push(job.timeout.map(rows::micros));
@@ -89,7 +91,7 @@ impl Bodies {
         }));
         self.tags.push((!job.tags.is_empty()).then(|| rows::list_text(&job.tags)));
         self.traces.push(job.trace.as_deref().map(rows::text));
-        self.payloads.push(job.payload.as_str().to_owned());
+        self.payloads.push(job.payload.as_str());
         self.flags.push(flags(unique.is_some(), origin.is_some(), job.max_attempts));
     }
 
@@ -110,7 +112,7 @@ impl Bodies {
         Ok(())
     }
 
-    fn bound<'a>(&'a self, at: &'a Option<Instant>) -> [&'a (dyn ToSql + Sync); 22] {
+    fn bound<'b>(&'b self, at: &'b Option<Instant>) -> [&'b (dyn ToSql + Sync); 22] {
         [
             at,
             &self.ids,

@@ -23,6 +23,8 @@ struct Taken {
     is_alive: bool,
     /// A queue has a limit, and nothing was taken.
     is_limited: bool,
+    /// How many were taken out of the line, with those that cannot be read and have ended.
+    picked: i64,
     jobs: Vec<(Place, ClaimedJob)>,
 }
 
@@ -41,7 +43,7 @@ pub(crate) async fn claim(pool: &Pool, shared: &Shared, at: At, ask: &ClaimAsk) 
     };
     // What others have put behind the marks is looked for before the answer is that there is nothing.
     let has_marks = from.iter().any(|from| from.place.is_some());
-    if taken.jobs.is_empty() && has_marks && shared.marks.is_quick(&ask.queues, &ask.kinds) {
+    if taken.picked == 0 && has_marks && shared.marks.is_quick(&ask.queues, &ask.kinds) {
         from = vec![From::START; ask.queues.len()];
         let quotas: Vec<i32> = ask.queues.iter().map(|queue| quota(queue.most)).collect();
         taken = attempt!(*pool, Never, conn => take(conn, at, ask, &quotas, &from, false))?;
@@ -152,12 +154,18 @@ async fn take(
 }
 
 fn read_taken(found: &[Row], ask: &ClaimAsk) -> Outcome<Taken> {
-    let mut taken =
-        Taken { now: Timestamp::EPOCH, is_alive: false, is_limited: false, jobs: Vec::new() };
+    let mut taken = Taken {
+        now: Timestamp::EPOCH,
+        is_alive: false,
+        is_limited: false,
+        picked: 0,
+        jobs: Vec::new(),
+    };
     for row in found {
         taken.now = rows::instant(row, 0)?;
         taken.is_alive = rows::get(row, 1)?;
         taken.is_limited = rows::get(row, 2)?;
+        taken.picked = rows::get(row, 24)?;
         if rows::get::<Option<Uuid>>(row, 4)?.is_some() {
             let place = (rows::instant(row, 3)?, rows::job_id(row, 4)?);
             taken.jobs.push((place, read_claimed(row, taken.now, ask)?));

@@ -94,7 +94,7 @@ struct Writes<'a> {
     advanced: HashSet<ScheduleId>,
     set_aside: BTreeMap<ScheduleId, String>,
     slots: Vec<(ScheduleId, SlotView)>,
-    bodies: Bodies,
+    bodies: Bodies<'a>,
     jobs: Vec<&'a NewJob>,
     ids: HashSet<JobId>,
 }
@@ -183,8 +183,7 @@ async fn write(
         let stamp = |id: &ScheduleId| marks.get(id).map_or(0, |mark| mark.stamp);
         let ids: Vec<Uuid> = writes.set_aside.keys().map(ScheduleId::as_uuid).collect();
         let stamps: Vec<i64> = writes.set_aside.keys().map(stamp).collect();
-        let reasons: Vec<String> =
-            writes.set_aside.values().map(|reason| rows::text(reason)).collect();
+        let reasons: Vec<_> = writes.set_aside.values().map(|reason| rows::text(reason)).collect();
         conn.query(&sql::SCHEDULE_SET_ASIDE, &[&ids, &stamps, &reasons]).await?;
     }
     insert_slots(conn, now, (term, node), &writes.slots).await?;
@@ -210,8 +209,7 @@ async fn insert_slots(
     let counts: Vec<i64> =
         views().map(|view| i64::try_from(view.count).unwrap_or(i64::MAX)).collect();
     let outcomes: Vec<i16> = views().map(|view| view.outcome.code()).collect();
-    let reasons: Vec<Option<String>> =
-        views().map(|view| view.reason.as_deref().map(rows::text)).collect();
+    let reasons: Vec<_> = views().map(|view| view.reason.as_deref().map(rows::text)).collect();
     let jobs: Vec<Option<Uuid>> = views().map(|view| view.job.map(|job| job.as_uuid())).collect();
     let revisions: Vec<i64> = views().map(|view| view.revision).collect();
     conn.query(

@@ -156,7 +156,7 @@ pub(crate) async fn cancel(
     actor: &Actor,
 ) -> Outcome<CancelAnswer> {
     let now = begin(conn, at).await?;
-    let reason = rows::text(&rules::cancel_reason(actor));
+    let reason = rows::text(&rules::cancel_reason(actor)).into_owned();
     for _ in 0..LOOKS_MAX {
         let answer = if let Some(seat) = take_waiting(conn, job).await? {
             let seat = seat.known(conn, job).await?;

@@ -209,7 +209,7 @@ async fn enqueue(
 }
 
 fn key_of(job: &NewJob) -> Option<Key> {
-    Some((job.tenant.clone(), rows::text(&job.stored_key()?)))
+    Some((job.tenant.clone(), rows::text(&job.stored_key()?).into_owned()))
 }
 
 /// What time it is, which jobs are there already, and who holds the keys; as the beginning of a

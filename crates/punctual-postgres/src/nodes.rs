@@ -48,7 +48,7 @@ pub(crate) async fn beat(
     let held: Vec<Uuid> = progress.iter().map(|progress| progress.lease.as_uuid()).collect();
     let kept: Vec<_> = progress.iter().map(|progress| progress.kept(Timestamp::EPOCH)).collect();
     let percents: Vec<Option<i16>> = kept.iter().map(|kept| kept.percent.map(i16::from)).collect();
-    let notes: Vec<String> = kept.iter().map(|kept| rows::text(&kept.note)).collect();
+    let notes: Vec<_> = kept.iter().map(|kept| rows::text(&kept.note)).collect();
     let found = conn
         .query(
             &sql::BEAT,

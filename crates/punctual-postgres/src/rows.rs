@@ -1,5 +1,6 @@
 //! Values and rows, and the types they stand for.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::time::Duration;
 
@@ -75,8 +76,11 @@ pub(crate) fn count(count: usize) -> i64 {
 }
 
 /// A text without the one character that PostgreSQL cannot keep.
-pub(crate) fn text(text: &str) -> String {
-    if text.contains('\0') { text.replace('\0', "\u{2400}") } else { text.to_owned() }
+pub(crate) fn text(text: &str) -> Cow<'_, str> {
+    match text.contains('\0') {
+        true => Cow::Owned(text.replace('\0', "\u{2400}")),
+        false => Cow::Borrowed(text),
+    }
 }
 
 /// A value of a row, read as the type that the column has.

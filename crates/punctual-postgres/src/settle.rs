@@ -1,11 +1,12 @@
 //! Ending attempts.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use punctual_core::job::{JobState, Next};
 use punctual_core::{JobId, LeaseId, Timestamp};
-use punctual_store::{At, Result, Settled, Settlement, Settlements, limits, rules};
+use punctual_store::{At, Json, Result, Settled, Settlement, Settlements, limits, rules};
 use uuid::Uuid;
 
 use crate::connection::Conn;
@@ -219,18 +220,18 @@ async fn recorded(
 
 /// Settlements as columns.
 #[derive(Default)]
-struct Columns {
+struct Columns<'a> {
     jobs: Vec<Uuid>,
     leases: Vec<Uuid>,
     outcomes: Vec<i16>,
     nexts: Vec<i16>,
     delays: Vec<Option<i64>>,
-    errors: Vec<Option<String>>,
-    results: Vec<Option<String>>,
+    errors: Vec<Option<Cow<'a, str>>>,
+    results: Vec<Option<&'a str>>,
 }
 
-impl Columns {
-    fn of<'a>(items: impl Iterator<Item = &'a Settlement>) -> Columns {
+impl<'a> Columns<'a> {
+    fn of(items: impl Iterator<Item = &'a Settlement>) -> Columns<'a> {
         let mut columns = Columns::default();
         for item in items {
             let (next, delay) = match item.transition.next {
@@ -249,7 +250,7 @@ impl Columns {
             columns
                 .errors
                 .push(error.map(|error| rows::text(limits::cut(error, limits::ERROR_BYTES_MAX))));
-            columns.results.push(item.result.as_ref().map(|result| result.as_str().to_owned()));
+            columns.results.push(item.result.as_ref().map(Json::as_str));
         }
         columns
     }

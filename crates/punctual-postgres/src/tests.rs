@@ -1,5 +1,6 @@
 //! Tests that look inside.
 
+mod claims;
 mod life;
 mod plans;
 mod schema;

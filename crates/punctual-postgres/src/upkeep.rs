@@ -185,7 +185,7 @@ pub(crate) async fn note_at(
     action: &str,
     subject: &str,
 ) -> Outcome<()> {
-    let entry: [String; 4] = [&actor.who, &actor.why, action, subject].map(rows::text);
+    let entry = [&actor.who, &actor.why, action, subject].map(rows::text);
     conn.query(&sql::AUDIT_INSERT, &[&rows::at(at), &entry[0], &entry[1], &entry[2], &entry[3]])
         .await?;
     Ok(())

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Schema, connect, direct_url, options, schema};
+use common::{Schema, connect, direct_url, options, pooled_url, schema};
 use punctual_core::job::{
     AttemptOutcome, Backoff, Growth, JobState, Next, Outcome, RetryPolicy, Spread, Transition,
     decide,
@@ -51,8 +51,15 @@ fn mint(at: Timestamp) -> JobId {
     JobId::mint(at, random())
 }
 
+/// Every second process goes through the pooler.
 async fn open(schema: &Schema) -> Arc<PostgresStore> {
-    Arc::new(PostgresStore::connect(&direct_url(), options(&schema.0)).await.expect("a store"))
+    static OPENED: AtomicU64 = AtomicU64::new(0);
+    let is_pooled = OPENED.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+    let opened = match is_pooled {
+        false => PostgresStore::connect(&direct_url(), options(&schema.0)).await,
+        true => PostgresStore::connect(&pooled_url(), options(&schema.0).pooled()).await,
+    };
+    Arc::new(opened.expect("a store"))
 }
 
 async fn join(store: &PostgresStore) -> NodeId {

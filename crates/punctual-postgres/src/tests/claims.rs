@@ -1,0 +1,64 @@
+//! Claims that begin at a mark.
+
+use std::time::Duration;
+
+use punctual_core::job::JobState;
+use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
+use punctual_store::rules::Spoil;
+use punctual_store::{At, ClaimAsk, NewJob, QueueShare, Store};
+
+use super::{NOW, Schema, job, node};
+use crate::PostgresStore;
+
+const AT: At = At::Fixed(NOW);
+
+/// A store whose queue was claimed up to an instant, and read whole so slowly that it is not again
+/// for a while.
+async fn marked(schema: &Schema, took: Duration) -> (PostgresStore, ClaimAsk) {
+    let store = schema.open().await;
+    let ask = ClaimAsk {
+        node: NodeId::mint(NOW, [1; 10]),
+        lease: LeaseId::mint(NOW, [2; 10]),
+        queues: vec![QueueShare { name: "default".to_owned(), most: 1 }],
+        kinds: vec!["send".to_owned()],
+        most: 1,
+    };
+    store.join(AT, &node(ask.node)).await.unwrap();
+    let marks = &store.shared.marks;
+    let mark = (NOW - Duration::from_secs(60), JobId::mint(Timestamp::EPOCH, [0; 10]));
+    marks.advance("default", &ask.kinds, marks.begin("default", &ask.kinds), mark, took);
+    (store, ask)
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_be_read_is_all_that_its_claim_takes() {
+    let schema = Schema::new();
+    let (store, ask) = marked(&schema, Duration::from_millis(19)).await;
+    let (bad, good) = (job(NOW, 1), job(NOW, 2));
+    store.enqueue(AT, &[bad.clone(), good.clone()]).await.unwrap();
+    store.spoil(Spoil::Body(bad.id)).await.unwrap();
+    assert_eq!(store.claim(AT, &ask).await.unwrap().jobs, []);
+    assert_eq!(store.job(bad.id).await.unwrap().unwrap().view.state, JobState::Failed);
+    assert_eq!(store.job(good.id).await.unwrap().unwrap().view.state, JobState::Ready);
+    assert_eq!(store.claim(AT, &ask).await.unwrap().jobs[0].id, good.id);
+}
+
+#[tokio::test]
+async fn a_job_that_somebody_else_puts_behind_the_mark_is_found() {
+    let schema = Schema::new();
+    let (store, ask) = marked(&schema, Duration::from_millis(19)).await;
+    // Another process, of which this one hears nothing.
+    let other = schema.open().await;
+    let urgent = NewJob { priority: 2, ..job(NOW, 1) };
+    other.enqueue(AT, std::slice::from_ref(&urgent)).await.unwrap();
+    assert_eq!(store.claim(AT, &ask).await.unwrap().jobs[0].id, urgent.id);
+}
+
+#[tokio::test]
+async fn a_job_that_this_process_puts_behind_the_mark_goes_first() {
+    let schema = Schema::new();
+    let (store, ask) = marked(&schema, Duration::from_secs(10)).await;
+    let (usual, urgent) = (job(NOW, 1), NewJob { priority: 2, ..job(NOW, 2) });
+    store.enqueue(AT, &[usual, urgent.clone()]).await.unwrap();
+    assert_eq!(store.claim(AT, &ask).await.unwrap().jobs[0].id, urgent.id);
+}
