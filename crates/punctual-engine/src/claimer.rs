@@ -138,7 +138,7 @@ impl Service for Claimer {
             Ok(claimed) => claimed.jobs,
             Err(error) => {
                 self.work.claimed(lease, sent, Vec::new());
-                if error.kind() == ErrorKind::Conflict {
+                if error.kind() == ErrorKind::Fenced {
                     // The store says that the node is dead.
                     self.dead.raise(1);
                 }

@@ -40,8 +40,11 @@ impl Executor {
             self.work.refused(key, refusal);
             return;
         }
-        // Only kinds with a handler are claimed.
-        let Some(handler) = self.handlers.get(&job.kind).cloned() else { return };
+        let Some(handler) = self.handlers.get(&job.kind).cloned() else {
+            // Only kinds with a handler are claimed; a store that gives others gets them back.
+            self.work.gives_back(key);
+            return;
+        };
         let limit = time_limit(&job, self.timeout);
         let Some(stop) = self.work.started(key, limit, handler.policy().cloned()) else { return };
         let executor = self.clone();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::{NodeId, Nonce, Timestamp};
-use punctual_store::{Acquired, Fence, Result, RoleBeat, Store, limits};
+use punctual_store::{Acquired, Fence, Hints, Result, RoleBeat, Store, limits};
 use tokio::sync::Notify;
 
 use crate::config::Timing;
@@ -209,6 +209,7 @@ pub(crate) struct Seeker {
     pub(crate) roles: Arc<Roles>,
     pub(crate) node: NodeId,
     pub(crate) timing: Timing,
+    pub(crate) hints: Hints,
 }
 
 impl Seeker {
@@ -247,6 +248,10 @@ impl Service for Seeker {
     }
 
     async fn run_once(&mut self) -> Result<Report> {
+        if self.hints.take() {
+            // Somebody has resigned: nobody waits for the end of that lease.
+            self.roles.lock().values_mut().for_each(|role| role.try_at = Duration::ZERO);
+        }
         let env = &*self.roles.env;
         let now = env.elapsed();
         let unwanted: Vec<Fence> = {
@@ -286,6 +291,9 @@ impl Service for Seeker {
         Ok(Report::new(won, rest))
     }
 }
+
+/// How long whoever waits for the end of trust sleeps at most.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A role of the application's own, which at most one node leads at a time.
 ///
@@ -336,7 +344,8 @@ impl Leadership {
             tokio::select! {
                 biased;
                 () = self.roles.changed.reached(seen + 1) => {}
-                () = self.roles.env.sleep(left) => {}
+                // Sleep stands still while the machine is suspended; trust does not.
+                () = self.roles.env.sleep(left.min(LOOK_AGAIN)) => {}
             }
         }
     }

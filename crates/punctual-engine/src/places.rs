@@ -1,7 +1,7 @@
 //! The places in which handlers run, and how fast they become free.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use punctual_store::limits;
@@ -13,37 +13,41 @@ use tokio::sync::Notify;
 pub(crate) struct Places {
     most: usize,
     busy: AtomicUsize,
+    /// Who is told when one becomes free: the claimer of the node's present life.
+    freed: Mutex<Arc<Notify>>,
 }
 
 impl Places {
     pub(crate) fn new(most: usize) -> Places {
-        Places { most, busy: AtomicUsize::new(0) }
+        Places { most, busy: AtomicUsize::new(0), freed: Mutex::default() }
     }
 
     pub(crate) fn free(&self) -> usize {
         self.most.saturating_sub(self.busy.load(Ordering::Acquire))
     }
 
+    /// Tells this one from now on.
+    pub(crate) fn tell(&self, freed: Arc<Notify>) {
+        *self.freed.lock().unwrap_or_else(PoisonError::into_inner) = freed;
+    }
+
     /// Takes a place, if one is free.
-    pub(crate) fn take(self: &Arc<Places>, freed: &Arc<Notify>) -> Option<Place> {
+    pub(crate) fn take(self: &Arc<Places>) -> Option<Place> {
         let take = |busy: usize| (busy < self.most).then_some(busy + 1);
         let taken = self.busy.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
-        taken.is_ok().then(|| Place { places: self.clone(), freed: freed.clone() })
+        taken.is_ok().then(|| Place(self.clone()))
     }
 }
 
 /// A place that is taken. It lives inside the handler's task, so that it is free just when the
 /// task is really gone, however it ended.
 #[derive(Debug)]
-pub(crate) struct Place {
-    places: Arc<Places>,
-    freed: Arc<Notify>,
-}
+pub(crate) struct Place(Arc<Places>);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.places.busy.fetch_sub(1, Ordering::AcqRel);
-        self.freed.notify_one();
+        self.0.busy.fetch_sub(1, Ordering::AcqRel);
+        self.0.freed.lock().unwrap_or_else(PoisonError::into_inner).notify_one();
     }
 }
 
@@ -86,10 +90,10 @@ mod tests {
 
     #[test]
     fn a_place_is_free_again_when_its_holder_is_dropped() {
-        let (places, freed) = (Arc::new(Places::new(1)), Arc::new(Notify::new()));
-        let place = places.take(&freed);
+        let places = Arc::new(Places::new(1));
+        let place = places.take();
         assert!(place.is_some());
-        assert!(places.take(&freed).is_none());
+        assert!(places.take().is_none());
         assert_eq!(places.free(), 0);
         drop(place);
         assert_eq!(places.free(), 1);

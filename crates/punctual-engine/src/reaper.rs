@@ -61,7 +61,7 @@ impl Service for Reaper {
         let now = self.env.elapsed();
         for job in &reaped.jobs {
             if let Next::After(wait) = job.next {
-                self.timers.note(now + wait);
+                self.timers.note(now.saturating_add(wait));
             }
         }
         let is_more = reaped.jobs.len() >= REAP_AT_ONCE;

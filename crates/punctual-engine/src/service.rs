@@ -42,6 +42,8 @@ pub(crate) enum Rest {
     AtMost(Duration),
     /// Until it is woken.
     UntilWoken,
+    /// For so long, whoever wakes it: the last pass failed.
+    Pause(Duration),
     /// For ever: there is nothing left to do.
     End,
 }
@@ -70,11 +72,11 @@ pub(crate) async fn run(
             }
             Ok(Err(error)) => {
                 telemetry::failed(service.name(), &error);
-                Rest::AtMost(pause(&*env, &mut backoff))
+                Rest::Pause(pause(&*env, &mut backoff))
             }
             Err(panic) => {
                 telemetry::panicked(service.name(), &panic);
-                Rest::AtMost(pause(&*env, &mut backoff))
+                Rest::Pause(pause(&*env, &mut backoff))
             }
         };
         let rested = async {
@@ -86,6 +88,7 @@ pub(crate) async fn run(
                     () = wake.notified() => {}
                     () = env.sleep(wait) => {}
                 },
+                Rest::Pause(wait) => env.sleep(wait).await,
                 Rest::End => std::future::pending().await,
             }
         };
@@ -104,7 +107,8 @@ fn pause(env: &dyn Env, backoff: &mut Duration) -> Duration {
 }
 
 /// The answer of a store, if it comes in time. A store that hangs must not hang the node: what
-/// has no answer is as good as refused, and every caller can repeat what it asked.
+/// has no answer is as good as refused, and every caller can repeat what it asked. The same goes
+/// for one that panics.
 pub(crate) async fn within<T>(
     env: &dyn Env,
     patience: Duration,
@@ -112,7 +116,10 @@ pub(crate) async fn within<T>(
 ) -> Result<T> {
     tokio::select! {
         biased;
-        answer = call => answer,
+        answer = caught(call) => answer.unwrap_or_else(|panic| {
+            let message = format!("the store panicked, which is a bug: {panic}");
+            Err(StoreError::new(ErrorKind::Unreachable, message))
+        }),
         () = env.sleep(patience) => {
             let waited = punctual_core::format_duration(patience);
             Err(StoreError::new(ErrorKind::Unreachable, format!("the store gave no answer within {waited}")))

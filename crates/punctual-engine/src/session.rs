@@ -133,7 +133,13 @@ impl Session {
             self.run(claimer, &wakes.claimer, &self.quiet);
             self.pass_on(Topic::Work, &wakes.claimer);
         }
-        let seeker = Seeker { store: store.clone(), roles: roles.clone(), node: self.node, timing };
+        let seeker = Seeker {
+            store: store.clone(),
+            roles: roles.clone(),
+            node: self.node,
+            timing,
+            hints: store.hints(Topic::Roles),
+        };
         self.run(seeker, &roles.seeker, &self.quiet);
         self.pass_on(Topic::Roles, &roles.seeker);
         self.run(

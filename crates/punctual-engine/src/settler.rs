@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual_core::job::Next;
+use punctual_core::job::{AttemptOutcome, Next, Transition};
 use punctual_store::{ErrorKind, Result, Settled, Settlement, Store};
 
 use crate::counts::Counts;
@@ -38,6 +38,16 @@ impl Settler {
                 return Ok(first? + second?);
             }
             Err(error) => {
+                let mut batch = batch;
+                if let ([item], true) = (&mut batch[..], is_refusal(error.kind())) {
+                    // It would be refused for ever, and its job never be over.
+                    item.transition = Transition {
+                        outcome: AttemptOutcome::Failed,
+                        next: Next::Failed,
+                        error: Some(format!("its outcome was refused: {error}")),
+                    };
+                    item.result = None;
+                }
                 self.work.put_back(batch);
                 return Err(error);
             }
@@ -50,16 +60,17 @@ impl Settler {
                 self.counts.add(settlements.at, item, finished);
             }
             if let Next::After(wait) = item.transition.next {
-                self.timers.note(now + wait);
+                self.timers.note(now.saturating_add(wait));
             }
         }
         Ok(batch.len())
     }
 }
 
-/// Is it the request that the store does not like, rather than the moment?
+/// Is it the request that the store does not like, rather than the moment? A bound that is
+/// reached may be the disk's, and not for ever.
 fn is_refusal(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Invalid | ErrorKind::Limit)
+    kind == ErrorKind::Invalid
 }
 
 #[async_trait]

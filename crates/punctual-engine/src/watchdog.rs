@@ -36,7 +36,8 @@ impl Service for Watchdog {
             }
             self.beat
         } else {
-            trusted_for
+            // Sleep stands still while the machine is suspended; trust does not.
+            trusted_for.min(self.beat)
         };
         let wait = next.map_or(look_again, |next| next.saturating_sub(now).min(look_again));
         Ok(Report::new(acted, Rest::AtMost(wait)))

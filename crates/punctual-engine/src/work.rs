@@ -120,6 +120,7 @@ impl Work {
         wakes: Wakes,
     ) -> Work {
         let timing = &config.timing;
+        places.tell(wakes.claimer.clone());
         let work = Work {
             give_up: timing.give_up,
             cancel_grace: timing.cancel_grace,
@@ -144,10 +145,11 @@ impl Work {
 
     /// A heartbeat that was sent then has succeeded.
     pub(crate) fn beaten_at(&self, sent: Duration) {
-        if !self.is_in_touch() {
+        let was_in_touch = self.is_in_touch();
+        self.beaten.store(u64::try_from(sent.as_micros()).unwrap_or(u64::MAX), Ordering::Release);
+        if !was_in_touch {
             self.wakes.claimer.notify_one();
         }
-        self.beaten.store(u64::try_from(sent.as_micros()).unwrap_or(u64::MAX), Ordering::Release);
     }
 
     /// When the node has to give up its work unless a heartbeat succeeds.
@@ -258,7 +260,7 @@ impl Work {
             self.give_back_waiting(&mut state);
             return None;
         }
-        let place = self.places.take(&self.wakes.claimer)?;
+        let place = self.places.take()?;
         state.waiting.pop_front().map(|job| (job, place))
     }
 
@@ -280,7 +282,7 @@ impl Work {
     ) -> Option<Arc<Stop>> {
         let mut state = self.lock();
         let held = state.held.get_mut(&key).filter(|held| held.phase == Phase::Waiting)?;
-        let until = self.env.elapsed() + limit;
+        let until = self.env.elapsed().saturating_add(limit);
         held.phase = Phase::Running(until, limit);
         held.policy = policy;
         let stop = held.stop.clone();
@@ -290,8 +292,10 @@ impl Work {
 
     /// The task in which an attempt runs.
     pub(crate) fn runs_as(&self, key: Key, task: AbortHandle) {
-        if let Some(held) = self.lock().held.get_mut(&key) {
-            held.task = Some(task);
+        match self.lock().held.get_mut(&key).filter(|held| held.phase != Phase::Ended) {
+            Some(held) => held.task = Some(task),
+            // It was given up before it could be known.
+            None => task.abort(),
         }
     }
 
@@ -331,7 +335,7 @@ impl Work {
             return;
         };
         if let Phase::Running(until, limit) = held.phase {
-            pace.ended(now, (now + limit).saturating_sub(until));
+            pace.ended(now, now.saturating_add(limit).saturating_sub(until));
         }
         let Ended { outcome, result } = match held.stop.reason() {
             Some(reason) if ended.outcome != Outcome::Done => Ended::from(stopped(reason)),
@@ -340,6 +344,11 @@ impl Work {
         let policy = held.policy.as_ref().unwrap_or(&self.policy);
         let transition = decide(&held.standing, outcome, policy, self.time_of(held));
         self.end(&mut state, key, transition, result);
+    }
+
+    /// An attempt cannot be started here after all.
+    pub(crate) fn gives_back(&self, key: Key) {
+        self.give_back(&mut self.lock(), key);
     }
 
     /// An attempt ends without having started.
@@ -355,6 +364,9 @@ impl Work {
         result: Option<punctual_store::Json>,
     ) {
         let Some(held) = state.held.get_mut(&key) else { return };
+        if held.phase == Phase::Ended {
+            return;
+        }
         if let Phase::Running(until, _) | Phase::Stopping(until) = held.phase {
             state.deadlines.remove(&(until, key));
         }
@@ -498,8 +510,7 @@ impl Work {
         }
         let outcome = held.stop.reason().map_or(Outcome::Released, stopped);
         let policy = held.policy.as_ref().unwrap_or(&self.policy);
-        let now = held.standing.claimed_at + self.env.elapsed().saturating_sub(held.claimed);
-        let transition = decide(&held.standing, outcome, policy, now);
+        let transition = decide(&held.standing, outcome, policy, self.time_of(held));
         self.end(state, key, transition, None);
         self.watch(state, self.env.elapsed() + STUCK_AFTER, key);
     }

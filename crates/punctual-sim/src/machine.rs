@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use punctual_core::job::{Backoff, RetryPolicy};
-use punctual_engine::{Config, Engine, Env, MAINTENANCE, QueueOrder, ServedQueue};
+use punctual_engine::{Config, Engine, Env, MAINTENANCE, QueueOrder, ServedQueue, Timing};
 use punctual_store::Store;
 
 use crate::chance::Chance;
@@ -28,13 +28,14 @@ impl Machine {
     pub(crate) fn start(number: u32, database: &Arc<Database>, chance: &Chance) -> Machine {
         let clock = database.clock.clone();
         let process = Arc::new(Process::new(number, clock, chance.fork(1)));
-        let connection = Connection::new(database.clone(), number, chance.fork(2));
+        let connection = Connection::new(database.clone(), Some(process.clone()), chance.fork(2));
         let connection = Arc::new(connection);
         let machine = Machine { process: process.clone(), connection, engine: Arc::default() };
         let env: Arc<dyn Env> = Arc::new(SimEnv(process.clone()));
         let store: Arc<dyn Store> = machine.connection.clone();
         let handlers = workload::handlers(&process, &database.record);
-        let (config, engine) = (config(number, chance), machine.engine.clone());
+        let (config, engine) =
+            (config(number, chance, database.mix.is_deaf), machine.engine.clone());
         env.clone().spawn(Box::pin(async move {
             loop {
                 let start =
@@ -63,7 +64,10 @@ impl Machine {
     }
 }
 
-fn config(number: u32, chance: &Chance) -> Config {
+fn config(number: u32, chance: &Chance, is_deaf: bool) -> Config {
+    // Where only hints wake, a lost one is seen.
+    let usual = mix::timing().poll;
+    let poll = if is_deaf { usual } else { chance.pick(&[usual, usual * 25]) };
     let backoff = Backoff {
         base: Duration::from_millis(200),
         cap: Duration::from_secs(2),
@@ -80,7 +84,7 @@ fn config(number: u32, chance: &Chance) -> Config {
         timeout: Duration::from_secs(6),
         policy: RetryPolicy { backoff, ..RetryPolicy::default() },
         shutdown_grace: Duration::from_secs(1),
-        timing: mix::timing(),
+        timing: Timing { poll, ..mix::timing() },
         ..Config::default()
     }
 }

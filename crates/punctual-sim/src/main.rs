@@ -72,17 +72,6 @@ impl PlanArgs {
         };
         Plan { seconds: self.seconds, backend, is_told: false }
     }
-
-    /// How to see a seed again.
-    fn replay(self, seed: u64, bug: Option<&str>) -> String {
-        let features = if bug.is_some() { " --features planted-bugs" } else { "" };
-        let store = if self.store == Store::Sqlite { " --store sqlite" } else { "" };
-        let bug = bug.map(|bug| format!(" --bug {bug}")).unwrap_or_default();
-        format!(
-            "cargo run --release -p punctual-sim{features} -- run --seed {seed} --seconds {}{store}{bug}",
-            self.seconds
-        )
-    }
 }
 
 fn main() -> ExitCode {
@@ -119,14 +108,21 @@ fn prove(seeds: u64, from: u64, plan: PlanArgs) -> std::io::Result<bool> {
         tell(verdict, plan, None);
     }
     for seed in &proof.fickle {
-        eprintln!("seed {seed} went another way the second time: {}", plan.replay(*seed, None));
+        eprintln!("seed {seed} went another way the second time: {}", plan.plan().replay(*seed));
     }
     println!("{}", serde_json::to_string(&proof)?);
     Ok(proof.holds())
 }
 
 fn tell(verdict: &Verdict, plan: PlanArgs, bug: Option<&str>) {
-    eprintln!("seed {} breaks a promise; again: {}", verdict.seed, plan.replay(verdict.seed, bug));
+    let replay = plan.plan().replay(verdict.seed);
+    let replay = match bug {
+        None => replay,
+        Some(bug) => {
+            format!("{} --bug {bug}", replay.replace(" -- ", " --features planted-bugs -- "))
+        }
+    };
+    eprintln!("seed {} breaks a promise; again: {}", verdict.seed, replay);
     for violation in &verdict.violations {
         eprintln!("  {violation}");
     }

@@ -18,6 +18,8 @@ pub(crate) struct Mix {
     pub(crate) silence: u64,
     pub(crate) refuse: u64,
     pub(crate) late: u64,
+    /// Calls that cost their process its life.
+    pub(crate) kill: u64,
     /// Do hints not arrive?
     pub(crate) is_deaf: bool,
     /// What the nemesis does, by weight; nothing if all are zero.
@@ -43,6 +45,7 @@ impl Mix {
             silence: rate(20),
             refuse: rate(50),
             late: rate(20),
+            kill: rate(4),
             is_deaf: chance.in_thousand(250),
             deeds: [0; DEEDS],
             every: chance.ms(300, 3_000),

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::mix::Mix;
+use crate::process::Process;
 use crate::record::Record;
 
 /// The database and what is around it.
@@ -29,6 +30,8 @@ pub(crate) struct Database {
 pub(crate) struct Connection {
     database: Arc<Database>,
     process: u32,
+    /// What dies if a call kills it; nothing, for a client.
+    victim: Option<Arc<Process>>,
     chance: Chance,
     is_cut: AtomicBool,
 }
@@ -52,8 +55,25 @@ enum Fate {
 
 impl Connection {
     /// A connection of a process.
-    pub(crate) fn new(database: Arc<Database>, process: u32, chance: Chance) -> Connection {
-        Connection { database, process, chance, is_cut: AtomicBool::new(false) }
+    pub(crate) fn new(
+        database: Arc<Database>,
+        victim: Option<Arc<Process>>,
+        chance: Chance,
+    ) -> Connection {
+        let process = victim.as_ref().map_or(0, |victim| victim.number);
+        Connection { database, process, victim, chance, is_cut: AtomicBool::new(false) }
+    }
+
+    /// Does this call cost its process its life, before or after the request has left?
+    fn kills(&self) -> bool {
+        let is_calm = self.database.is_calm.load(Ordering::Acquire);
+        match self.victim.as_ref().filter(|_| !is_calm) {
+            Some(victim) if self.chance.in_thousand(self.database.mix.kill) => {
+                victim.kill();
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Cuts it, or mends it.
@@ -100,6 +120,9 @@ impl Connection {
         run: impl FnOnce(&dyn Store, At) -> Result<T> + Send + 'static,
         note: impl FnOnce(&Record, &T) + Send + 'static,
     ) -> Result<T> {
+        if self.kills() {
+            std::future::pending::<()>().await;
+        }
         let fate = self.fate();
         let (database, process) = (self.database.clone(), self.process);
         database.record.trace(&format!("{name} {process}"));
@@ -143,6 +166,9 @@ impl Connection {
             // The caller may be gone.
             drop(reply.send(answer));
         });
+        if self.kills() {
+            std::future::pending::<()>().await;
+        }
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 }
@@ -289,9 +315,9 @@ network {
     }
 
     async fn reap(&self, _: At, ask: &ReapAsk) -> Result<Reaped> {
-        let ask = ask.clone();
+        let (ask, fence) = (ask.clone(), ask.fence.clone());
         let run = move |store: &dyn Store, at: At| at_once(store.reap(at, &ask));
-        self.call("reap", run, |record, done| record.reaped(done)).await
+        self.call("reap", run, move |record, done| record.reaped(&fence, done)).await
     }
 
     async fn prune(&self, _: At, retention: &Retention, most: usize) -> Result<Pruned> {

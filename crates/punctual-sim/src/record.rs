@@ -218,6 +218,12 @@ impl Record {
         book.counts.steps += 1;
     }
 
+    /// From here on nothing is as it was before.
+    pub(crate) fn disturb(&self) {
+        self.trace("disturbed");
+        self.book().disturbed = Some(self.clock.elapsed());
+    }
+
     /// A process was frozen or thawed.
     pub(crate) fn frozen(&self, process: u32) {
         self.trace(&format!("frozen {process}"));
@@ -233,10 +239,11 @@ impl Record {
         book.counts.jobs += 1;
     }
 
-    pub(crate) fn enqueued(&self, jobs: &[NewJob], answer: &Enqueued) {
+    pub(crate) fn enqueued(&self, jobs: &[NewJob], enqueued: &Enqueued) {
         let mut book = self.book();
-        for (job, answer) in jobs.iter().zip(&answer.answers) {
+        for (job, answer) in jobs.iter().zip(&enqueued.answers) {
             if *answer == EnqueueAnswer::Created {
+                let due_at = job.delay.due_at(enqueued.at);
                 let fresh = Account {
                     max_attempts: job.max_attempts,
                     attempt: 0,
@@ -244,7 +251,7 @@ impl Record {
                     crashes: 0,
                     held: None,
                     is_unwanted: false,
-                    due: None,
+                    due: Some(due_at),
                     over: None,
                 };
                 book.past.jobs.entry(job.id).or_insert(fresh);
@@ -355,11 +362,16 @@ impl Record {
         let book = &mut *guard;
         for (item, settled) in batch.iter().zip(&answer.answers) {
             let (job, lease) = (item.job, item.lease);
+            let holder = book.past.jobs.get(&job).and_then(|account| account.held);
             let state = match settled {
                 Settled::Applied(state) => *state,
-                Settled::Already => continue,
-                Settled::Fenced => {
-                    book.counts.fenced += 1;
+                Settled::Already | Settled::Fenced => {
+                    book.counts.fenced += u64::from(*settled == Settled::Fenced);
+                    if holder == Some((lease, process)) {
+                        let what =
+                            format!("job {job}: its holder {process} was answered {settled:?}");
+                        book.violate(now, what);
+                    }
                     continue;
                 }
             };
@@ -368,9 +380,18 @@ impl Record {
             let held = account.held.take();
             let outcome = item.transition.outcome;
             account.spent += u32::from(outcome.counts());
-            account.over = state.is_final().then_some(state);
-            if let Next::After(wait) = item.transition.next {
+            let expected = match item.transition.next {
+                Next::Ready | Next::After(_) if account.is_unwanted => Some(JobState::Cancelled),
+                Next::Ready | Next::After(_) => None,
+                ended => Some(rules::final_state(ended)),
+            };
+            account.over = expected;
+            if let (None, Next::After(wait)) = (expected, item.transition.next) {
                 account.due = Some(answer.at + wait);
+            }
+            if expected != Some(state).filter(|state| state.is_final()) {
+                let what = format!("job {job} went to {state} where {expected:?} was decided");
+                book.violate(now, what);
             }
             if held != Some((lease, process)) {
                 book.violate(
@@ -381,13 +402,17 @@ impl Record {
         }
     }
 
-    pub(crate) fn reaped(&self, answer: &Reaped) {
+    pub(crate) fn reaped(&self, fence: &Fence, answer: &Reaped) {
         if !answer.dead.is_empty() || !answer.jobs.is_empty() {
             self.trace(&format!("reaped {:?} of {:?}", answer.jobs, answer.dead));
         }
         let now = self.clock.elapsed();
         let mut guard = self.book();
         let book = &mut *guard;
+        let term = book.past.terms.get(&fence.role).copied();
+        if answer.led && term.is_some_and(|term| term != (fence.term, fence.nonce)) {
+            book.violate(now, format!("term {} reaped, but {term:?} is the last", fence.term));
+        }
         for reaped in &answer.jobs {
             book.counts.reaped += 1;
             let Some(account) = book.past.jobs.get_mut(&reaped.job) else { continue };

@@ -9,12 +9,7 @@ fn check(seeds: u64, plan: Plan) -> Proof {
         .failed
         .iter()
         .map(|verdict| {
-            format!(
-                "cargo run --release -p punctual-sim -- run --seed {} --seconds {}\n  {}",
-                verdict.seed,
-                plan.seconds,
-                verdict.violations.join("\n  ")
-            )
+            format!("{}\n  {}", plan.replay(verdict.seed), verdict.violations.join("\n  "))
         })
         .collect();
     assert!(failed.is_empty(), "promises were broken; see them again by\n{}", failed.join("\n"));

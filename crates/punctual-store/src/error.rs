@@ -14,6 +14,8 @@ pub enum ErrorKind {
     NotFound,
     /// Somebody else was first; look again.
     Conflict,
+    /// The caller was declared dead meanwhile; begin anew under another name.
+    Fenced,
     /// A bound was reached.
     Limit,
     /// Not allowed, for instance a read-only file.

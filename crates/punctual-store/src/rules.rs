@@ -185,7 +185,7 @@ pub fn resigned(nonce: Nonce) -> Nonce {
 /// The error of a node that claims although it is dead or was never there.
 pub fn not_alive(node: NodeId) -> StoreError {
     let message = format!("node {node} is not alive; join again under a new id");
-    StoreError::new(ErrorKind::Conflict, message)
+    StoreError::new(ErrorKind::Fenced, message)
 }
 
 /// The error of a node that leaves before it has given its jobs back.

@@ -133,9 +133,16 @@ async fn whoever_waits_to_win_is_told_when_a_lapsed_term_is_renewed() {
 
 #[tokio::test(start_paused = true)]
 async fn resigning_hands_over_at_once() {
+    // Whenever it happens, not only when the successor was about to ask.
+    for offset in [0, 300, 900, 2_200, 4_000] {
+        resigns_after(s(20) + ms(offset)).await;
+    }
+}
+
+async fn resigns_after(wait: std::time::Duration) {
     let world = World::new();
     let (_first, led, _second, sought, fence) = two(&world).await;
-    world.pass(s(20)).await;
+    world.pass(wait).await;
     led.resign();
     let start = world.now();
     let next = world.soon(sought.won()).await;

@@ -28,7 +28,7 @@ async fn whichever_call_fails_all_others_go_on() {
             });
             node.line.take_calls();
             // Less than it takes a node to give up for want of heartbeats.
-            world.enqueue_some("mail", 3).await;
+            let before: Vec<_> = world.enqueue_some("mail", 3).await;
             world.pass(s(8)).await;
             let during = node.line.take_calls();
             // Without heartbeats nobody leads, and so nobody reaps or promotes.
@@ -47,10 +47,46 @@ async fn whichever_call_fails_all_others_go_on() {
             // And once it works again, so does the node.
             node.line.heal();
             let job = world.enqueue(world.job("mail")).await;
-            world.comes_to(job, JobState::Succeeded).await;
+            for job in before.into_iter().chain([job]) {
+                let detail = world.comes_to(job, JobState::Succeeded).await;
+                assert_eq!((detail.spent, detail.crashes), (1, 0), "{broken} {is_panic}");
+            }
             world.soon(node.leadership(MAINTENANCE).won()).await;
+            let start = world.now();
+            node.stop();
+            assert_eq!(node.stopped().await.unsettled, 0, "{broken} {is_panic}");
+            assert!(world.now() - start <= s(1), "{broken} {is_panic}: {:?}", world.now() - start);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_promotion_that_fails_is_tried_again_with_pauses() {
+    let world = World::new();
+    let retries =
+        |_: Attempt| async { Ended::from(Outcome::RetryAfter(ms(300), "not yet".to_owned())) };
+    let node = world.start(config("a", 3), on("mail", retries)).await;
+    node.line.fail(&["promote"], Fault::Request);
+    world.enqueue(world.job("mail")).await;
+    node.line.take_calls();
+    world.pass(s(60)).await;
+    let calls = node.line.take_calls();
+    assert!((30..=150).contains(&calls["promote"]), "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_or_a_wait_beyond_all_time_is_no_trouble() {
+    let world = World::new();
+    let snoozes = |_: Attempt| async { Ended::from(Outcome::Snooze(std::time::Duration::MAX)) };
+    let node = Config { timeout: std::time::Duration::MAX, ..config("a", 3) };
+    let mut handlers = on("mail", done);
+    handlers.add("later", snoozes);
+    let _node = world.start(node, handlers).await;
+    let (now, later) = (world.job("mail"), world.job("later"));
+    let later = world.enqueue(later).await;
+    let now = world.enqueue(now).await;
+    world.comes_to(now, JobState::Succeeded).await;
+    world.comes_to(later, JobState::Retrying).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -136,7 +136,7 @@ async fn work(
             let claimed = match store.claim(AT, &ask(node, &["q"], &["k"], 5)).await {
                 Ok(claimed) => claimed,
                 Err(error) => {
-                    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                    assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
                     break;
                 }
             };
