@@ -94,9 +94,11 @@ async fn a_handler_that_blocks_every_thread_does_not_stop_the_heartbeat() {
     handlers.add("work", move |_: Attempt| {
         let (held, told) = (held.clone(), told.clone());
         async move {
-            told.add_permits(1);
+            // One for each who waits: the first may be the one that is about to be blocked.
+            told.add_permits(2);
             // Blocks the only thread of this runtime until the other one has seen enough.
-            drop(held.lock().expect("it works").recv_timeout(Duration::from_secs(30)));
+            let freed = held.lock().expect("it works").recv_timeout(Duration::from_secs(30));
+            freed.expect("the other has seen enough");
             Outcome::Done.into()
         }
     });
@@ -104,12 +106,15 @@ async fn a_handler_that_blocks_every_thread_does_not_stop_the_heartbeat() {
     let engine = engine.await.expect("it works");
     let node = engine.node();
     store.enqueue(At::Database, &[job(&*env)]).await.expect("it works");
-    let (watched, begun) = (store.clone(), began.clone());
+    let (begun, elsewhere) = (began.clone(), options(&schema.0));
     let watcher = std::thread::spawn(move || {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it works");
         runtime.block_on(async {
             drop(begun.acquire().await.expect("it works"));
+            // Connections of the other store may be in the hands of tasks that cannot go on.
+            let watched = PostgresStore::connect(&direct_url(), elsewhere).await;
+            let watched = watched.expect("it works");
             let seen = || async {
                 let nodes = watched.nodes().await.expect("it works");
                 nodes.iter().find(|found| found.info.id == node).expect("it works").seen_at
