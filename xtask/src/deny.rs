@@ -18,7 +18,11 @@ pub(crate) fn deny() -> Result<(), Failure> {
     let deny = cargo_deny()?;
     run(Command::new(&deny).args(["--locked", "check", "bans", "licenses", "sources"]))?;
     let database = advisory_database();
-    if fs::read_dir(&database).is_ok_and(|mut entries| entries.next().is_some()) {
+    // A fetch that failed leaves a lock behind and no directory.
+    let has_one = |mut entries: fs::ReadDir| {
+        entries.any(|entry| entry.is_ok_and(|entry| entry.path().is_dir()))
+    };
+    if fs::read_dir(&database).is_ok_and(has_one) {
         // Offline, so that the same commit passes or fails with or without a network.
         run(Command::new(&deny).args(["--frozen", "check", "advisories"]))
     } else {
