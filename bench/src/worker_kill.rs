@@ -50,13 +50,15 @@ pub(crate) fn prove(kills: u64, stops: u64) -> Result<(), Failure> {
     let findings = rig.check()?;
     let said = json!({
         "kills": rig.kills, "stops": rig.stops, "aborts": rig.aborts, "acknowledged": rig.log.acknowledged.len(),
-        "lost": 0, "over_attempts": 0, "stale_accepted": 0, "aborting_jobs_failed_after_3_crashes": rig.aborting.len(),
-        "burnt_by_stops": 0, "succeeded": findings.succeeded, "failed": findings.failed,
+        "lost": findings.lost, "over_attempts": findings.over_attempts, "stale_accepted": findings.stale_accepted,
+        "aborting_jobs_failed_after_3_crashes": rig.aborting.len(),
+        "burnt_by_stops": findings.burnt_by_stops, "succeeded": findings.succeeded, "failed": findings.failed,
         "failed_by_crashes": findings.failed_by_crashes, "attempts_abandoned": findings.abandoned,
         "attempts_released": findings.released, "repeated": findings.repeated, "rejoined": rig.rejoined,
         "seconds": started.elapsed().as_secs()
     });
-    tell("worker-kill", said)
+    tell("worker-kill", said)?;
+    findings.first_broken.map_or(Ok(()), |what| Err(what.into()))
 }
 
 /// How a worker's life ends, if it does not end by itself.
@@ -206,7 +208,8 @@ impl Rig {
         let mut findings = Findings::default();
         for id in &self.log.acknowledged {
             if !jobs.contains_key(id) {
-                return Err(format!("job {id} was acknowledged and is lost").into());
+                findings.lost += 1;
+                findings.breaks(*id, "was acknowledged and is lost".to_owned());
             }
         }
         for (id, job) in &jobs {
@@ -233,7 +236,8 @@ impl Rig {
             match outcome {
                 AttemptOutcome::Succeeded | AttemptOutcome::Failed | AttemptOutcome::Panicked => {
                     if said != Some(outcome.as_str()) {
-                        return Err(format!("{outcome} was accepted where {said:?} was said"));
+                        findings.stale_accepted += 1;
+                        findings.breaks(id, format!("{outcome} was accepted, {said:?} was said"));
                     }
                 }
                 AttemptOutcome::Abandoned => {
@@ -241,7 +245,8 @@ impl Rig {
                     findings.abandoned += 1;
                     findings.repeated += u64::from(said == Some("succeeded"));
                     if attempt.node.is_some_and(|node| self.stopped.contains(&node)) {
-                        return Err("a node that was stopped burnt an attempt".to_owned());
+                        findings.burnt_by_stops += 1;
+                        findings.breaks(id, "a node that was stopped burnt an attempt".to_owned());
                     }
                 }
                 // What fails after it was told to stop is an echo of that.
@@ -252,8 +257,12 @@ impl Rig {
                 other => return Err(format!("no attempt should end as {other}")),
             }
         }
-        if counted != job.spent || job.spent > job.view.max_attempts {
+        if counted != job.spent {
             return Err(format!("{counted} attempts count, {} are counted", job.spent));
+        }
+        if counted > job.view.max_attempts {
+            findings.over_attempts += 1;
+            findings.breaks(id, format!("{counted} attempts count"));
         }
         if crashes != job.crashes || crashes > CRASHES_MAX {
             return Err(format!("{crashes} crashes, {} are counted", job.crashes));
@@ -267,7 +276,7 @@ impl Rig {
         match state {
             JobState::Succeeded => findings.succeeded += 1,
             JobState::Failed if crashes == CRASHES_MAX => findings.failed_by_crashes += 1,
-            JobState::Failed if job.spent == job.view.max_attempts => findings.failed += 1,
+            JobState::Failed if job.spent >= job.view.max_attempts => findings.failed += 1,
             other => return Err(format!("ended as {other} with attempts left")),
         }
         Ok(())
@@ -319,6 +328,12 @@ impl Log {
 
 #[derive(Default)]
 struct Findings {
+    lost: u64,
+    over_attempts: u64,
+    stale_accepted: u64,
+    burnt_by_stops: u64,
+    /// The first of these, in words.
+    first_broken: Option<String>,
     succeeded: u64,
     failed: u64,
     failed_by_crashes: u64,
@@ -327,6 +342,12 @@ struct Findings {
     /// Work that was done and had to be done again: its process died, or lost touch with the store,
     /// before that was written.
     repeated: u64,
+}
+
+impl Findings {
+    fn breaks(&mut self, job: JobId, what: String) {
+        self.first_broken.get_or_insert_with(|| format!("job {job}: {what}"));
+    }
 }
 
 async fn all_jobs(file: &Path) -> Result<BTreeMap<JobId, JobDetail>, Failure> {
