@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use punctual_core::job::{AttemptOutcome, JobState, Next, SlotOutcome, Transition};
+use punctual_core::schedule::Overlap;
 use punctual_core::{JobId, ScheduleId, Timestamp, hash};
 use punctual_sqlite::{Options, SqliteStore};
 use punctual_store::{
     Acquired, Actor, At, ClaimAsk, EnqueueAnswer, Fence, FireAnswer, JobFilter, Json, NewJob,
-    NewSchedule, QueueShare, Schedule, Settled, Settlement, SlotDecision, SlotPlan, SlotRow, Store,
-    limits,
+    NewSchedule, Origin, QueueShare, Schedule, Settled, Settlement, SlotDecision, SlotPlan,
+    SlotRow, Store, limits,
 };
 use serde_json::json;
 
@@ -257,6 +258,7 @@ async fn fire_for_ever(store: &SqliteStore, ids: &Ids) -> Result<(), Failure> {
             tenant: String::new(),
             name: id.to_string(),
             owner: String::new(),
+            set: String::new(),
             shard: 0,
             spec: Json::null(),
             next_slot: Some(FIRST_SLOT),
@@ -275,7 +277,7 @@ async fn fire_for_ever(store: &SqliteStore, ids: &Ids) -> Result<(), Failure> {
     let fence = Fence { role: "scheduler/0".to_owned(), term, nonce };
     loop {
         let due = store.due(At::Database, 0, limits::FIRE_MAX).await?.schedules;
-        let plans: Vec<SlotPlan> = due.iter().map(|due| plan(&due.schedule, ids)).collect();
+        let plans: Vec<SlotPlan> = due.iter().map(|schedule| plan(schedule, ids)).collect();
         let fired = store.fire(At::Database, &fence, LEASE, &plans).await?;
         for (plan, answer) in plans.iter().zip(fired.answers) {
             let SlotDecision::Advance { slots, .. } = &plan.decision else { continue };
@@ -295,17 +297,22 @@ async fn fire_for_ever(store: &SqliteStore, ids: &Ids) -> Result<(), Failure> {
 /// A plan for the next slots of a schedule.
 fn plan(schedule: &Schedule, ids: &Ids) -> SlotPlan {
     let first = schedule.next_slot.unwrap_or(FIRST_SLOT);
-    let row = |number: u32| SlotRow {
-        slot: first + SLOT_EVERY * number,
-        end: None,
-        count: 1,
-        outcome: SlotOutcome::CaughtUp,
-        reason: None,
-        job: Some(NewJob::new(ids.job(), QUEUE, KIND, Json::null())),
+    let row = |number: u32| {
+        let slot = first + SLOT_EVERY * number;
+        let origin = Origin { schedule: schedule.id, slot: Some(slot), facts: Json::null() };
+        let job = NewJob::new(ids.job(), QUEUE, KIND, Json::null());
+        SlotRow {
+            slot,
+            end: None,
+            count: 1,
+            outcome: SlotOutcome::CaughtUp,
+            reason: None,
+            job: Some(NewJob { origin: Some(origin), ..job }),
+        }
     };
     let slots = (0..SLOTS_AT_ONCE).map(row).collect();
     let next_slot = Some(first + SLOT_EVERY * SLOTS_AT_ONCE);
-    let decision = SlotDecision::Advance { slots, next_slot };
+    let decision = SlotDecision::Advance { overlap: Overlap::Allow, slots, next_slot };
     SlotPlan { schedule: schedule.id, stamp: schedule.stamp, decision }
 }
 
@@ -336,7 +343,13 @@ async fn write_for_ever(store: Arc<SqliteStore>, ids: Ids) -> Result<(), Failure
                 next: Next::Succeeded,
                 error: None,
             };
-            let settlement = Settlement { job: job.id, lease: job.lease, transition, result: None };
+            let settlement = Settlement {
+                job: job.id,
+                lease: job.lease,
+                transition,
+                result: None,
+                then: Vec::new(),
+            };
             match store.settle(At::Database, &[settlement]).await?.answers[0] {
                 Settled::Applied(_) => say(&format!("settled {} {}", job.id, job.attempt))?,
                 other => return Err(format!("{other:?}").into()),

@@ -11,11 +11,11 @@ const ROUNDS: usize = 5;
 /// One way: does some of it and says how many it did.
 pub(crate) type Turn<'a> = Box<dyn FnMut() -> Result<u64, Failure> + 'a>;
 
-/// How many per second each way does: the median of its turns.
+/// How many per second each way does, turn by turn.
 pub(crate) fn rates<const N: usize>(
     slice: Duration,
     mut ways: [Turn<'_>; N],
-) -> Result<[f64; N], Failure> {
+) -> Result<[Vec<f64>; N], Failure> {
     let mut rounds = [const { Vec::new() }; N];
     // The first round warms caches and is not counted.
     for round in 0..=ROUNDS {
@@ -26,15 +26,11 @@ pub(crate) fn rates<const N: usize>(
             }
         }
     }
-    Ok(rounds.map(|mut seen: Vec<f64>| {
-        seen.sort_by(f64::total_cmp);
-        seen[ROUNDS / 2]
-    }))
+    Ok(rounds)
 }
 
-#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 fn rate(slice: Duration, way: &mut Turn<'_>) -> Result<f64, Failure> {
-    let started = Instant::now();
+    let started = now();
     let mut done = 0;
     while started.elapsed() < slice {
         match way()? {
@@ -43,4 +39,35 @@ fn rate(slice: Duration, way: &mut Turn<'_>) -> Result<f64, Failure> {
         }
     }
     Ok(done as f64 / started.elapsed().as_secs_f64())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+pub(crate) fn median(seen: &[f64]) -> f64 {
+    let mut seen = seen.to_vec();
+    seen.sort_by(f64::total_cmp);
+    seen[seen.len() / 2]
+}
+
+/// How long something took, again and again, in milliseconds.
+pub(crate) struct Times {
+    pub(crate) median: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
+}
+
+impl Times {
+    pub(crate) fn of(mut seen: Vec<Duration>) -> Times {
+        seen.sort();
+        let ms = |time: Duration| time.as_secs_f64() * 1_000.0;
+        let last = seen.len() - 1;
+        Times {
+            median: ms(seen[seen.len() / 2]),
+            p99: ms(seen[last * 99 / 100]),
+            max: ms(seen[last]),
+        }
+    }
 }

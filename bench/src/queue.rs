@@ -1,150 +1,80 @@
 //! The engine beside the store it runs on: how much of the bare loop it drains, how soon it picks
 //! up a job, and what it costs when there is nothing to do.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use punctual_conformance::{Fault, Faulty};
-use punctual_core::job::{AttemptOutcome, Next, Outcome, Transition};
+use punctual_core::job::Outcome;
 use punctual_engine::{Attempt, Config, Ended, Engine, Env, Handler, Handlers, System};
-use punctual_sqlite::{Options, SqliteStore};
-use punctual_store::{At, ClaimAsk, Json, NewJob, QueueShare, Settlement, Store, limits};
+use punctual_store::Store;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use tokio::sync::Notify;
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::ids::Ids;
-use crate::raw::{KIND, PAYLOAD, QUEUE, Raw};
-use crate::{Failure, node_info, tell};
+use crate::databases::{Database, Databases, Place};
+use crate::measure::{Times, now};
+use crate::ours::Ours;
+use crate::raw::KIND;
+use crate::report::{Figure, Goal, Unit};
+use crate::store::{BATCH, LARGE};
+use crate::{Failure, report};
 
 /// How large the bench is.
 pub(crate) struct Scale {
     /// Jobs that each turn drains.
     pub(crate) jobs: usize,
+    /// Turns that are counted: odd, so that the median is a measured value.
+    pub(crate) rounds: usize,
     /// Jobs that are picked up one by one.
     pub(crate) pickups: usize,
-    /// How long an idle node is watched.
+    /// How long idle nodes are watched.
     pub(crate) idle: Duration,
 }
 
-/// Odd, so that the median is a measured value. The first turn warms caches and is not counted.
-const ROUNDS: usize = 5;
-/// Jobs claimed and settled at once by the bare loop.
-const BATCH: usize = 200;
+/// Nodes of the cluster that is watched when it has nothing to do.
+const NODES: usize = 3;
+/// How long they are left alone before: they look often at first, and PostgreSQL's connections
+/// tell of what they did ten seconds later at the latest.
+const SETTLING: Duration = Duration::from_secs(12);
 
-pub(crate) fn run(
-    directory: Option<PathBuf>,
-    scale: &Scale,
-    print_json: bool,
-) -> Result<(), Failure> {
-    let directory = match directory {
-        Some(directory) => tempfile::tempdir_in(directory)?,
-        None => tempfile::tempdir()?,
-    };
-    let file = |name: &str| directory.path().join(name);
+pub(crate) fn run(place: &Place, scale: &Scale, as_json: bool) -> Result<(), Failure> {
     let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
-    eprintln!("drain …");
-    let (bare, drained) =
-        runtime.block_on(drain(&file("bare.db"), &file("drain.db"), scale.jobs))?;
-    eprintln!("pickup …");
-    let (by_hand, picked_up) =
-        runtime.block_on(pick_up(&file("by-hand.db"), &file("pickup.db"), scale.pickups))?;
-    eprintln!("idle …");
-    let idle = runtime.block_on(idle(&file("idle.db"), scale.idle))?;
-
-    let share = drained / bare;
-    let times = picked_up.median.as_secs_f64() / by_hand.median.as_secs_f64();
-    if print_json {
-        let round =
-            |value: f64, digits: i32| (value * 10_f64.powi(digits)).round() / 10_f64.powi(digits);
-        let us = |time: Duration| time.as_micros() as u64;
-        let said = json!({
-            "backend": "sqlite", "jobs": scale.jobs,
-            "drain": {"bare_per_s": bare.round(), "engine_per_s": drained.round(), "share": round(share, 2), "goal": 0.6},
-            "pickup": {"insert_and_claim_us": us(by_hand.median), "engine_us": us(picked_up.median),
-                "insert_and_claim_p99_us": us(by_hand.p99), "engine_p99_us": us(picked_up.p99),
-                "times": round(times, 2), "goal": 2.0},
-            "idle": {"cpu_percent": round(idle.cpu * 100.0, 3), "calls_per_s": round(idle.calls, 2), "seconds": scale.idle.as_secs_f64()},
-        });
-        return tell("queue-bench", said);
-    }
-    println!("{:<44} {:>12} {:>12} {:>8} {:>8}", "SQLite", "yardstick", "engine", "is", "goal");
-    println!(
-        "{:<44} {bare:>10.0}/s {drained:>10.0}/s {:>7.0}% {:>8}",
-        "drain of no-op jobs, of the bare loop",
-        share * 100.0,
-        "≥ 60%"
-    );
-    let ms = |time: Duration| format!("{:.2} ms", time.as_secs_f64() * 1_000.0);
-    println!(
-        "{:<44} {:>12} {:>12} {times:>7.2}× {:>8}",
-        "pickup when idle, to durable insert + claim",
-        ms(by_hand.median),
-        ms(picked_up.median),
-        "≤ 2×"
-    );
-    println!(
-        "{:<44} {:>12} {:>12}",
-        "the same, 99th percentile",
-        ms(by_hand.p99),
-        ms(picked_up.p99)
-    );
-    println!("{:<44} {:>12} {:>11.2}%", "an idle node: share of a core", "", idle.cpu * 100.0);
-    println!("{:<44} {:>12} {:>10.2}/s", "an idle node: calls of the store", "", idle.calls);
-    Ok(())
-}
-
-#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-fn now() -> Instant {
-    Instant::now()
-}
-
-fn median(mut seen: Vec<f64>) -> f64 {
-    seen.sort_by(f64::total_cmp);
-    seen[seen.len() / 2]
-}
-
-/// A store, and jobs for it.
-struct Queue {
-    store: Arc<SqliteStore>,
-    ids: Ids,
-}
-
-impl Queue {
-    fn open(file: &Path, seed: u64) -> Result<Queue, Failure> {
-        let store = Arc::new(SqliteStore::open(file, Options::engine())?);
-        Ok(Queue { store, ids: Ids::new(seed) })
-    }
-
-    async fn enqueue(&self, count: usize) -> Result<(), Failure> {
-        let payload = || Json::from_canonical(PAYLOAD.to_owned());
-        let jobs: Vec<NewJob> =
-            (0..count).map(|_| NewJob::new(self.ids.job(), QUEUE, KIND, payload())).collect();
-        for part in jobs.chunks(limits::ENQUEUE_MAX) {
-            self.store.enqueue(At::Database, part).await?;
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let (databases, figures) = runtime.block_on(async {
+        let databases = Databases::open(place).await?;
+        eprintln!("drain …");
+        let mut figures = drain(&databases, scale).await?;
+        eprintln!("pickup …");
+        figures.extend(pick_up(&databases, scale.pickups).await?);
+        eprintln!("idle …");
+        figures.extend(idle(&databases, 1, scale.idle).await?);
+        if let Databases::Postgres(_) = &databases {
+            figures.extend(idle(&databases, NODES, scale.idle).await?);
         }
-        Ok(())
-    }
+        Ok::<_, Failure>((databases, figures))
+    })?;
+    let size =
+        json!({"jobs": scale.jobs, "pickups": scale.pickups, "idle_s": scale.idle.as_secs_f64()});
+    let proof = databases.manner().queue_bench;
+    report::print(&databases, proof, &size, &figures, as_json)
 }
 
 /// An engine as it is without any settings.
-async fn start(store: Arc<dyn Store>, handler: impl Handler) -> Result<Engine, Failure> {
+pub(crate) async fn start(store: Arc<dyn Store>, handler: impl Handler) -> Result<Engine, Failure> {
     let mut handlers = Handlers::default();
     handlers.add(KIND, handler);
     Ok(Engine::start(Arc::new(System), store, Config::default(), handlers).await?)
 }
 
-async fn stop(engine: &Engine) {
+pub(crate) async fn stop(engine: &Engine) {
     engine.stop();
     engine.stopped().await;
 }
 
 /// A handler that does nothing, and tells when it has done so this often.
-fn counts_to(last: usize, reached: Arc<Notify>) -> impl Handler {
+pub(crate) fn counts_to(last: usize, reached: Arc<Notify>) -> impl Handler {
     let done = AtomicUsize::new(0);
     move |_: Attempt| {
         if done.fetch_add(1, Ordering::Relaxed) + 1 == last {
@@ -161,122 +91,198 @@ async fn rested(engine: &Engine) {
     }
 }
 
-/// Jobs per second of the bare loop and of the engine, in turns.
-async fn drain(bare: &Path, ours: &Path, jobs: usize) -> Result<(f64, f64), Failure> {
-    let raw = Raw::open(bare)?;
-    let queue = Queue::open(ours, 2)?;
-    let (mut by_hand, mut by_engine) = (Vec::new(), Vec::new());
-    for round in 0..=ROUNDS {
-        raw.fill(jobs)?;
+/// The bare loop and the engine in turns, and the engine where more waits than it takes.
+async fn drain(databases: &Databases, scale: &Scale) -> Result<Vec<Figure>, Failure> {
+    let jobs = scale.jobs;
+    let (bare, small) = (databases.fresh("bare").await?, databases.fresh("drain").await?);
+    let large = databases.filled("large", (LARGE - 1) * jobs).await?;
+    let raw = bare.raw().await?;
+    let (ours, at_large) = (Ours::open(&small, 2).await?, Ours::open(&large, 2).await?);
+    let [mut by_hand, mut by_engine, mut till_run, mut till_run_at_large] =
+        [const { Vec::new() }; 4];
+    for round in 0..=scale.rounds {
+        raw.fill(jobs).await?;
+        ours.enqueue(jobs).await?;
+        at_large.enqueue(jobs).await?;
+        for database in [&bare, &small, &large] {
+            database.rest().await?;
+        }
+        let per_second = |time: Duration| jobs as f64 / time.as_secs_f64();
         let started = now();
         let mut done = 0;
         while done < jobs {
-            done += usize::try_from(raw.drain(BATCH)?)?;
+            done += usize::try_from(raw.drain(BATCH).await?)?;
         }
-        let bare_rate = jobs as f64 / started.elapsed().as_secs_f64();
-
-        queue.enqueue(jobs).await?;
-        let started = now();
-        let reached = Arc::new(Notify::new());
-        let engine = start(queue.store.clone(), counts_to(jobs, reached.clone())).await?;
-        reached.notified().await;
-        rested(&engine).await;
-        let rate = jobs as f64 / started.elapsed().as_secs_f64();
-        stop(&engine).await;
+        let hand = per_second(started.elapsed());
+        let drained = drain_by_engine(&ours, jobs, true).await?;
+        let drained_at_large = drain_by_engine(&at_large, jobs, false).await?;
+        // The first turn warms caches and is not counted.
         if round > 0 {
-            by_hand.push(bare_rate);
-            by_engine.push(rate);
+            by_hand.push(hand);
+            by_engine.push(per_second(drained.durable));
+            till_run.push(per_second(drained.run));
+            till_run_at_large.push(per_second(drained_at_large.run));
         }
     }
-    Ok((median(by_hand), median(by_engine)))
+    let at_large_name = "drain at the large backlog, of that at the small";
+    Ok(vec![
+        Figure::in_turns("drain of no-op jobs, of the bare loop", &by_hand, &by_engine)
+            .goal(Goal::AtLeast(databases.manner().drain_goal)),
+        Figure::in_turns(at_large_name, &till_run, &till_run_at_large).goal(Goal::AtLeast(0.9)),
+    ])
 }
 
-struct Times {
-    median: Duration,
-    p99: Duration,
+/// How long a drain took: until all jobs had run, and until that was durable.
+struct Drained {
+    run: Duration,
+    durable: Duration,
 }
 
-impl Times {
-    fn of(mut seen: Vec<Duration>) -> Times {
-        seen.sort();
-        Times { median: seen[seen.len() / 2], p99: seen[(seen.len() - 1) * 99 / 100] }
+/// Runs so many jobs; all that there are, if it is to come to rest.
+async fn drain_by_engine(ours: &Ours, jobs: usize, rests: bool) -> Result<Drained, Failure> {
+    let started = now();
+    let reached = Arc::new(Notify::new());
+    let engine = start(ours.store.clone(), counts_to(jobs, reached.clone())).await?;
+    reached.notified().await;
+    let run = started.elapsed();
+    if rests {
+        rested(&engine).await;
     }
+    let durable = started.elapsed();
+    stop(&engine).await;
+    Ok(Drained { run, durable })
 }
 
 /// From the call of enqueue to the claimed job by hand, and to the handler's start by an idle
 /// engine, one by one in turns.
-async fn pick_up(bare: &Path, ours: &Path, count: usize) -> Result<(Times, Times), Failure> {
-    let by_hand = Queue::open(bare, 3)?;
-    let node = by_hand.ids.node();
-    by_hand.store.join(At::Database, &node_info(node)).await?;
-    let queue = Queue::open(ours, 4)?;
+async fn pick_up(databases: &Databases, count: usize) -> Result<Vec<Figure>, Failure> {
+    let (bare, ours) = (databases.fresh("by_hand").await?, databases.fresh("pickup").await?);
+    let by_hand = Ours::open(&bare, 3).await?;
+    let near = Ours::open(&ours, 4).await?;
+    // On SQLite another process would be a client beside the engine.
+    let far = match &ours {
+        Database::Sqlite(_) => None,
+        Database::Postgres(_) => Some(Ours::open(&ours, 5).await?),
+    };
     let (tell, mut began) = unbounded_channel();
     let tells = move |_: Attempt| {
         // Nobody listens when all is over.
         let _ = tell.send(now());
         async { Ended::from(Outcome::Done) }
     };
-    let engine = start(queue.store.clone(), tells).await?;
-    let (mut hand, mut picked) = (Vec::new(), Vec::new());
+    let engine = start(near.store.clone(), tells).await?;
+    let [mut hand, mut picked, mut told] = [const { Vec::new() }; 3];
     for _ in 0..count {
         let start = now();
         by_hand.enqueue(1).await?;
-        let ask = ClaimAsk {
-            node,
-            lease: by_hand.ids.lease(),
-            queues: vec![QueueShare { name: QUEUE.to_owned(), most: 100 }],
-            kinds: vec![KIND.to_owned()],
-            most: 100,
-        };
-        let claimed = by_hand.store.claim(At::Database, &ask).await?.jobs;
+        let claimed = by_hand.claim(100).await?;
         hand.push(start.elapsed());
-        let transition =
-            Transition { outcome: AttemptOutcome::Succeeded, next: Next::Succeeded, error: None };
-        let settle = |job: &punctual_store::ClaimedJob| Settlement {
-            job: job.id,
-            lease: job.lease,
-            transition: transition.clone(),
-            result: None,
-        };
-        let batch: Vec<Settlement> = claimed.iter().map(settle).collect();
-        by_hand.store.settle(At::Database, &batch).await?;
-
-        let start = now();
-        queue.enqueue(1).await?;
-        picked.push(began.recv().await.ok_or("the engine is gone")? - start);
-        rested(&engine).await;
+        by_hand.settle(&claimed).await?;
+        picked.push(picked_up(&near, &engine, &mut began).await?);
+        if let Some(far) = &far {
+            told.push(picked_up(far, &engine, &mut began).await?);
+        }
     }
     stop(&engine).await;
-    Ok((Times::of(hand), Times::of(picked)))
+    let (hand, picked) = (Times::of(hand), Times::of(picked));
+    let ms = |name, bare, ours| Figure::of(name, Unit::Millis, bare, ours);
+    let mut figures = vec![
+        ms("pickup when idle, to durable insert + claim", hand.median, picked.median)
+            .goal(Goal::AtMost(2.0)),
+        ms("the same, 99th percentile", hand.p99, picked.p99).goal(Goal::AtMost(2.0)),
+    ];
+    if far.is_some() {
+        let told = Times::of(told);
+        figures.push(ms("pickup of another process's job", hand.median, told.median));
+        figures.push(ms("the same, 99th percentile", hand.p99, told.p99));
+    }
+    Ok(figures)
 }
 
-struct Idle {
+/// How long it takes from the call of enqueue until the engine runs the job.
+async fn picked_up(
+    caller: &Ours,
+    engine: &Engine,
+    began: &mut UnboundedReceiver<Instant>,
+) -> Result<Duration, Failure> {
+    let start = now();
+    caller.enqueue(1).await?;
+    let took = began.recv().await.ok_or("the engine is gone")? - start;
+    rested(engine).await;
+    Ok(took)
+}
+
+/// What nodes cost that have nothing to do.
+async fn idle(
+    databases: &Databases,
+    nodes: usize,
+    watched: Duration,
+) -> Result<Vec<Figure>, Failure> {
+    let database = databases.fresh("idle").await?;
+    let Watched { cpu, calls, commits } = watch(databases, &database, nodes, watched).await?;
+    let who = if nodes == 1 { "an idle node".to_owned() } else { format!("{nodes} idle nodes") };
+    let mut figures = vec![
+        Figure::alone(format!("{who}: share of a core"), Unit::Percent, cpu * 100.0),
+        Figure::alone(format!("{who}: calls of the store"), Unit::PerSecond, calls),
+    ];
+    if let Databases::Postgres(_) = databases {
+        let name = format!("{who}: transactions of the database");
+        // One for each node, three for all of them.
+        let goal = Goal::AtMost(nodes as f64 + 3.0);
+        figures.push(Figure::alone(name, Unit::PerSecond, commits).goal(goal));
+    }
+    Ok(figures)
+}
+
+/// What nodes were seen to cost, each second.
+pub(crate) struct Watched {
     /// Of one core.
-    cpu: f64,
-    /// Of the store, per second.
-    calls: f64,
+    pub(crate) cpu: f64,
+    pub(crate) calls: f64,
+    pub(crate) commits: f64,
 }
 
-/// What a node costs that has nothing to do.
-async fn idle(file: &Path, watched: Duration) -> Result<Idle, Failure> {
+/// Watches nodes of a database for some time, after they have come to rest.
+pub(crate) async fn watch(
+    databases: &Databases,
+    database: &Database,
+    nodes: usize,
+    watched: Duration,
+) -> Result<Watched, Failure> {
     let calls = Arc::new(AtomicUsize::new(0));
-    let count = calls.clone();
-    let counting = Faulty::new(SqliteStore::open(file, Options::engine())?, move |_| {
-        count.fetch_add(1, Ordering::Relaxed);
-        Fault::None
-    });
-    let engine = start(Arc::new(counting), counts_to(usize::MAX, Arc::default())).await?;
-    // It looks often at first.
-    System.sleep(Duration::from_secs(2).min(watched)).await;
-    let (start, cpu, before) = (now(), cpu_time(), calls.load(Ordering::Relaxed));
+    let mut engines = Vec::new();
+    for _ in 0..nodes {
+        let calls = calls.clone();
+        let called = move || {
+            calls.fetch_add(1, Ordering::Relaxed);
+        };
+        let store = database.watched_store(called).await?;
+        engines.push(start(store, counts_to(usize::MAX, Arc::default())).await?);
+    }
+    System.sleep(SETTLING.min(watched)).await;
+    let (start, cpu) = (now(), cpu_time());
+    let (calls_before, commits_before) =
+        (calls.load(Ordering::Relaxed), commits(databases, database).await?);
     System.sleep(watched).await;
     let seconds = start.elapsed().as_secs_f64();
-    let idle = Idle {
-        cpu: (cpu_time() - cpu).as_secs_f64() / seconds,
-        calls: (calls.load(Ordering::Relaxed) - before) as f64 / seconds,
-    };
-    stop(&engine).await;
-    Ok(idle)
+    let per_second = |count: usize| count as f64 / seconds;
+    let cpu = (cpu_time() - cpu).as_secs_f64() / seconds;
+    let calls = per_second(calls.load(Ordering::Relaxed) - calls_before);
+    let commits = per_second(commits(databases, database).await? - commits_before);
+    for engine in &engines {
+        stop(engine).await;
+    }
+    Ok(Watched { cpu, calls, commits })
+}
+
+/// The commits of a PostgreSQL database so far.
+async fn commits(databases: &Databases, database: &Database) -> Result<usize, Failure> {
+    match (databases, database) {
+        (Databases::Postgres(server), Database::Postgres(database)) => {
+            Ok(usize::try_from(server.spent(database).await?.commits)?)
+        }
+        _ => Ok(0),
+    }
 }
 
 /// What this process has used of all cores.

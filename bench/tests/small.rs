@@ -28,26 +28,37 @@ fn twenty_kills_lose_nothing_that_was_acknowledged() {
     assert_eq!(proof["doubled"], 0);
 }
 
-#[test]
-fn the_queue_bench_measures_every_figure() {
-    let small = ["--jobs", "400", "--pickups", "5", "--idle-ms", "100"];
-    let bench = run(&[&["queue", "--backend", "sqlite", "--json"][..], &small].concat());
-    for (part, figure) in [
-        ("drain", "bare_per_s"),
-        ("drain", "engine_per_s"),
-        ("pickup", "insert_and_claim_us"),
-        ("pickup", "engine_us"),
-        ("idle", "calls_per_s"),
-    ] {
-        assert!(bench[part][figure].as_f64() > Some(0.0), "{part}: {bench}");
-    }
+/// What a bench with these arguments measured, by the name of the figure.
+fn figures(arguments: &[&str]) -> Vec<(String, f64)> {
+    let bench = run(arguments);
+    let figures = bench["figures"].as_array().expect("figures");
+    let figure = |figure: &Value| {
+        let name = figure["figure"].as_str().expect("a name").to_owned();
+        (name, figure["ours"].as_f64().expect("a number"))
+    };
+    figures.iter().map(figure).collect()
 }
 
 #[test]
-fn workers_that_are_killed_and_stopped_lose_and_burn_nothing() {
-    let proof = run(&["worker-kill", "--kills", "10", "--stops", "5"]);
+fn the_queue_bench_measures_every_figure() {
+    let small = ["--json", "--jobs", "400", "--rounds", "1", "--pickups", "5", "--idle-ms", "100"];
+    for (backend, count) in [("sqlite", 6), ("postgres", 12)] {
+        let figures = figures(&[&["queue", "--backend", backend][..], &small].concat());
+        assert_eq!(figures.len(), count, "{figures:?}");
+        // An idle node of which little is seen may do nothing.
+        for (name, ours) in &figures {
+            assert!(*ours > 0.0 || name.contains("idle node"), "{name}: {ours}");
+        }
+    }
+}
+
+/// Kills and stops workers on a database, and looks at what it says.
+fn kill_and_stop(backend: &[&str]) {
+    let proof = run(&[&["worker-kill", "--kills", "10", "--stops", "5"][..], backend].concat());
     assert!(proof["kills"].as_u64() >= Some(10) && proof["stops"].as_u64() >= Some(5), "{proof}");
-    for nothing in ["lost", "over_attempts", "stale_accepted", "burnt_by_stops"] {
+    for nothing in
+        ["lost", "doubled", "unfinished", "over_attempts", "stale_accepted", "burnt_by_stops"]
+    {
         assert_eq!(proof[nothing], 0, "{proof}");
     }
     // A run in which nothing happened shows nothing.
@@ -58,10 +69,104 @@ fn workers_that_are_killed_and_stopped_lose_and_burn_nothing() {
 }
 
 #[test]
+fn workers_that_are_killed_and_stopped_lose_and_burn_nothing() {
+    kill_and_stop(&["--backend", "sqlite"]);
+}
+
+#[test]
+fn nor_do_three_at_once_on_postgresql() {
+    kill_and_stop(&["--backend", "postgres"]);
+}
+
+#[test]
+fn nor_do_they_through_a_pooler() {
+    kill_and_stop(&["--backend", "postgres", "--pooled"]);
+}
+
+/// Kills workers whose handlers settle in their own transaction, and looks at the effects.
+fn once(backend: &str) {
+    let proof = run(&["exactly-once", "--backend", backend, "--kills", "5"]);
+    assert_eq!(
+        (&proof["kills"], &proof["doubled"], &proof["missing"]),
+        (&5.into(), &0.into(), &0.into())
+    );
+    assert_eq!(proof["jobs"], 200, "{proof}");
+    assert_eq!(proof["effects"], proof["jobs"], "{proof}");
+}
+
+#[test]
+fn a_job_that_settles_in_its_own_transaction_has_one_effect_on_sqlite() {
+    once("sqlite");
+}
+
+#[test]
+fn and_on_postgresql() {
+    once("postgres");
+}
+
+/// A minute of faults, for which the time of a test is too short to see each kind.
+fn faults(more: &[&str]) {
+    let proof = run(&[&["pg-faults", "--seconds", "60", "--untimed"][..], more].concat());
+    for nothing in [
+        "lost",
+        "doubled",
+        "unfinished",
+        "over_attempts",
+        "stale_accepted",
+        "leases_left",
+        "burnt_by_stops",
+    ] {
+        assert_eq!(proof[nothing], 0, "{proof}");
+    }
+    for something in ["acknowledged", "keys", "cuts_after_commit", "recoveries", "answers_unknown"]
+    {
+        assert!(proof[something].as_u64() >= Some(1), "{proof}");
+    }
+}
+
+#[test]
+fn a_server_that_crashes_and_connections_that_are_cut_lose_nothing() {
+    faults(&["--seed", "1"]);
+}
+
+#[test]
+fn nor_do_they_behind_a_pooler() {
+    faults(&["--seed", "2", "--pooled"]);
+}
+
+/// Lets schedules fire each second while nodes die, and looks at what became of their slots.
+fn slots(more: &[&str]) {
+    // A kind of fault that did not happen fails the proof itself.
+    let proof = run(&[&["slots"][..], more].concat());
+    for nothing in
+        ["lost", "doubled", "early", "phantom", "skipped", "out_of_term", "at_once", "unfinished"]
+    {
+        assert_eq!(proof[nothing], 0, "{proof}");
+    }
+    assert!(proof["slots"].as_u64() >= Some(1_000), "{proof}");
+}
+
+#[test]
+fn no_slot_is_lost_doubled_or_early_when_nodes_and_servers_die() {
+    slots(&["--backend", "postgres", "--seconds", "60", "--seed", "3", "--untimed"]);
+}
+
+#[test]
+fn nor_is_one_behind_a_pooler() {
+    slots(&["--backend", "postgres", "--seconds", "60", "--seed", "4", "--pooled", "--untimed"]);
+}
+
+#[test]
+fn nor_is_one_on_sqlite() {
+    slots(&["--backend", "sqlite", "--kills", "10"]);
+}
+
+#[test]
 fn the_store_bench_measures_every_figure() {
-    let bench =
-        run(&["store", "--backend", "sqlite", "--json", "--backlog", "20000", "--slice-ms", "5"]);
-    let figures = bench["figures"].as_array().expect("figures");
-    assert_eq!(figures.len(), 4);
-    assert!(figures.iter().all(|figure| figure["ours_per_s"].as_f64() > Some(0.0)), "{bench}");
+    let small = ["--json", "--backlog", "10000", "--slice-ms", "5", "--held-seconds", "1"];
+    for (backend, count) in [("sqlite", 5), ("postgres", 12)] {
+        let figures = figures(&[&["store", "--backend", backend][..], &small].concat());
+        assert_eq!(figures.len(), count, "{figures:?}");
+        assert!(figures.iter().all(|(_, ours)| *ours > 0.0), "{figures:?}");
+    }
 }

@@ -20,6 +20,14 @@ const STEPS: &[Step] = &[
         }
         Ok(())
     }),
+    ("features", || {
+        for features in FEATURES {
+            let mut clippy =
+                cargo(["clippy", "-p", "punctual", "--locked", "--no-default-features"]);
+            run(clippy.args(["--features", features, "--", "-D", "warnings"]))?;
+        }
+        Ok(())
+    }),
     ("doc", || {
         let mut doc = cargo(["doc", "--workspace", "--no-deps", "--locked"]);
         run(doc.env("RUSTDOCFLAGS", "-D warnings"))
@@ -27,6 +35,11 @@ const STEPS: &[Step] = &[
     ("test", || test::test(Lockfile::MustBeCurrent, &[])),
     ("deny", deny::deny),
 ];
+
+/// What people may choose of the library: the least of it, each database, and each with sqlx. The
+/// rest of CI builds it whole.
+const FEATURES: &[&str] =
+    &["", "derive,testing", "sqlite", "postgres", "sqlite,sqlx", "postgres,sqlx"];
 
 /// Runs the steps until one fails, then says how long each took.
 pub(crate) fn ci() -> Result<(), Failure> {

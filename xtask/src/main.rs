@@ -26,8 +26,9 @@ usage:
                                    and a pooler before it;
                                    ARGS go to the test runner, e.g. `-- -p punctual-core`
   cargo xtask ci                   everything a change must pass
-  cargo xtask prove [NAME] [--minutes N] [--list]
-                                   the full-size proofs and benches, one line of JSON each
+  cargo xtask prove [NAME] [--minutes N] [--list] [-- ARGS]
+                                   the full-size proofs and benches, one line of JSON each;
+                                   ARGS go to the one that is named
   cargo xtask tidy                 cheap checks of the text of every file
   cargo xtask help                 this text";
 

@@ -26,10 +26,10 @@ pub(crate) struct Server {
 
 impl Server {
     /// The server that `PUNCTUAL_TEST_POSTGRES` names, else a new one.
-    pub(crate) fn given_or_new() -> Result<Self, Failure> {
+    pub(crate) fn given_or_new(care: Care) -> Result<Self, Failure> {
         match env::var(URL) {
             Ok(url) if !url.is_empty() => Self::given(url),
-            _ => Self::new(POSTGRES.ensure()?),
+            _ => Self::new(POSTGRES.ensure()?, care),
         }
     }
 
@@ -58,7 +58,7 @@ impl Server {
         Ok(Self { url, bindir, version: version.text, throwaway: None })
     }
 
-    fn new(bindir: PathBuf) -> Result<Self, Failure> {
+    fn new(bindir: PathBuf, care: Care) -> Result<Self, Failure> {
         let throwaway = Throwaway::start(&Plan {
             what: &format!("PostgreSQL of {}", bindir.display()),
             prefix: "punctual-postgres-",
@@ -67,7 +67,7 @@ impl Server {
             command: &|dir, port| {
                 let mut serve = Command::new("sh");
                 serve.args(["-c", SERVE, "sh"]).arg(&bindir).arg(dir).arg(port.to_string());
-                serve.arg(SUPERUSER).env("LC_ALL", "C").current_dir(dir);
+                serve.arg(SUPERUSER).args(care.settings()).env("LC_ALL", "C").current_dir(dir);
                 Ok(serve)
             },
         })?;
@@ -114,17 +114,34 @@ fn version(bindir: Option<&Path>, url: &str) -> Result<Version, Failure> {
 
 pub(crate) const SUPERUSER: &str = "postgres";
 
+/// How much a server of ours cares about what it was given to keep.
+#[derive(Clone, Copy)]
+pub(crate) enum Care {
+    /// The tests kill processes, never the machine, so what only helps after a power cut is off.
+    /// `synchronous_commit` stays on: a killed server may lose what was not even written.
+    AsTestsNeed,
+    /// As PostgreSQL is when nobody changes its settings: speed is measured on nothing less.
+    Full,
+}
+
+impl Care {
+    fn settings(self) -> &'static [&'static str] {
+        match self {
+            Care::AsTestsNeed => &["-c", "fsync=off", "-c", "full_page_writes=off"],
+            Care::Full => &[],
+        }
+    }
+}
+
 /// Initialises a cluster and becomes its server. Its arguments are the directory of the programs,
-/// the directory to live in, the port, and the superuser.
+/// the directory to live in, the port, the superuser, and settings.
 ///
-/// The tests kill processes, never the machine, so what only helps after a power cut is off.
-/// `synchronous_commit` stays on: a killed server may lose what was not even written.
 /// With no locale the log speaks English, which `READY` relies on.
 const SERVE: &str = r#"
 "$1/initdb" --pgdata="$2/data" --username="$4" --auth=trust --encoding=UTF8 --no-locale \
     --no-sync --no-instructions >&2 &&
-exec "$1/postgres" -D "$2/data" -k "$2" -h 127.0.0.1 -p "$3" \
-    -c max_connections=200 -c fsync=off -c full_page_writes=off
+bin="$1" dir="$2" port="$3" && shift 4 &&
+exec "$bin/postgres" -D "$dir/data" -k "$dir" -h 127.0.0.1 -p "$port" -c max_connections=200 "$@"
 "#;
 
 /// What the server logs when clients may connect.

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::failure::Failure;
 use crate::guard::Orders;
+use crate::postgres::Care;
 use crate::run::{self, Guarded, cargo};
 use crate::test::Servers;
 
@@ -80,6 +81,14 @@ const PROOFS: &[Proof] = &[
         on_postgres: true,
     },
     Proof {
+        name: "api",
+        about: "random requests made from the API's description: none is the server's fault",
+        cargo: "test --release -p punctual-server --test api -- --nocapture no_request_is",
+        size: Some(("PUNCTUAL_PROOF_REQUESTS", 20_000)),
+        timed: false,
+        on_postgres: false,
+    },
+    Proof {
         name: "sqlite-kill",
         about: "500 kills of a process that writes jobs and fires schedules on SQLite",
         cargo: "run --release -p punctual-bench -- sqlite-kill --kills 500",
@@ -96,9 +105,81 @@ const PROOFS: &[Proof] = &[
         on_postgres: false,
     },
     Proof {
+        name: "pg-worker-kill",
+        about: "200 kills and 50 stops of processes that run the engine on PostgreSQL, three at once",
+        cargo: "run --release -p punctual-bench -- worker-kill --backend postgres --kills 200 --stops 50",
+        size: None,
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
+        name: "exactly-once",
+        about: "200 kills of processes whose handlers settle in their own transaction on SQLite",
+        cargo: "run --release -p punctual-bench -- exactly-once --kills 200",
+        size: None,
+        timed: false,
+        on_postgres: false,
+    },
+    Proof {
+        name: "pg-exactly-once",
+        about: "the same on PostgreSQL, three processes at once",
+        cargo: "run --release -p punctual-bench -- exactly-once --backend postgres --kills 200",
+        size: None,
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
+        name: "pg-faults",
+        about: "ten minutes of crashes, cuts, black holes and kills around three nodes on PostgreSQL",
+        cargo: "run --release -p punctual-bench -- pg-faults",
+        size: Some(("PUNCTUAL_PROOF_SECONDS", 600)),
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
+        name: "pg-faults-pooled",
+        about: "the same through a pooler in transaction mode",
+        cargo: "run --release -p punctual-bench -- pg-faults --pooled",
+        size: Some(("PUNCTUAL_PROOF_SECONDS", 600)),
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
+        name: "slots",
+        about: "ten minutes of kills, freezes, hand-overs and crashes while schedules fire on PostgreSQL",
+        cargo: "run --release -p punctual-bench -- slots --backend postgres",
+        size: Some(("PUNCTUAL_PROOF_SECONDS", 600)),
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
+        name: "slots-pooled",
+        about: "the same through a pooler in transaction mode",
+        cargo: "run --release -p punctual-bench -- slots --backend postgres --pooled",
+        size: Some(("PUNCTUAL_PROOF_SECONDS", 600)),
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
+        name: "slots-sqlite",
+        about: "200 kills of a process that fires schedules each second on SQLite",
+        cargo: "run --release -p punctual-bench -- slots --backend sqlite --kills 200",
+        size: None,
+        timed: false,
+        on_postgres: false,
+    },
+    Proof {
         name: "queue-bench",
         about: "the engine on SQLite beside the bare loop, its pickup, and what it costs when idle",
         cargo: "run --release -p punctual-bench -- queue --backend sqlite --json",
+        size: None,
+        timed: false,
+        on_postgres: false,
+    },
+    Proof {
+        name: "schedule-bench",
+        about: "the scheduler on SQLite: lateness, fires beside the bare statement, a million schedules",
+        cargo: "run --release -p punctual-bench -- schedule --backend sqlite --json",
         size: None,
         timed: false,
         on_postgres: false,
@@ -120,12 +201,44 @@ const PROOFS: &[Proof] = &[
         on_postgres: false,
     },
     Proof {
+        name: "peers",
+        about: "the engine on PostgreSQL beside its rivals, which are built first; takes long",
+        cargo: "run --release -p punctual-bench -- peers",
+        size: None,
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
         name: "store-bench",
         about: "the SQLite store beside the bare statements",
         cargo: "run --release -p punctual-bench -- store --backend sqlite --json",
         size: None,
         timed: false,
         on_postgres: false,
+    },
+    Proof {
+        name: "pg-store-bench",
+        about: "the PostgreSQL store beside the bare statements, what it costs the server, and old transactions",
+        cargo: "run --release -p punctual-bench -- store --backend postgres --json",
+        size: None,
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
+        name: "pg-queue-bench",
+        about: "the engine on PostgreSQL beside the bare loop, its pickup, and what it costs when idle",
+        cargo: "run --release -p punctual-bench -- queue --backend postgres --json --jobs 200000 --rounds 3",
+        size: None,
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
+        name: "pg-schedule-bench",
+        about: "the scheduler on PostgreSQL: lateness, fires beside the bare statement, a million schedules",
+        cargo: "run --release -p punctual-bench -- schedule --backend postgres --json",
+        size: None,
+        timed: false,
+        on_postgres: true,
     },
 ];
 
@@ -139,10 +252,10 @@ pub(crate) fn prove(args: &[&str]) -> Result<(), Failure> {
     let mut failed = Vec::new();
     for proof in chosen {
         if ask.list {
-            println!("{:<12} {}", proof.name, proof.about);
+            println!("{:<16} {}", proof.name, proof.about);
             continue;
         }
-        match proof.run(ask.minutes) {
+        match proof.run(&ask) {
             Ok(json) => println!("{json}"),
             Err(Failure::Failed(why)) => {
                 eprintln!("error: {}: {why}", proof.name);
@@ -159,9 +272,10 @@ pub(crate) fn prove(args: &[&str]) -> Result<(), Failure> {
 }
 
 impl Proof {
-    fn run(&self, minutes: Option<u32>) -> Result<String, Failure> {
-        let mut program = self.command(minutes);
-        let servers = if self.on_postgres { Some(Servers::start()?) } else { None };
+    fn run(&self, ask: &Ask<'_>) -> Result<String, Failure> {
+        let mut program = self.command(ask.minutes);
+        program.args(&ask.rest);
+        let servers = if self.on_postgres { Some(Servers::start(self.care())?) } else { None };
         if let Some(servers) = &servers {
             servers.tell(&mut program)?;
         }
@@ -189,6 +303,12 @@ impl Proof {
                 lines.len()
             ))),
         }
+    }
+
+    /// What measures speed does so on a server that keeps what it says it keeps.
+    fn care(&self) -> Care {
+        let measures = self.name == "peers" || self.name.ends_with("-bench");
+        if measures { Care::Full } else { Care::AsTestsNeed }
     }
 
     fn command(&self, minutes: Option<u32>) -> Command {
@@ -222,6 +342,8 @@ struct Ask<'a> {
     name: Option<&'a str>,
     minutes: Option<u32>,
     list: bool,
+    /// What the program of the one proof is told besides.
+    rest: Vec<&'a str>,
 }
 
 impl<'a> Ask<'a> {
@@ -231,6 +353,7 @@ impl<'a> Ask<'a> {
         while let Some(arg) = args.next() {
             match arg {
                 "--list" => ask.list = true,
+                "--" if ask.name.is_some() => ask.rest.extend(args.by_ref()),
                 "--minutes" => {
                     let minutes = args.next().and_then(|minutes| minutes.parse().ok());
                     ask.minutes =
@@ -264,11 +387,15 @@ mod tests {
 
     #[test]
     fn arguments_come_in_any_order() {
-        let ask = Ask { name: Some("cron"), minutes: Some(3), list: false };
+        let ask = Ask { name: Some("cron"), minutes: Some(3), ..Ask::default() };
         assert_eq!(Ask::parse(&["cron", "--minutes", "3"]).unwrap(), ask);
         assert_eq!(Ask::parse(&["--minutes", "3", "cron"]).unwrap(), ask);
         assert_eq!(Ask::parse(&[]).unwrap(), Ask::default());
         assert!(Ask::parse(&["--list"]).unwrap().list);
+        assert_eq!(
+            Ask::parse(&["peers", "--", "--only", "fang"]).unwrap().rest,
+            ["--only", "fang"]
+        );
     }
 
     #[test]
@@ -280,6 +407,7 @@ mod tests {
             &["--fast"],
             &["corn"],
             &["cron", "cron-bench"],
+            &["--", "--only"],
         ] {
             assert!(matches!(Ask::parse(args), Err(Failure::Usage(_))), "{args:?}");
         }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::failure::Failure;
 use crate::pgbouncer::{self, Pooler};
-use crate::postgres::{self, Server};
+use crate::postgres::{self, Care, Server};
 use crate::run::{self, cargo};
 
 /// Whether cargo may bring `Cargo.lock` up to date.
@@ -16,7 +16,7 @@ pub(crate) enum Lockfile {
 
 /// Runs the tests of the workspace, or with `args` those that the test runner picks by them.
 pub(crate) fn test(lockfile: Lockfile, args: &[&str]) -> Result<(), Failure> {
-    let servers = Servers::start()?;
+    let servers = Servers::start(Care::AsTestsNeed)?;
     for mut runner in runners(run::ask(&mut cargo(["nextest", "--version"])).is_ok(), args) {
         if matches!(lockfile, Lockfile::MustBeCurrent) {
             runner.arg("--locked");
@@ -28,6 +28,18 @@ pub(crate) fn test(lockfile: Lockfile, args: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The examples of the library: each shows something, checks it, and ends.
+const EXAMPLES: &[&str] = &[
+    "first_job",
+    "quickstart",
+    "axum_signup",
+    "schedules",
+    "testing",
+    "layers",
+    "checkpoints",
+    "exactly_once",
+];
+
 /// The test whether the simulator still finds bugs.
 const PLANTED: &str = "test -p punctual-sim --features planted-bugs --test planted";
 
@@ -38,8 +50,8 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    pub(crate) fn start() -> Result<Self, Failure> {
-        let server = Server::given_or_new()?;
+    pub(crate) fn start(care: Care) -> Result<Self, Failure> {
+        let server = Server::given_or_new(care)?;
         let pooler = Pooler::given_or_new(&server)?;
         eprintln!("the tests use {server}\nand {pooler}");
         Ok(Self { pooler, server })
@@ -62,14 +74,19 @@ fn runners(nextest: bool, args: &[&str]) -> Vec<Command> {
         args.iter().any(|arg| arg.starts_with("-p") || arg.starts_with("--package"));
     let whole: &[&str] = if package_is_chosen { &[] } else { &["--workspace"] };
     let runner = |command: &[&'static str]| cargo(command.iter().chain(whole).copied());
-    // Bugs that are planted change what they are planted in, so they are built apart.
-    let planted = cargo(PLANTED.split(' '));
-    match (nextest, args) {
-        (false, []) => vec![runner(&["test"]), planted],
+    let mut runners = match (nextest, args) {
         (false, _) => vec![runner(&["test"])],
-        (true, []) => vec![runner(&["nextest", "run"]), runner(&["test", "--doc"]), planted],
+        (true, []) => vec![runner(&["nextest", "run"]), runner(&["test", "--doc"])],
         (true, _) => vec![runner(&["nextest", "run"])],
+    };
+    if args.is_empty() {
+        runners.extend(EXAMPLES.iter().map(|name| {
+            cargo(["run", "-p", "punctual", "--features", "sqlx,testing", "--example", name])
+        }));
+        // Bugs that are planted change what they are planted in, so they are built apart.
+        runners.push(cargo(PLANTED.split(' ')));
     }
+    runners
 }
 
 #[cfg(test)]
@@ -78,7 +95,10 @@ mod tests {
 
     fn check(nextest: bool, args: &[&str], expected: &[&str]) {
         let lines: Vec<String> = runners(nextest, args).iter().map(run::line).collect();
-        assert_eq!(lines, expected);
+        let (examples, others): (Vec<&String>, Vec<&String>) =
+            lines.iter().partition(|line| line.contains("--example"));
+        assert_eq!(others, expected);
+        assert_eq!(examples.len(), if args.is_empty() { EXAMPLES.len() } else { 0 });
     }
 
     #[test]
@@ -87,6 +107,20 @@ mod tests {
         let (tests, docs) = ("cargo nextest run --workspace", "cargo test --doc --workspace");
         check(true, &[], &[tests, docs, &planted]);
         check(false, &[], &["cargo test --workspace", &planted]);
+    }
+
+    #[test]
+    fn every_example_runs() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/punctual/examples");
+        let files = std::fs::read_dir(directory).expect("there are examples");
+        let mut names: Vec<String> = files
+            .map(|file| file.expect("it can be read").path())
+            .map(|path| path.file_stem().expect("it has a name").to_string_lossy().into_owned())
+            .collect();
+        let mut known: Vec<&str> = EXAMPLES.to_vec();
+        names.sort();
+        known.sort();
+        assert_eq!(names, known);
     }
 
     #[test]

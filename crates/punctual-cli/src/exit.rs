@@ -23,6 +23,31 @@ impl Failure {
         Failure { code: 2, message: message.to_string() }
     }
 
+    /// There is no such thing.
+    pub(crate) fn not_found(message: impl ToString) -> Failure {
+        Failure { code: 3, message: message.to_string() }
+    }
+
+    /// It is not allowed.
+    pub(crate) fn not_allowed(message: impl ToString) -> Failure {
+        Failure { code: 4, message: message.to_string() }
+    }
+
+    /// Somebody else was first.
+    pub(crate) fn conflict(message: impl ToString) -> Failure {
+        Failure { code: 5, message: message.to_string() }
+    }
+
+    /// The server or the database does not answer.
+    pub(crate) fn out_of_reach(message: impl ToString) -> Failure {
+        Failure { code: 6, message: message.to_string() }
+    }
+
+    /// The database was brought up to date by a newer program.
+    pub(crate) fn schema_too_new(message: impl ToString) -> Failure {
+        Failure { code: 78, message: message.to_string() }
+    }
+
     /// Says it on stderr, unless there is nothing to say.
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {

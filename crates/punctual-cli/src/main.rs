@@ -1,35 +1,151 @@
 //! `punctual`: durable cron and background jobs, from the command line.
 
+mod answers;
+mod cluster;
+mod config;
 mod cron;
+mod db;
 mod exit;
+mod jobs;
 mod output;
+mod schedules;
+mod serve;
+mod shell;
+mod target;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use exit::Failure;
+use serve::settings::Flags;
+use target::Target;
 
 /// Durable cron and background jobs: every due time has exactly one recorded outcome.
 #[derive(Parser)]
 #[command(name = "punctual", version, propagate_version = true)]
 struct Arguments {
+    #[command(flatten)]
+    target: Target,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run the product: API, scheduler and workers in one process
+    Serve(Flags),
+    /// Run it to try it: on a file in this directory, with a demonstration that keeps happening
+    Dev(Flags),
+    /// When jobs are made
+    Schedule {
+        /// Print JSON
+        #[arg(long, global = true)]
+        json: bool,
+        #[command(subcommand)]
+        command: schedules::Command,
+    },
+    /// Units of work
+    Job {
+        /// Print JSON
+        #[arg(long, global = true)]
+        json: bool,
+        #[command(subcommand)]
+        command: jobs::Command,
+    },
+    /// Where jobs wait
+    Queue {
+        /// Print JSON
+        #[arg(long, global = true)]
+        json: bool,
+        #[command(subcommand)]
+        command: cluster::QueueCommand,
+    },
+    /// Who works
+    Node {
+        /// Print JSON
+        #[arg(long, global = true)]
+        json: bool,
+        #[command(subcommand)]
+        command: cluster::NodeCommand,
+    },
+    /// Who leads what
+    Leader {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Why something is as it is
+    Why {
+        /// Print JSON
+        #[arg(long, global = true)]
+        json: bool,
+        #[command(subcommand)]
+        about: answers::About,
+    },
+    /// Look for whatever is not as it should be; exit 1 if something is wrong
+    Doctor {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The database itself
+    Db {
+        /// Print JSON
+        #[arg(long, global = true)]
+        json: bool,
+        #[command(subcommand)]
+        command: db::Command,
+    },
+    /// What a server would be told
+    Config {
+        /// Print JSON
+        #[arg(long, global = true)]
+        json: bool,
+        #[command(subcommand)]
+        command: config::Command,
+    },
     /// Ask what a schedule expression means and when it is due
     #[command(subcommand)]
     Cron(cron::Command),
+    /// Print what a shell needs to complete commands
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual of all commands, or of one
+    Man {
+        /// The command, such as `job enqueue`
+        words: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
-        Command::Cron(command) => command.run(),
-    };
+    let Arguments { target, command } = Arguments::parse();
+    let done = run(&target, command);
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
+    }
+}
+
+fn run(target: &Target, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Serve(flags) => serve::serve(&flags.settings(target.database())?, false),
+        Command::Dev(flags) => serve::serve(&flags.settings(target.database())?, true),
+        Command::Schedule { json, command } => command.run(&target.client()?, json),
+        Command::Job { json, command } => command.run(&target.client()?, json),
+        Command::Queue { json, command } => command.run(&target.client()?, json),
+        Command::Node { json, command } => command.run(&target.client()?, json),
+        Command::Leader { json } => cluster::leaders(&target.client()?, json),
+        Command::Why { json, about } => answers::why(about, &target.client()?, json),
+        Command::Doctor { json } => answers::doctor(&target.client()?, json),
+        Command::Db { json, command } => command.run(target, json),
+        Command::Config { json, command } => command.run(target.database(), json),
+        Command::Cron(command) => command.run(),
+        Command::Completions { shell } => {
+            shell::completions(shell);
+            Ok(())
+        }
+        Command::Man { words } => shell::man(&words),
     }
 }

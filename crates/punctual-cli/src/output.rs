@@ -49,3 +49,35 @@ pub(crate) fn columns(rows: impl IntoIterator<Item = Vec<String>>) -> String {
     }
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
+
+/// A table with a head, or nothing but the head.
+pub(crate) fn print_table(
+    out: &mut impl Write,
+    head: &[&str],
+    rows: Vec<Vec<String>>,
+) -> io::Result<()> {
+    let head = head.iter().map(|&name| name.to_owned()).collect();
+    let table = columns(std::iter::once(head).chain(rows));
+    for (index, line) in table.lines().enumerate() {
+        match index {
+            0 => writeln!(out, "{FAINT}{line}{FAINT:#}")?,
+            _ => writeln!(out, "{line}")?,
+        }
+    }
+    Ok(())
+}
+
+/// The first line of a text, cut where it gets long.
+pub(crate) fn short(text: &str, most: usize) -> String {
+    let line = text.lines().next().unwrap_or("");
+    match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+/// What time it is where the command is given: for what people read, and never stored.
+#[expect(clippy::disallowed_methods, reason = "a question at the prompt means the prompt's now")]
+pub(crate) fn now() -> punctual_core::Timestamp {
+    punctual_core::Timestamp::from_jiff(jiff::Timestamp::now())
+}

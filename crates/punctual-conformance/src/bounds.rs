@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use punctual_core::job::{AttemptOutcome, Next, SlotOutcome, Transition};
+use punctual_core::schedule::Overlap;
 use punctual_core::{JobId, Timestamp};
 use punctual_store::*;
 
@@ -39,6 +40,7 @@ fn plan_of(schedule: &Schedule, slots: usize) -> SlotPlan {
     let first = schedule.next_slot.unwrap();
     let slot = |index: usize| first + Duration::from_secs(index as u64);
     let decision = SlotDecision::Advance {
+        overlap: Overlap::Allow,
         slots: (0..slots).map(|index| skipped(slot(index))).collect(),
         next_slot: Some(slot(slots)),
     };
@@ -58,7 +60,7 @@ pub async fn more_than_a_bound_is_refused_with_the_way_out(world: &World<'_>) {
     let ids: Vec<JobId> = (0..=limits::REQUEUE_MAX).map(|_| job).collect();
     let transition =
         Transition { outcome: AttemptOutcome::Succeeded, next: Next::Succeeded, error: None };
-    let settlement = Settlement { job, lease, transition, result: None };
+    let settlement = Settlement { job, lease, transition, result: None, then: Vec::new() };
     let ask = world.ask(node, 1);
     let share = |name: String| QueueShare { name, most: 1 };
     let info = NodeInfo {
@@ -82,8 +84,12 @@ pub async fn more_than_a_bound_is_refused_with_the_way_out(world: &World<'_>) {
     let jobs: Vec<NewJob> = (0..=limits::ENQUEUE_MAX).map(|_| world.new_job()).collect();
     let large = Json::new(&long(limits::SPEC_BYTES_MAX)).unwrap();
     let defined = NewSchedule { spec: large.clone(), ..world.new_schedule("t") };
-    let define =
-        ScheduleChange::Define { spec: large, owner: String::new(), next_slot: Some(world.now()) };
+    let define = ScheduleChange::Define {
+        spec: large,
+        owner: String::new(),
+        next_slot: Some(world.now()),
+        passed: Vec::new(),
+    };
     let result = Json::new(&long(limits::RESULT_BYTES_MAX)).unwrap();
 
     let beat = |ask: BeatAsk| async move { store.beat(at, &ask).await.err() };
@@ -143,8 +149,8 @@ pub async fn more_than_a_bound_is_refused_with_the_way_out(world: &World<'_>) {
             store.roll_up(&vec![count("m", "", 1); limits::ROLLUP_MAX + 1]).await.err(),
         ),
         ("501 schedules", fire(plans(limits::FIRE_MAX + 1, 0)).await),
-        ("201 slots of a schedule", fire(plans(1, limits::PLAN_SLOTS_MAX + 1)).await),
-        ("1200 slots", fire(plans(6, limits::PLAN_SLOTS_MAX)).await),
+        ("1101 slots of a schedule", fire(plans(1, limits::PLAN_SLOTS_MAX + 1)).await),
+        ("2200 slots", fire(plans(2, limits::PLAN_SLOTS_MAX)).await),
         ("65539 bytes", store.create_schedule(at, &defined).await.err()),
         ("65539 bytes", store.change_schedule(at, schedule.id, 1, &define, &actor()).await.err()),
         (
@@ -199,7 +205,16 @@ pub async fn a_name_out_of_bounds_is_refused(world: &World<'_>) {
             store.place(at, job, &Placement::default(), &who).await.err(),
             store.change_queue(at, "q", &QueueChange::Resume, &who).await.err(),
             store.change_queue(at, &name, &QueueChange::Resume, &actor()).await.err(),
-            store.change_schedule(at, schedule.id, 1, &ScheduleChange::Disable, &who).await.err(),
+            store
+                .change_schedule(
+                    at,
+                    schedule.id,
+                    1,
+                    &ScheduleChange::Disable { passed: Vec::new() },
+                    &who,
+                )
+                .await
+                .err(),
             store.delete_schedule(at, schedule.id, 1, &who).await.err(),
             store
                 .create_schedule(at, &NewSchedule { actor: who, ..world.new_schedule("t") })
@@ -259,7 +274,11 @@ pub async fn a_text_for_people_is_cut(world: &World<'_>) {
     world.pass(60);
     let row = SlotRow { reason: Some(text.clone()), ..skipped(schedule.next_slot.unwrap()) };
     world.pass(1);
-    let decision = SlotDecision::Advance { slots: vec![row], next_slot: Some(world.now()) };
+    let decision = SlotDecision::Advance {
+        overlap: Overlap::Allow,
+        slots: vec![row],
+        next_slot: Some(world.now()),
+    };
     let fired = world.fire(&fence, &[SlotPlan { decision, ..world.plan(&schedule) }]).await;
     assert_eq!(fired.answers, [FireAnswer::Applied]);
     assert_eq!(world.ledger(schedule.id).await[0].reason.as_deref(), Some(cut));
@@ -336,14 +355,15 @@ pub async fn what_is_at_a_bound_is_taken(world: &World<'_>) {
     let fence = world.lead("scheduler/0", info.id).await;
     world.pass(3_600);
     let mut plans = Vec::new();
-    for number in 0..limits::FIRE_SLOTS_MAX / limits::PLAN_SLOTS_MAX {
+    let rest = limits::FIRE_SLOTS_MAX - limits::PLAN_SLOTS_MAX;
+    for slots in [limits::PLAN_SLOTS_MAX, rest] {
         let schedule = NewSchedule {
-            next_slot: Some(world.now() - Duration::from_secs(1_000)),
+            next_slot: Some(world.now() - Duration::from_secs(slots as u64)),
             spec: json("{}"),
-            ..world.new_schedule(&number.to_string())
+            ..world.new_schedule(&slots.to_string())
         };
         let schedule = store.create_schedule(world.at(), &schedule).await.unwrap();
-        plans.push(plan_of(&schedule, limits::PLAN_SLOTS_MAX));
+        plans.push(plan_of(&schedule, slots));
     }
     let answers = world.fire(&fence, &plans).await.answers;
     assert_eq!(answers, vec![FireAnswer::Applied; plans.len()]);

@@ -125,7 +125,7 @@ pub async fn a_claim_tells_all_that_a_worker_needs(world: &World<'_>) {
             expires_at: Some(due_at + Duration::from_secs(600)),
             due_at,
             claimed_at: world.now(),
-            schedule: None,
+            origin: None,
             tags: job.tags,
             trace: job.trace,
         }]

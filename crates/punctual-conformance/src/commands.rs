@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use punctual_core::job::{JobState, Outcome, SlotOutcome, decide};
+use punctual_core::job::{JobState, Outcome, decide};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp, hash};
 use punctual_store::*;
 
@@ -17,6 +17,9 @@ use crate::world::{json, policy};
 /// Panics at the first answer that differs.
 pub async fn compare(seed: u64, steps: u64, reference: &dyn Subject, other: &dyn Subject) {
     let mut run = Run::new(seed, reference, other);
+    if seed.is_multiple_of(2) {
+        run.set_stage().await;
+    }
     for step in 0..steps {
         run.step = step;
         run.command().await;
@@ -48,6 +51,11 @@ macro_rules! both {
         $run.agree(stringify!($method), left, right)
     }};
 }
+
+mod notes;
+mod schedules;
+
+use notes::SETS;
 
 impl<'a> Run<'a> {
     fn new(seed: u64, reference: &'a dyn Subject, other: &'a dyn Subject) -> Run<'a> {
@@ -110,8 +118,19 @@ impl<'a> Run<'a> {
         At::Fixed(self.now)
     }
 
+    /// Half of the runs begin with a leader and schedules: by chance alone they come late.
+    async fn set_stage(&mut self) {
+        self.join_or_leave().await;
+        while self.fences.iter().all(|fence| fence.role != "scheduler/0") {
+            self.lead().await;
+        }
+        while self.schedules.len() < 3 {
+            self.create_schedule().await;
+        }
+    }
+
     async fn command(&mut self) {
-        match self.below(42) {
+        match self.below(62) {
             0..=3 => self.pass(),
             4..=9 => self.enqueue().await,
             10..=14 => self.claim().await,
@@ -132,6 +151,13 @@ impl<'a> Run<'a> {
             37 => self.note().await,
             38 => self.release().await,
             39 => self.spoil().await,
+            // Freed one by one, so that often.
+            40..=42 => drop(both!(self, promote(self.at(), 1 + self.step as usize % 5))),
+            43..=47 => self.fire().await,
+            48..=51 => self.clear_the_way().await,
+            52..=54 => self.save_step().await,
+            55 | 56 => self.write_log().await,
+            57..=59 => self.register().await,
             _ => self.look().await,
         }
     }
@@ -184,8 +210,24 @@ impl<'a> Run<'a> {
         job
     }
 
+    fn origin(&mut self, schedule: ScheduleId, slot: Option<Timestamp>) -> Option<Origin> {
+        let facts = [r#"{"late":true}"#, "null"][self.below(2) as usize];
+        Some(Origin { schedule, slot, facts: json(facts) })
+    }
+
+    /// Somebody runs a schedule by hand, or says so of a slot that is not theirs to fire.
+    fn manual_run(&mut self, schedule: ScheduleId) -> NewJob {
+        let slot = self.one_in(10).then_some(self.now);
+        NewJob { origin: self.origin(schedule, slot), ..self.new_job() }
+    }
+
     async fn enqueue(&mut self) {
-        let jobs: Vec<NewJob> = (0..1 + self.below(4)).map(|_| self.new_job()).collect();
+        let mut jobs: Vec<NewJob> = (0..1 + self.below(4)).map(|_| self.new_job()).collect();
+        if self.one_in(5)
+            && let Some(schedule) = self.pick(&self.schedules.clone())
+        {
+            jobs.push(self.manual_run(schedule));
+        }
         if both!(self, enqueue(self.at(), &jobs)).is_some() {
             self.jobs.extend(jobs.iter().map(|job| job.id));
         }
@@ -240,7 +282,9 @@ impl<'a> Run<'a> {
             let Some(job) = self.pick(&claimed[from..]) else { return };
             let transition = decide(&job.standing(), self.outcome(), &policy(), self.now);
             let result = self.one_in(3).then(|| json("[1]"));
-            batch.push(Settlement { job: job.id, lease: job.lease, transition, result });
+            let then = self.followers();
+            self.jobs.extend(then.iter().map(|job| job.id));
+            batch.push(Settlement { job: job.id, lease: job.lease, transition, result, then });
             if self.one_in(5) {
                 batch.push(batch[0].clone());
             }
@@ -262,6 +306,23 @@ impl<'a> Run<'a> {
     async fn cancel(&mut self) {
         let (job, actor) = (self.some_job(), self.actor());
         both!(self, cancel(self.at(), job, &actor));
+    }
+
+    /// Calls off jobs of a schedule for which others may wait, and frees those.
+    async fn clear_the_way(&mut self) {
+        let Some(schedule) = self.pick(&self.schedules.clone()) else { return };
+        let filter = JobFilter { schedule: Some(schedule), ..JobFilter::default() };
+        let Some(page) = both!(self, jobs(&filter, None, 100)) else { return };
+        let actor = self.actor();
+        for view in page.items {
+            let is_in_the_way = !view.state.is_final() && view.state != JobState::Blocked;
+            if is_in_the_way && !self.one_in(10) {
+                both!(self, cancel(self.at(), view.id, &actor));
+            }
+        }
+        for most in 1..=self.below(3) as usize {
+            both!(self, promote(self.at(), most));
+        }
     }
 
     async fn requeue(&mut self) {
@@ -308,7 +369,8 @@ impl<'a> Run<'a> {
                 let progress = (0..self.below(3)).filter_map(|_| self.progress()).collect();
                 let leases = self.some_leases();
                 let lease = Duration::from_secs(5);
-                let ask = BeatAsk { node, roles, lease, leases, progress };
+                let seeks = self.sought_roles();
+                let ask = BeatAsk { node, roles, seeks, lease, leases, progress };
                 both!(self, beat(self.at(), &ask));
             }
         }
@@ -377,119 +439,9 @@ impl<'a> Run<'a> {
         both!(self, prune(self.at(), &retention, most));
     }
 
-    async fn create_schedule(&mut self) {
-        let id = self.one_in(4).then(|| self.pick(&self.schedules.clone())).flatten();
-        let new = NewSchedule {
-            id: id.unwrap_or_else(|| ScheduleId::mint(self.now, self.random())),
-            tenant: ["", "acme"][self.below(2) as usize].to_owned(),
-            name: format!("s{}", self.below(6)),
-            owner: "ops".to_owned(),
-            shard: 0,
-            spec: json(r#"{"cron":"* * * * *"}"#),
-            next_slot: (!self.one_in(6)).then(|| self.now + self.seconds(20)),
-            actor: self.actor(),
-        };
-        if both!(self, create_schedule(self.at(), &new)).is_some() {
-            self.schedules.push(new.id);
-        }
-    }
-
-    async fn change_schedule(&mut self) {
-        let unknown = ScheduleId::mint(self.now, self.random());
-        let id = self.pick(&self.schedules.clone()).unwrap_or(unknown);
-        let seen = both!(self, schedule(id)).flatten();
-        let stamp = seen.map_or(1, |schedule| schedule.stamp) - i64::from(self.one_in(6));
-        let actor = self.actor();
-        if self.one_in(6) {
-            both!(self, delete_schedule(self.at(), id, stamp, &actor));
-            return;
-        }
-        // Also into the past, where slots may be decided already.
-        let next_slot = Some(self.now + self.seconds(20) - self.seconds(60));
-        let change = match self.below(5) {
-            0 => ScheduleChange::Define {
-                spec: json(r#"{"cron":"@daily"}"#),
-                owner: "web".to_owned(),
-                next_slot,
-            },
-            1 => {
-                ScheduleChange::Pause { until: self.one_in(2).then(|| self.now + self.seconds(60)) }
-            }
-            2 => ScheduleChange::Resume,
-            3 => ScheduleChange::Enable { next_slot },
-            _ => ScheduleChange::Disable,
-        };
-        both!(self, change_schedule(self.at(), id, stamp, &change, &actor));
-        let page = both!(self, revisions(id, None, 2));
-        if let Some(cursor) = page.and_then(|page| page.next) {
-            both!(self, revisions(id, Some(cursor), 2));
-        }
-    }
-
-    async fn fire(&mut self) {
-        let most = 1 + self.below(5) as usize;
-        let Some(due) = both!(self, due(self.at(), 0, most)) else { return };
-        let mut plans: Vec<SlotPlan> =
-            due.schedules.iter().map(|due| self.plan(&due.schedule)).collect();
-        if self.one_in(4) {
-            plans.extend(self.pick(&self.old_plans.clone()));
-        }
-        let Some(fence) = self.pick(&self.fences.clone()) else { return };
-        both!(self, fire(self.at(), &fence, Duration::from_secs(5), &plans));
-        for plan in plans {
-            if let SlotDecision::Advance { slots, .. } = &plan.decision {
-                self.jobs.extend(slots.iter().filter_map(|row| Some(row.job.as_ref()?.id)));
-            }
-            both!(self, slots(plan.schedule, None, 3));
-            self.old_plans.push(plan);
-        }
-    }
-
-    fn plan(&mut self, schedule: &Schedule) -> SlotPlan {
-        let slot = schedule.next_slot.unwrap_or(self.now);
-        let mut row = SlotRow {
-            slot,
-            end: None,
-            count: 1,
-            outcome: SlotOutcome::Fired,
-            reason: None,
-            job: None,
-        };
-        let mut slots = Vec::new();
-        let mut next_slot = Some(slot + Duration::from_secs(60));
-        match self.below(8) {
-            0 => {
-                let reason = "unknown time zone".to_owned();
-                return SlotPlan {
-                    schedule: schedule.id,
-                    stamp: schedule.stamp,
-                    decision: SlotDecision::SetAside(reason),
-                };
-            }
-            1 => {
-                row.outcome = SlotOutcome::SkippedPaused;
-                row.reason = Some("paused".to_owned());
-                row.end = Some(slot + Duration::from_secs(30));
-                row.count = 3;
-            }
-            2 => next_slot = None,
-            3 => next_slot = Some(slot),
-            4 => row.slot = slot + Duration::from_secs(1),
-            _ => {}
-        }
-        if row.outcome.has_job() {
-            let job = self.new_job();
-            let is_fresh = !self.jobs.contains(&job.id);
-            let unique = job.unique.filter(|_| self.one_in(6));
-            let id = if is_fresh { job.id } else { JobId::mint(self.now, self.random()) };
-            row.job = Some(NewJob { id, unique, ..job });
-        }
-        slots.push(row);
-        SlotPlan {
-            schedule: schedule.id,
-            stamp: schedule.stamp,
-            decision: SlotDecision::Advance { slots, next_slot },
-        }
+    fn sought_roles(&mut self) -> Vec<String> {
+        let all = ["maintenance", "nobody's", "scheduler/0"];
+        all.iter().filter(|_| self.one_in(2)).map(|role| (*role).to_owned()).collect()
     }
 
     /// Now and then, so that most of a run is sound.
@@ -565,6 +517,10 @@ impl<'a> Run<'a> {
     async fn look_at_everything(&mut self) {
         for job in self.jobs.clone() {
             both!(self, job(job));
+            both!(self, log(job, None, limits::PAGE_MAX));
+        }
+        for job in self.claimed.clone() {
+            both!(self, steps(job.id));
         }
         both!(self, jobs(&JobFilter::default(), None, limits::PAGE_MAX));
         both!(self, nodes());
@@ -587,6 +543,12 @@ impl<'a> Run<'a> {
         for tenant in ["", "acme"] {
             both!(self, schedules(tenant, None, 100));
             both!(self, schedule_named(tenant, "s1"));
+            for set in SETS {
+                both!(self, schedules_of(tenant, set, None, 100));
+            }
+        }
+        for set in SETS {
+            both!(self, generation(set));
         }
         for id in self.schedules.clone() {
             both!(self, schedule(id));

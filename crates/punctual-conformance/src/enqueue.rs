@@ -249,3 +249,32 @@ pub async fn too_many_jobs_at_once_are_refused_whole(world: &World<'_>) {
     let answers = world.enqueue_all(&batch[1..]).await;
     assert!(answers.iter().all(|answer| *answer == EnqueueAnswer::Created));
 }
+
+/// Before somebody else asks for it, or after.
+pub async fn the_holder_of_a_key_is_told(world: &World<'_>) {
+    let node = world.join().await;
+    let holder = async |job: &NewJob| world.store().key_holder(world.at(), job).await.unwrap();
+    let (job, other) = (keyed(world, "invoice-7"), keyed(world, "invoice-7"));
+    assert_eq!(holder(&job).await, None);
+    world.enqueue(job.clone()).await;
+    assert_eq!((holder(&job).await, holder(&other).await), (Some(job.id), Some(job.id)));
+    assert_eq!(holder(&keyed(world, "invoice-8")).await, None);
+    assert_eq!(holder(&NewJob { tenant: "acme".to_owned(), ..other.clone() }).await, None);
+    assert_eq!(holder(&world.new_job()).await, None);
+    let claimed = world.claim_one(node).await;
+    assert_eq!(holder(&other).await, Some(job.id));
+    world.settle(&claimed, Outcome::Done).await;
+    assert_eq!(holder(&other).await, None);
+}
+
+/// Whether anybody has dropped it or not.
+pub async fn a_key_whose_time_is_over_is_held_by_nobody(world: &World<'_>) {
+    let lifetime = KeyLifetime::For(Duration::from_secs(60));
+    let unique = UniqueKey { key: "k".to_owned(), scope: KeyScope::Queue, lifetime };
+    let job = NewJob { unique: Some(unique), ..world.new_job() };
+    world.enqueue(job.clone()).await;
+    world.pass(59);
+    assert_eq!(world.store().key_holder(world.at(), &job).await.unwrap(), Some(job.id));
+    world.pass(1);
+    assert_eq!(world.store().key_holder(world.at(), &job).await.unwrap(), None);
+}

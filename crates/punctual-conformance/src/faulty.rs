@@ -24,8 +24,8 @@ pub enum Fault {
 }
 
 /// Wraps a store; `decide` is asked before each call, by the name of the method.
-pub struct Faulty<S> {
-    store: S,
+pub struct Faulty<S: ?Sized> {
+    store: Arc<S>,
     decide: Box<dyn Fn(&'static str) -> Fault + Send + Sync>,
 }
 
@@ -33,6 +33,16 @@ impl<S> Faulty<S> {
     /// A store whose calls suffer what `decide` says.
     pub fn new(
         store: S,
+        decide: impl Fn(&'static str) -> Fault + Send + Sync + 'static,
+    ) -> Faulty<S> {
+        Faulty::over(Arc::new(store), decide)
+    }
+}
+
+impl<S: ?Sized> Faulty<S> {
+    /// The same, over a store that others use as well.
+    pub fn over(
+        store: Arc<S>,
         decide: impl Fn(&'static str) -> Fault + Send + Sync + 'static,
     ) -> Faulty<S> {
         Faulty { store, decide: Box::new(decide) }
@@ -55,7 +65,7 @@ fn lost() -> StoreError {
 macro_rules! forward {
     ($( async fn $name:ident(&self $(, $argument:ident: $type:ty)* $(,)?) -> $answer:ty; )+) => {
         #[async_trait]
-        impl<S: Store> Store for Faulty<S> {
+        impl<S: Store + ?Sized> Store for Faulty<S> {
             fn hints(&self, topic: Topic) -> Hints {
                 self.store.hints(topic)
             }
@@ -86,11 +96,20 @@ forward! {
     async fn now(&self, at: At) -> Result<Timestamp>;
     async fn schema(&self) -> Result<Schema>;
     async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued>;
+    async fn key_holder(&self, at: At, job: &NewJob) -> Result<Option<JobId>>;
     async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed>;
     async fn settle(&self, at: At, batch: &[Settlement]) -> Result<Settlements>;
     async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer>;
     async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>>;
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer>;
+    async fn save_step(
+        &self, at: At, job: JobId, lease: LeaseId, name: &str, result: &Json
+    ) -> Result<StepAnswer>;
+    async fn steps(&self, job: JobId) -> Result<Vec<StepView>>;
+    async fn write_log(&self, at: At, lines: &[LogLine]) -> Result<Timestamp>;
+    async fn log(
+        &self, job: JobId, after: Option<LogCursor>, most: usize
+    ) -> Result<Page<LogView, LogCursor>>;
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp>;
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten>;
     async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released>;
@@ -117,6 +136,11 @@ forward! {
     async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>>;
     async fn schedule_named(&self, tenant: &str, name: &str) -> Result<Option<Schedule>>;
     async fn schedules(&self, tenant: &str, after: Option<&str>, most: usize) -> Result<Vec<Schedule>>;
+    async fn schedules_of(
+        &self, tenant: &str, set: &str, after: Option<&str>, most: usize
+    ) -> Result<Vec<Schedule>>;
+    async fn register(&self, at: At, ask: &Registration) -> Result<Registered>;
+    async fn generation(&self, set: &str) -> Result<Option<i64>>;
     async fn revisions(
         &self, id: ScheduleId, after: Option<RevisionCursor>, most: usize
     ) -> Result<Page<RevisionView, RevisionCursor>>;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual_store::*;
 
 use crate::World;
-use crate::world::LEASE;
+use crate::world::{LEASE, beat_of};
 
 /// Others are told who, and until when.
 pub async fn a_role_has_one_leader_until_its_lease_ends(world: &World<'_>) {
@@ -149,4 +149,17 @@ pub async fn changes_of_leadership_are_kept(world: &World<'_>) {
     assert_eq!(pruned.records, 4);
     let kept = world.store().leader_changes("r", 10).await.unwrap();
     assert_eq!(kept, [LeaderChange { at: changes[0].at, ..last }]);
+}
+
+/// So that whoever stands by need not ask for each.
+pub async fn a_beat_tells_until_when_the_roles_it_seeks_are_led(world: &World<'_>) {
+    let (one, other) = (world.join().await, world.join().await);
+    world.lead("scheduler/0", one).await;
+    let seeks = ["maintenance", "scheduler/0"].map(str::to_owned).to_vec();
+    let ask = BeatAsk { seeks, ..beat_of(other) };
+    let until = world.now() + LEASE;
+    assert_eq!(world.beat_as(&ask).await.sought, [None, Some(until)]);
+    world.pass(60);
+    assert_eq!(world.beat_as(&ask).await.sought, [None, Some(until)], "over, and nobody's");
+    assert_eq!(world.beat(other, &[]).await.sought, []);
 }

@@ -8,25 +8,32 @@
 //! ```
 //!
 //! Each test gets a fresh store. Beside the tests by name there is [`commands`], which drives two
-//! stores with the same random commands and compares every answer, and [`faulty`], which wraps a
-//! store so that requests or replies get lost.
+//! stores with the same random commands and compares every answer, [`faulty`], which wraps a store so
+//! that requests or replies get lost, and [`cluster`], a PostgreSQL server that may be crashed.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 pub mod bounds;
 pub mod cancel;
 pub mod claim;
+#[cfg(unix)]
+pub mod cluster;
 pub mod commands;
 pub mod enqueue;
 pub mod faulty;
+pub mod firing;
 pub mod hints;
 pub mod leaders;
 pub mod lists;
 pub mod nodes;
+pub mod notes;
+pub mod overlap;
 pub mod predecessors;
 pub mod queues;
 pub mod schedules;
+pub mod sets;
 pub mod settle;
+pub mod then;
 pub mod unreadable;
 pub mod upkeep;
 mod world;
@@ -82,7 +89,8 @@ macro_rules! suite {
                 a_key_conflict_inside_a_batch_leaves_the_rest_in, keys_of_different_scopes_and_tenants_never_meet,
                 a_key_is_free_when_its_job_has_ended, a_key_with_a_lifetime_outlives_its_job_and_ends_by_itself,
                 equal_payloads_are_equal_whatever_the_order_of_their_keys, a_job_out_of_bounds_is_rejected_alone,
-                too_many_jobs_at_once_are_refused_whole, an_instant_in_the_past_is_due_now;
+                too_many_jobs_at_once_are_refused_whole, an_instant_in_the_past_is_due_now,
+                the_holder_of_a_key_is_told, a_key_whose_time_is_over_is_held_by_nobody;
             claim: jobs_are_claimed_in_the_order_of_their_ranks, a_claim_takes_no_more_than_it_asked_for,
                 a_claim_takes_only_the_kinds_it_can_serve, queues_are_served_in_the_order_asked,
                 a_job_is_claimed_once, an_old_job_of_low_priority_overtakes_new_ones_of_high,
@@ -95,6 +103,17 @@ macro_rules! suite {
                 the_last_failure_is_the_dead_letter, a_released_job_keeps_its_place,
                 another_outcome_of_a_settled_lease_is_fenced, a_result_beyond_its_bound_is_refused,
                 a_long_error_is_cut, a_snoozing_job_keeps_only_its_newest_snooze, an_unknown_job_is_fenced;
+            then: what_follows_is_written_with_the_settlement, nothing_follows_a_settlement_that_is_fenced,
+                a_repeated_settlement_writes_what_follows_once, what_follows_is_written_whatever_the_outcome,
+                a_job_that_is_there_already_does_not_follow_again, answers_keep_their_order_where_jobs_follow,
+                what_follows_has_neither_key_nor_origin, no_more_follow_than_a_bound, what_follows_is_hinted,
+                what_follows_is_claimed_where_it_stands;
+            notes: a_step_is_kept_for_the_next_attempt, the_first_result_of_a_step_stays, a_step_needs_the_lease, of_many_that_save_one_step_one_is_first,
+                steps_are_told_in_the_order_they_were_saved, a_job_has_a_bounded_number_of_steps,
+                a_step_out_of_bounds_is_refused, a_requeued_job_has_forgotten_its_steps,
+                a_log_is_read_in_order_and_in_pages, a_line_that_is_written_again_stays_as_it_was,
+                lines_of_a_job_that_is_not_there_are_left_out, a_long_line_is_cut,
+                lines_out_of_bounds_are_refused, steps_and_logs_are_pruned_with_their_job;
             cancel: a_waiting_job_is_cancelled_at_once, a_running_job_is_asked_to_stop_and_not_retried,
                 a_running_job_that_finishes_first_has_succeeded, an_ended_job_cannot_be_cancelled,
                 a_failed_job_can_be_requeued_with_all_attempts_before_it, a_requeued_job_starts_afresh,
@@ -105,7 +124,7 @@ macro_rules! suite {
                 a_beat_tells_of_cancels, a_node_with_leases_cannot_leave,
                 a_lost_claim_leaves_strays_that_are_given_back, a_stray_that_was_called_off_is_cancelled,
                 a_dead_node_has_no_strays, progress_is_told_while_a_job_runs;
-            leaders: a_role_has_one_leader_until_its_lease_ends, a_lost_reply_to_a_won_role_can_be_retried,
+            leaders: a_role_has_one_leader_until_its_lease_ends, a_beat_tells_until_when_the_roles_it_seeks_are_led, a_lost_reply_to_a_won_role_can_be_retried,
                 a_beat_renews_the_roles_it_names, a_lapse_begins_a_new_steady_time,
                 resigning_frees_the_role_at_once, a_lost_term_cannot_resign_its_successor,
                 a_clock_set_back_does_not_keep_a_dead_leader, changes_of_leadership_are_kept;
@@ -114,13 +133,38 @@ macro_rules! suite {
                 a_change_needs_the_stamp_that_was_seen, each_definition_is_a_revision,
                 the_ledger_names_the_revision_that_was_in_force,
                 a_paused_schedule_is_not_due_until_it_is_resumed, a_pause_ends_by_itself,
-                a_disabled_schedule_is_not_due, two_leaders_fire_one_slot_once,
+                a_disabled_schedule_is_not_due,
+                fresh_schedules_go_before_those_that_are_behind, the_next_time_that_something_is_due_is_told, two_leaders_fire_one_slot_once,
                 a_lost_term_fires_nothing, a_plan_from_an_older_stamp_is_stale,
                 a_schedule_that_cannot_be_planned_is_set_aside_and_the_rest_fires,
-                a_plan_that_breaks_a_rule_sets_its_schedule_aside, a_run_of_skips_is_one_row,
-                a_fired_slot_has_its_job, live_jobs_of_a_schedule_are_told_until_they_end,
-                live_jobs_beyond_a_bound_are_counted_and_not_named, revisions_are_read_in_pages,
+                a_plan_that_breaks_a_rule_sets_its_schedule_aside, a_plan_that_is_early_is_stale,
+                a_change_decides_what_it_would_leave_undecided, a_run_of_skips_is_one_row,
+                a_fired_slot_has_its_job, revisions_are_read_in_pages,
                 an_edit_never_lets_a_slot_come_again, a_deleted_schedule_leaves_its_ledger, schedules_are_listed_by_name, the_ledger_is_read_in_pages;
+            sets: a_set_is_registered_whole, a_higher_generation_is_not_overwritten,
+                the_same_generation_may_register_again, without_entries_only_the_generation_rises,
+                one_stale_entry_keeps_all_out, a_set_changes_only_its_own_schedules, a_schedule_stays_in_its_set,
+                schedules_of_a_set_are_listed_by_name, a_registration_out_of_bounds_is_refused,
+                a_change_that_breaks_a_rule_keeps_all_out, of_programs_that_register_at_once_the_highest_is_in_force,
+                a_registration_is_hinted;
+            overlap: allowed_jobs_start_whatever_runs,
+                a_slot_is_skipped_while_a_job_is_unfinished,
+                one_job_is_queued_and_kept,
+                all_jobs_are_queued_in_order,
+                no_more_wait_than_a_bound,
+                the_running_job_is_called_off_for_the_newest,
+                a_blocked_job_is_freed_when_all_before_it_have_ended,
+                each_schedule_frees_one_job_at_a_time,
+                a_freed_job_that_is_due_later_becomes_a_timer,
+                a_blocked_job_is_cancelled_at_once_and_may_be_requeued,
+                a_blocked_job_can_be_moved_and_stays_blocked,
+                a_blocked_job_is_shown_as_what_it_is,
+                a_manual_run_counts_as_unfinished,
+                a_settlement_tells_whether_it_frees_a_job,
+                a_job_with_a_slot_is_fired_and_not_enqueued,
+                facts_come_back_in_the_claim,
+                pruning_keeps_a_blocked_job,
+                a_blocked_job_that_cannot_be_read_fails_alone;
             queues: a_paused_queue_yields_nothing, a_pause_of_a_queue_says_who_and_why_and_ends_by_itself,
                 a_limit_holds_over_all_nodes, statistics_count_each_state, statistics_are_read_in_pages;
             lists: jobs_are_listed_newest_first_in_pages, jobs_are_filtered_by_each_property,
@@ -176,10 +220,14 @@ mod tests {
             include_str!("leaders.rs"),
             include_str!("lists.rs"),
             include_str!("nodes.rs"),
+            include_str!("notes.rs"),
+            include_str!("overlap.rs"),
             include_str!("predecessors.rs"),
             include_str!("queues.rs"),
             include_str!("schedules.rs"),
+            include_str!("sets.rs"),
             include_str!("settle.rs"),
+            include_str!("then.rs"),
             include_str!("unreadable.rs"),
             include_str!("upkeep.rs"),
         ];

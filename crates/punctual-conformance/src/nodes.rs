@@ -20,7 +20,8 @@ pub async fn a_node_joins_beats_and_leaves(world: &World<'_>) {
             alive: true,
             strays: Vec::new(),
             cancels: Vec::new(),
-            roles: Vec::new()
+            roles: Vec::new(),
+            sought: Vec::new(),
         }
     );
     let nodes = world.store().nodes().await.unwrap();

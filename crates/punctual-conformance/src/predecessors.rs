@@ -6,7 +6,7 @@ use punctual_core::job::{JobState, Outcome};
 use punctual_store::*;
 
 use crate::World;
-use crate::world::{actor, failure, json};
+use crate::world::{actor, failure, join_all, json};
 
 fn keyed(world: &World<'_>, key: &str) -> NewJob {
     let unique =
@@ -264,23 +264,4 @@ pub async fn q11_a_bad_row_fails_alone_and_attempts_mean_attempts(world: &World<
     assert_eq!(world.settle(&second, failure()).await, Settled::Applied(JobState::Failed));
     let failed = JobFilter { state: Some(JobState::Failed), ..JobFilter::default() };
     assert_eq!(world.store().jobs(&failed, None, 10).await.unwrap().items.len(), 2);
-}
-
-/// Polls all of them at once, which is all the concurrency that a port can be given.
-async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
-    let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
-    std::future::poll_fn(|context| {
-        let mut waiting = false;
-        for (future, done) in &mut running {
-            if done.is_none() {
-                match future.as_mut().poll(context) {
-                    std::task::Poll::Ready(output) => *done = Some(output),
-                    std::task::Poll::Pending => waiting = true,
-                }
-            }
-        }
-        if waiting { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
-    })
-    .await;
-    running.into_iter().filter_map(|(_, done)| done).collect()
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use punctual_core::job::{
     Backoff, Growth, JobState, Outcome, RetryPolicy, Spread, Standing, Transition, decide,
 };
+use punctual_core::schedule::Overlap;
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp, hash};
 use punctual_store::*;
 
@@ -157,7 +158,7 @@ impl<'a> World<'a> {
     /// What an outcome means for a job that waits five seconds between attempts.
     pub fn settlement(&self, job: &ClaimedJob, outcome: Outcome) -> Settlement {
         let transition = self.decide(&job.standing(), outcome);
-        Settlement { job: job.id, lease: job.lease, transition, result: None }
+        Settlement { job: job.id, lease: job.lease, transition, result: None, then: Vec::new() }
     }
 
     fn decide(&self, standing: &Standing, outcome: Outcome) -> Transition {
@@ -243,6 +244,7 @@ impl<'a> World<'a> {
             tenant: String::new(),
             name: name.to_owned(),
             owner: "ops".to_owned(),
+            set: String::new(),
             shard: 0,
             spec: json(r#"{"cron":"* * * * *"}"#),
             next_slot: Some(self.now() + Duration::from_secs(60)),
@@ -250,24 +252,39 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A plan that fires the schedule's next slot and moves on by a minute.
+    /// A plan that fires the schedule's next slot and moves on by a minute, whatever is unfinished.
     pub fn plan(&self, schedule: &Schedule) -> SlotPlan {
-        let slot = schedule.next_slot.expect("a next slot");
-        SlotPlan {
-            schedule: schedule.id,
-            stamp: schedule.stamp,
-            decision: SlotDecision::Advance {
-                slots: vec![SlotRow {
-                    slot,
-                    end: None,
-                    count: 1,
-                    outcome: punctual_core::job::SlotOutcome::Fired,
-                    reason: None,
-                    job: Some(self.new_job()),
-                }],
-                next_slot: Some(slot + Duration::from_secs(60)),
-            },
+        self.plan_slots(schedule, Overlap::Allow, 1)
+    }
+
+    /// A plan that fires so many of the schedule's slots, a minute each.
+    pub fn plan_slots(&self, schedule: &Schedule, overlap: Overlap, slots: u32) -> SlotPlan {
+        let first = schedule.next_slot.expect("a next slot");
+        let slot = |index| first + index * Duration::from_secs(60);
+        let decision = SlotDecision::Advance {
+            overlap,
+            slots: (0..slots).map(|index| self.fired(schedule.id, slot(index))).collect(),
+            next_slot: Some(slot(slots)),
+        };
+        SlotPlan { schedule: schedule.id, stamp: schedule.stamp, decision }
+    }
+
+    /// A slot that becomes the usual job.
+    pub fn fired(&self, schedule: ScheduleId, slot: Timestamp) -> SlotRow {
+        SlotRow {
+            slot,
+            end: None,
+            count: 1,
+            outcome: punctual_core::job::SlotOutcome::Fired,
+            reason: None,
+            job: Some(self.job_of(schedule, Some(slot))),
         }
+    }
+
+    /// The usual job, of a schedule; without a slot it is one that somebody runs by hand.
+    pub fn job_of(&self, schedule: ScheduleId, slot: Option<Timestamp>) -> NewJob {
+        let facts = json(r#"{"schedule":"nightly"}"#);
+        NewJob { origin: Some(Origin { schedule, slot, facts }), ..self.new_job() }
     }
 
     /// Fires under a term.
@@ -290,7 +307,14 @@ impl<'a> World<'a> {
 
 /// The beat of a node that leads nothing, knows of no lease and has no progress to tell of.
 pub(crate) fn beat_of(node: NodeId) -> BeatAsk {
-    BeatAsk { node, roles: Vec::new(), lease: LEASE, leases: Vec::new(), progress: Vec::new() }
+    BeatAsk {
+        node,
+        roles: Vec::new(),
+        seeks: Vec::new(),
+        lease: LEASE,
+        leases: Vec::new(),
+        progress: Vec::new(),
+    }
 }
 
 /// The lease of a role.
@@ -317,4 +341,23 @@ pub(crate) fn json(text: &str) -> Json {
 /// A failure of the handler.
 pub(crate) fn failure() -> Outcome {
     Outcome::Fail("boom".to_owned())
+}
+
+/// Polls all of them at once, which is all the concurrency that a port can be given.
+pub(crate) async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+    std::future::poll_fn(|context| {
+        let mut waiting = false;
+        for (future, done) in &mut running {
+            if done.is_none() {
+                match future.as_mut().poll(context) {
+                    std::task::Poll::Ready(output) => *done = Some(output),
+                    std::task::Poll::Pending => waiting = true,
+                }
+            }
+        }
+        if waiting { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
+    })
+    .await;
+    running.into_iter().filter_map(|(_, done)| done).collect()
 }

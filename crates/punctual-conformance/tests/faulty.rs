@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use punctual_conformance::{Fault, Faulty};
-use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
+use punctual_core::job::{AttemptOutcome, JobState, LogLevel, Next, Transition};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp, hash};
 use punctual_store::memory::Memory;
 use punctual_store::*;
@@ -86,6 +86,7 @@ async fn whatever_is_repeated_until_it_is_answered_happens_once() {
             tenant: String::new(),
             name: "s".to_owned(),
             owner: String::new(),
+            set: String::new(),
             shard: 0,
             spec: Json::null(),
             next_slot: Some(NOW),
@@ -110,6 +111,7 @@ async fn whatever_is_repeated_until_it_is_answered_happens_once() {
         }
         let known = |leases: &[LeaseId]| BeatAsk {
             node,
+            seeks: Vec::new(),
             roles: Vec::new(),
             lease: Duration::ZERO,
             leases: leases.to_vec(),
@@ -122,7 +124,13 @@ async fn whatever_is_repeated_until_it_is_answered_happens_once() {
         let mut applied = 0;
         for lease in leases {
             let batch: Vec<Settlement> = [plain.id, keyed.id]
-                .map(|job| Settlement { job, lease, transition: transition.clone(), result: None })
+                .map(|job| Settlement {
+                    job,
+                    lease,
+                    transition: transition.clone(),
+                    result: None,
+                    then: Vec::new(),
+                })
                 .to_vec();
             let answers = insist!(store.settle(AT, &batch)).answers;
             applied += answers.iter().filter(|answer| **answer != Settled::Fenced).count();
@@ -145,6 +153,7 @@ async fn told(store: &Memory, node: NodeId, schedule: ScheduleId) -> String {
     let mut told = String::new();
     for view in store.jobs(&all, None, 100).await.expect("jobs").items {
         told += &format!("{:#?}\n", store.job(view.id).await);
+        told += &format!("{:#?}\n", store.log(view.id, None, 10).await);
     }
     let beaten = store.beat(AT, &beat(node, &[], Vec::new())).await;
     told += &format!(
@@ -163,6 +172,7 @@ async fn told(store: &Memory, node: NodeId, schedule: ScheduleId) -> String {
 fn beat(node: NodeId, leases: &[LeaseId], progress: Vec<Progress>) -> BeatAsk {
     BeatAsk {
         node,
+        seeks: Vec::new(),
         roles: Vec::new(),
         lease: Duration::from_secs(5),
         leases: leases.to_vec(),
@@ -201,6 +211,7 @@ async fn story(store: &Faulty<Memory>) -> String {
         tenant: String::new(),
         name: "s".to_owned(),
         owner: String::new(),
+        set: String::new(),
         shard: 0,
         spec: Json::null(),
         next_slot: Some(NOW),
@@ -226,6 +237,10 @@ async fn story(store: &Faulty<Memory>) -> String {
     let beaten = insist!(store.beat(AT, &ask));
     assert_eq!((beaten.alive, beaten.strays.as_slice()), (true, &[claim(21).lease][..]));
     insist!(store.release(AT, node, &beaten.strays));
+    let (level, text) = (LogLevel::Info, "half way".to_owned());
+    let lines = [LogLine { job: known[0].id, attempt: 1, number: 1, level, text }];
+    assert_eq!(insist!(store.write_log(AT, &lines)), NOW);
+    let follower = NewJob::new(JobId::mint(NOW, random(30)), "q", "k", Json::null());
     let batch: Vec<Settlement> = [
         Transition { outcome: AttemptOutcome::Succeeded, next: Next::Succeeded, error: None },
         Transition {
@@ -236,7 +251,13 @@ async fn story(store: &Faulty<Memory>) -> String {
     ]
     .into_iter()
     .zip(&known)
-    .map(|(transition, job)| Settlement { job: job.id, lease, transition, result: None })
+    .map(|(transition, job)| Settlement {
+        job: job.id,
+        lease,
+        transition,
+        result: None,
+        then: vec![follower.clone()],
+    })
     .collect();
     let answers = insist!(store.settle(AT, &batch)).answers;
     assert!(answers.iter().all(|answer| *answer != Settled::Fenced), "{answers:?}");
@@ -247,8 +268,17 @@ async fn story(store: &Faulty<Memory>) -> String {
 
 #[tokio::test]
 async fn each_that_may_be_repeated_leaves_the_same_whether_asked_once_or_twice() {
-    const REPEATABLE: [&str; 8] =
-        ["join", "enqueue", "acquire", "create_schedule", "beat", "release", "settle", "resign"];
+    const REPEATABLE: [&str; 9] = [
+        "join",
+        "enqueue",
+        "acquire",
+        "create_schedule",
+        "beat",
+        "release",
+        "write_log",
+        "settle",
+        "resign",
+    ];
     let once = story(&Faulty::new(memory(), |_| Fault::None)).await;
     for method in REPEATABLE {
         for fault in [Fault::Request, Fault::Reply] {

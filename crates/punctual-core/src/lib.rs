@@ -24,6 +24,7 @@ pub mod hash;
 mod id;
 mod in_zone;
 pub mod job;
+pub mod schedule;
 mod sheet;
 mod slots;
 mod spec;
@@ -40,12 +41,8 @@ pub use every::Every;
 pub use id::{IdError, JobId, LeaseId, NodeId, Nonce, ScheduleId};
 pub use slots::Slots;
 pub use spec::{DstFold, DstGap, Spec, Window};
+pub use suggest::nearest;
 pub use time::{Timestamp, TimestampError, format_duration, parse_duration};
 pub use when::{AtError, When};
 pub use words::UnknownWord;
 pub use zone::{Zone, ZoneError};
-
-/// The examples of the README, compiled and run as tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

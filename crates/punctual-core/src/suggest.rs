@@ -1,7 +1,7 @@
 //! "Did you mean …?"
 
 /// The candidate nearest to what was written, if any is near enough to be worth offering.
-pub(crate) fn nearest<'a>(
+pub fn nearest<'a>(
     written: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {

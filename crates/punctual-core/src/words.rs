@@ -41,6 +41,19 @@ macro_rules! words {
             }
         }
 
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<$name, D::Error> {
+                let word = <std::borrow::Cow<'de, str> as serde::Deserialize>::deserialize(from)?;
+                word.parse().map_err(serde::de::Error::custom)
+            }
+        }
+
         impl std::str::FromStr for $name {
             type Err = $crate::UnknownWord;
 

@@ -57,6 +57,7 @@ impl Service for Beat {
         let ask = BeatAsk {
             node: self.node,
             roles: self.roles.fences(),
+            seeks: self.roles.sought(),
             lease: self.timing.leader_lease,
             leases: self.work.leases(),
             progress: self.work.take_progress(),
@@ -77,6 +78,7 @@ impl Service for Beat {
             return Ok(Report::new(0, Rest::End));
         }
         self.roles.renewed(sent, &ask.roles, &beaten.roles, beaten.at);
+        self.roles.told(&ask.seeks, &beaten.sought, beaten.at);
         self.work.beaten_at(sent);
         self.work.cancel(&beaten.cancels);
         self.give_back(&beaten.strays).await?;

@@ -64,6 +64,11 @@ impl Claimer {
         }
     }
 
+    /// Forgets in which queues nothing was left.
+    pub(crate) fn look_again(&mut self) {
+        self.look_at = Duration::ZERO;
+    }
+
     /// The queues in the order in which this claim looks at them.
     fn shares(&self, most: usize) -> Vec<QueueShare> {
         let queues = self.config.queues.iter().filter(|queue| !self.dry.contains_key(&queue.name));
@@ -151,6 +156,7 @@ impl Service for Claimer {
         };
         let count = claimed.len();
         telemetry::claimed(count);
+        claimed.iter().for_each(telemetry::started);
         let is_dry = count < most && self.note_dry(&ask.queues, &claimed);
         self.work.claimed(lease, sent, claimed);
         self.executor.fill();

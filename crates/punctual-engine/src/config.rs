@@ -24,6 +24,8 @@ pub struct Config {
     pub max_running: usize,
     /// Does it stand for leading the upkeep of the store?
     pub maintains: bool,
+    /// Does it stand for firing schedules?
+    pub schedules: bool,
     /// How long an attempt may take if neither job nor handler says.
     pub timeout: Duration,
     /// When jobs are tried again whose node died.
@@ -85,6 +87,8 @@ pub struct Timing {
     pub reap: Duration,
     /// The longest wait between looks at what is due.
     pub promote: Duration,
+    /// The longest wait between looks for due schedules that nobody told of.
+    pub schedule: Duration,
     /// From prune to prune.
     pub prune: Duration,
     /// From roll-up to roll-up.
@@ -106,6 +110,7 @@ impl Default for Timing {
             leader_margin: s(1),
             reap: s(2),
             promote: s(1),
+            schedule: s(30),
             prune: s(60),
             roll_up: s(10),
             poll: s(5),
@@ -123,6 +128,7 @@ impl Default for Config {
             order: QueueOrder::default(),
             max_running: 100,
             maintains: true,
+            schedules: true,
             timeout: Duration::from_secs(15 * 60),
             policy: RetryPolicy::default(),
             retention: Retention::default(),
@@ -209,6 +215,7 @@ impl Timing {
             ("call", self.call),
             ("reap", self.reap),
             ("promote", self.promote),
+            ("schedule", self.schedule),
             ("prune", self.prune),
             ("roll_up", self.roll_up),
             ("poll", self.poll),

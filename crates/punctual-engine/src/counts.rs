@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use punctual_core::Timestamp;
-use punctual_store::{ErrorKind, Result, RollupCount, Settlement, Store};
+use punctual_core::job::AttemptOutcome;
+use punctual_store::{ErrorKind, Result, RollupCount, Store};
 
 use crate::config::Timing;
 use crate::env::Env;
@@ -27,10 +28,10 @@ impl Counts {
     }
 
     /// An attempt has ended.
-    pub(crate) fn add(&self, at: Timestamp, item: &Settlement, finished: Finished) {
+    pub(crate) fn add(&self, at: Timestamp, outcome: AttemptOutcome, finished: Finished) {
         let minute = Timestamp::from_seconds(at.floor_seconds().div_euclid(60) * 60);
-        let Finished { queue, kind, took } = finished;
-        let row = (minute, item.transition.outcome.as_str(), queue, kind);
+        let Finished { queue, kind, took, .. } = finished;
+        let row = (minute, outcome.as_str(), queue, kind);
         let mut counts = self.lock();
         let (count, sum) = counts.entry(row).or_default();
         *count += 1;

@@ -1,18 +1,21 @@
 //! A node: started once, stopped once.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use punctual_core::NodeId;
-use punctual_store::Store;
+use punctual_store::{Leader, LeaderChange, Store, StoreError};
 
 use crate::EngineError;
 use crate::config::Config;
 use crate::counts::Counts;
 use crate::env::Env;
 use crate::handler::Handlers;
-use crate::leader::{Leadership, MAINTENANCE, Roles};
+use crate::leader::{Leadership, MAINTENANCE, Roles, SCHEDULER};
 use crate::level::Level;
 use crate::places::Places;
+use crate::schedules::Schedules;
+use crate::service::within;
 use crate::session::{Over, Parts, STOP, STOP_NOW, Session};
 use crate::telemetry;
 use crate::work::Work;
@@ -20,7 +23,7 @@ use crate::work::Work;
 /// A running node. Dropping it stops the node at once, without waiting.
 pub struct Engine {
     roles: Arc<Roles>,
-    places: Arc<Places>,
+    parts: Arc<Parts>,
     current: Arc<Mutex<Current>>,
     wish: Arc<Level>,
     outcome: Arc<Outcome>,
@@ -57,7 +60,24 @@ pub struct Health {
     pub held: usize,
     /// Places that are free for handlers.
     pub free: usize,
+    /// Does it trust the database's clock? If not, slots that lie far ahead of what the clock said
+    /// before have to wait.
+    pub is_clock_trusted: bool,
 }
+
+/// Who leads a role, and who did before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoleReport {
+    /// The last one that led it.
+    pub leader: Leader,
+    /// Does it still?
+    pub is_led: bool,
+    /// The last terms, newest first.
+    pub changes: Vec<LeaderChange>,
+}
+
+/// Terms that are told of each role.
+const CHANGES_TOLD: usize = 20;
 
 impl Engine {
     /// Joins the store and starts to work. An error says what to do; nothing runs then.
@@ -73,10 +93,14 @@ impl Engine {
         if config.maintains {
             roles.want(MAINTENANCE);
         }
+        if config.schedules {
+            roles.want(SCHEDULER);
+        }
         let parts = Arc::new(Parts {
             places: Arc::new(Places::new(config.max_running)),
             roles: roles.clone(),
             counts: Arc::<Counts>::default(),
+            is_clock_held: Arc::default(),
             handlers: Arc::new(handlers),
             config: Arc::new(config),
             store,
@@ -85,9 +109,14 @@ impl Engine {
         let session = Session::begin(parts.clone()).await?;
         let current = Arc::new(Mutex::new(Current::of(&session)));
         let (wish, outcome) = (Arc::<Level>::default(), Arc::<Outcome>::default());
-        let places = parts.places.clone();
-        env.spawn(Box::pin(live(parts, session, current.clone(), wish.clone(), outcome.clone())));
-        Ok(Engine { roles, places, current, wish, outcome })
+        env.spawn(Box::pin(live(
+            parts.clone(),
+            session,
+            current.clone(),
+            wish.clone(),
+            outcome.clone(),
+        )));
+        Ok(Engine { roles, parts, current, wish, outcome })
     }
 
     /// Its present id. A node that was declared dead comes back with another.
@@ -102,8 +131,29 @@ impl Engine {
             node: current.node,
             is_in_touch: current.work.is_in_touch(),
             held: current.work.held(),
-            free: self.places.free(),
+            free: self.parts.places.free(),
+            is_clock_trusted: !self.parts.is_clock_held.load(Ordering::Relaxed),
         }
+    }
+
+    /// Who leads what, since when and until when, and who did before.
+    pub async fn leaders(&self) -> Result<Vec<RoleReport>, StoreError> {
+        let (store, patience) = (&self.parts.store, self.parts.config.timing.call);
+        let read = async {
+            let now = store.now(self.parts.env.at()).await?;
+            let mut reports = Vec::new();
+            for leader in store.leaders().await? {
+                let changes = store.leader_changes(&leader.fence.role, CHANGES_TOLD).await?;
+                reports.push(RoleReport { is_led: leader.until > now, leader, changes });
+            }
+            Ok(reports)
+        };
+        within(&*self.parts.env, patience, read).await
+    }
+
+    /// The schedules of the store.
+    pub fn schedules(&self) -> Schedules {
+        Schedules::new(self.parts.env.clone(), self.parts.store.clone())
     }
 
     /// Stands for leading a role of the application's own.

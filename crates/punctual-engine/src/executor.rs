@@ -8,6 +8,7 @@ use punctual_store::ClaimedJob;
 
 use crate::env::Env;
 use crate::handler::{Attempt, Ended, Handlers};
+use crate::log::{AttemptLog, Log};
 use crate::places::Place;
 use crate::service::caught;
 use crate::telemetry;
@@ -18,6 +19,7 @@ pub(crate) struct Executor {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) work: Arc<Work>,
     pub(crate) handlers: Arc<Handlers>,
+    pub(crate) log: Arc<Log>,
     /// How long an attempt may take if its job does not say.
     pub(crate) timeout: Duration,
 }
@@ -50,7 +52,8 @@ impl Executor {
         let executor = self.clone();
         let task = async move {
             let span = telemetry::attempt_span(&job);
-            let attempt = Attempt { job, stop, work: executor.work.clone() };
+            let (work, log) = (executor.work.clone(), executor.log.clone());
+            let attempt = Attempt { job, stop, work, log, lines: AttemptLog::default() };
             let run = tracing::Instrument::instrument(async { handler.run(attempt).await }, span);
             let ended = caught(run).await;
             let ended = ended.unwrap_or_else(|panic| Ended::from(Outcome::Panicked(panic)));

@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
-use punctual_core::job::{Outcome, RetryPolicy};
-use punctual_store::{ClaimedJob, Json, limits};
+use punctual_core::job::{LogLevel, Outcome, RetryPolicy};
+use punctual_core::schedule::Facts;
+use punctual_core::{ScheduleId, Timestamp};
+use punctual_store::{ClaimedJob, Json, NewJob, limits};
 
 use crate::EngineError;
 use crate::env::Boxed;
+use crate::log::{AttemptLog, Log};
 use crate::stop::{Stop, StopReason};
+use crate::telemetry;
 use crate::work::Work;
 
 /// Does the work of one kind of job.
@@ -32,11 +37,34 @@ pub struct Ended {
     pub outcome: Outcome,
     /// What it returned, if it is done.
     pub result: Option<Json>,
+    /// Jobs that are written with its end, if it is done.
+    pub then: Vec<NewJob>,
+    /// Was its success written by the handler itself, in a transaction of its own? If that was not
+    /// committed, the attempt has failed, whatever the outcome says.
+    pub is_settled: bool,
+}
+
+impl Ended {
+    /// Is the work done?
+    pub fn is_done(&self) -> bool {
+        self.outcome == Outcome::Done
+    }
+
+    /// What went wrong, if something did.
+    pub fn error(&self) -> Option<&str> {
+        match &self.outcome {
+            Outcome::Fail(error)
+            | Outcome::RetryAfter(_, error)
+            | Outcome::FailForGood(error)
+            | Outcome::Panicked(error) => Some(error),
+            _ => None,
+        }
+    }
 }
 
 impl From<Outcome> for Ended {
     fn from(outcome: Outcome) -> Ended {
-        Ended { outcome, result: None }
+        Ended { outcome, result: None, then: Vec::new(), is_settled: false }
     }
 }
 
@@ -94,9 +122,35 @@ pub struct Attempt {
     pub job: ClaimedJob,
     pub(crate) stop: Arc<Stop>,
     pub(crate) work: Arc<Work>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) lines: AttemptLog,
+}
+
+/// The schedule and slot that made a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fired {
+    /// The schedule.
+    pub schedule: ScheduleId,
+    /// The slot; none if somebody ran it by hand.
+    pub slot: Option<Timestamp>,
+    /// How long after its slot this attempt was claimed.
+    pub late_by: Duration,
+    /// The schedule as it was then.
+    pub facts: Facts,
 }
 
 impl Attempt {
+    /// The schedule and slot that made the job, if one did.
+    pub fn fired(&self) -> Option<Fired> {
+        let origin = self.job.origin.as_ref()?;
+        let facts = serde_json::from_str(origin.facts.as_str()).unwrap_or_else(|error| {
+            telemetry::unreadable_facts(self.job.id, &error);
+            Facts::default()
+        });
+        let late_by = origin.slot.map(|slot| self.job.claimed_at.since(slot)).unwrap_or_default();
+        Some(Fired { schedule: origin.schedule, slot: origin.slot, late_by, facts })
+    }
+
     /// Ends when the attempt has to stop. A handler that goes on is dropped a little later; if it
     /// blocks its thread and cannot be dropped, its result no longer counts.
     pub async fn stopped(&self) -> StopReason {
@@ -116,5 +170,10 @@ impl Attempt {
             percent.map(|percent| percent.min(100)),
             limits::cut(note, limits::NOTE_BYTES_MAX).to_owned(),
         );
+    }
+
+    /// Writes a line to the job's log, soon.
+    pub fn log(&self, level: LogLevel, text: &str) {
+        self.log.write(&self.lines, self.job.id, self.job.attempt, level, text);
     }
 }

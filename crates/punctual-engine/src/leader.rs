@@ -18,13 +18,17 @@ use crate::telemetry;
 
 /// The role under which a node looks after the store.
 pub const MAINTENANCE: &str = "maintenance";
+/// The role under which a node fires schedules.
+pub const SCHEDULER: &str = "scheduler/0";
 
 /// Everything a node leads or wants to lead.
 pub(crate) struct Roles {
     env: Arc<dyn Env>,
+    lease: Duration,
     margin: Duration,
     roles: Mutex<BTreeMap<String, Role>>,
-    changed: Level,
+    /// Rises whenever a term begins or ends.
+    pub(crate) changed: Level,
     pub(crate) seeker: Arc<Notify>,
 }
 
@@ -42,6 +46,7 @@ impl Roles {
     pub(crate) fn new(env: Arc<dyn Env>, timing: &Timing) -> Roles {
         Roles {
             env,
+            lease: timing.leader_lease,
             margin: timing.leader_margin,
             roles: Mutex::default(),
             changed: Level::default(),
@@ -106,14 +111,47 @@ impl Roles {
         }
     }
 
+    /// The roles that the node wants and does not lead, which a heartbeat asks about.
+    pub(crate) fn sought(&self) -> Vec<String> {
+        let roles = self.lock();
+        let sought = roles.iter().filter(|(_, role)| role.is_wanted && role.fence.is_none());
+        sought.map(|(name, _)| name.clone()).take(limits::ROLES_MAX).collect()
+    }
+
+    /// A heartbeat has told until when these roles are led: whoever waits for the end of a lease
+    /// need not ask sooner. Who has something to ask, because its own term may still hold, does.
+    pub(crate) fn told(&self, sought: &[String], leases: &[Option<Timestamp>], now: Timestamp) {
+        let elapsed = self.env.elapsed();
+        let mut is_free = false;
+        let mut roles = self.lock();
+        for (name, until) in sought.iter().zip(leases) {
+            let waits = |role: &&mut Role| role.fence.is_none() && role.try_at > elapsed;
+            let Some(role) = roles.get_mut(name).filter(waits) else { continue };
+            let wait = until.map(|until| until.since(now)).unwrap_or_default();
+            // A lease that is too long to be true, since the clock was set back, is for the
+            // store to cut when somebody asks.
+            if wait <= self.lease {
+                role.try_at = elapsed + wait;
+                is_free |= wait.is_zero();
+            }
+        }
+        drop(roles);
+        if is_free {
+            self.seeker.notify_one();
+        }
+    }
+
     /// The term is led for so long from the moment the question was sent, less a margin.
-    fn trust(&self, fence: &Fence, sent: Duration, lease: Duration) {
+    ///
+    /// Never for longer than a lease lasts: a term that is asked for again after the clock was set
+    /// back may be said to end hours from now, and whoever else asks cuts it.
+    pub(crate) fn trust(&self, fence: &Fence, sent: Duration, lease: Duration) {
         let mut roles = self.lock();
         if let Some(role) = roles.get_mut(&fence.role).filter(|role| role.nonce == fence.nonce) {
             // A term that was not trusted any more begins anew for whoever waits for it.
             let was_led = role.fence.replace(fence.clone()).is_some()
                 && self.env.elapsed() < role.trusted_until;
-            role.trusted_until = sent + lease.saturating_sub(self.margin);
+            role.trusted_until = sent + lease.min(self.lease).saturating_sub(self.margin);
             drop(roles);
             if !was_led {
                 telemetry::term_began(fence);
@@ -162,10 +200,14 @@ impl Roles {
         }
     }
 
-    /// Forgets every term: the node is dead and comes back as another.
+    /// Forgets every term, also those that it asked for and does not know of: the node is dead and
+    /// comes back as another, who must not lead in its name.
     pub(crate) fn forget(&self) {
         for fence in self.fences() {
             self.lost(&fence);
+        }
+        for role in self.lock().values_mut() {
+            role.nonce = self.nonce();
         }
     }
 

@@ -1,4 +1,4 @@
-//! The loops that make punctual run: claim, execute, settle, beat, lead, reap.
+//! The loops that make punctual run: fire, claim, execute, settle, beat, lead, reap.
 //!
 //! A node is an [`Engine`]. It sees the store through the port, and time, chance and tasks
 //! through [`Env`], so that the simulator runs these same loops through any fault it can think
@@ -6,6 +6,7 @@
 
 mod beat;
 mod claimer;
+mod clock_guard;
 mod config;
 mod counts;
 mod engine;
@@ -15,21 +16,29 @@ mod executor;
 mod handler;
 mod leader;
 mod level;
+mod log;
 mod places;
 mod promoter;
 mod reaper;
+mod scheduler;
+mod schedules;
 mod service;
 mod session;
+mod sets;
 mod settler;
+#[doc(hidden)]
+pub mod steps;
 mod stop;
 pub mod telemetry;
 mod watchdog;
 mod work;
 
 pub use config::{Config, QueueOrder, ServedQueue, Timing};
-pub use engine::{Engine, Health, Stopped};
+pub use engine::{Engine, Health, RoleReport, Stopped};
 pub use env::{Boxed, Env, System};
 pub use error::EngineError;
-pub use handler::{Attempt, Ended, Handler, Handlers};
-pub use leader::{Leadership, MAINTENANCE};
+pub use handler::{Attempt, Ended, Fired, Handler, Handlers};
+pub use leader::{Leadership, MAINTENANCE, SCHEDULER};
+pub use schedules::{ScheduleError, Schedules, Seen};
+pub use sets::{Declared, REMOVED};
 pub use stop::StopReason;

@@ -1,6 +1,7 @@
 //! One life of a node: from joining under an id to leaving, or to being declared dead.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use punctual_core::NodeId;
@@ -10,6 +11,7 @@ use tokio::sync::Notify;
 use crate::EngineError;
 use crate::beat::Beat;
 use crate::claimer::Claimer;
+use crate::clock_guard::ClockGuard;
 use crate::config::Config;
 use crate::counts::{Counts, RollUp};
 use crate::env::Env;
@@ -17,10 +19,12 @@ use crate::executor::Executor;
 use crate::handler::Handlers;
 use crate::leader::{Roles, Seeker};
 use crate::level::Level;
+use crate::log::{Log, Scribe};
 use crate::places::Places;
 use crate::promoter::{Promoter, Timers};
 use crate::reaper::{Pruner, Reaper};
-use crate::service::{self, Service, within};
+use crate::scheduler::Scheduler;
+use crate::service::{self, Rest, Service, within};
 use crate::settler::Settler;
 use crate::stop::StopReason;
 use crate::telemetry;
@@ -36,6 +40,7 @@ pub(crate) struct Parts {
     pub(crate) places: Arc<Places>,
     pub(crate) roles: Arc<Roles>,
     pub(crate) counts: Arc<Counts>,
+    pub(crate) is_clock_held: Arc<AtomicBool>,
 }
 
 /// A wish of this level: finish what runs, start nothing, and stop.
@@ -56,6 +61,7 @@ pub(crate) struct Session {
     pub(crate) work: Arc<Work>,
     parts: Arc<Parts>,
     wakes: Wakes,
+    log: Arc<Log>,
     dead: Arc<Level>,
     /// Ends what makes new work: claims and offices.
     quiet: Arc<Level>,
@@ -83,6 +89,7 @@ impl Session {
         let session = Session {
             node,
             work: Arc::new(work),
+            log: Arc::new(Log::new(wakes.scribe.clone())),
             wakes,
             dead: Arc::default(),
             quiet: Arc::default(),
@@ -122,10 +129,12 @@ impl Session {
             &self.over,
         );
         if !config.queues.is_empty() {
+            self.run(self.scribe(), &wakes.scribe, &self.over);
             let executor = Executor {
                 env: env.clone(),
                 work: self.work.clone(),
                 handlers: handlers.clone(),
+                log: self.log.clone(),
                 timeout: config.timeout,
             };
             let claimer =
@@ -153,6 +162,23 @@ impl Session {
             &wakes.promoter,
             &self.quiet,
         );
+        if config.schedules {
+            self.run(
+                Scheduler {
+                    env: env.clone(),
+                    store: store.clone(),
+                    roles: roles.clone(),
+                    timers: timers.clone(),
+                    timing,
+                    guard: ClockGuard::default(),
+                    is_held: self.parts.is_clock_held.clone(),
+                },
+                &wakes.scheduler,
+                &self.quiet,
+            );
+            self.pass_on(Topic::Schedules, &wakes.scheduler);
+            self.pass_on_terms(&wakes.scheduler);
+        }
         let (idle, config) = (Arc::<Notify>::default(), config.clone());
         let (env, store, roles) = (env.clone(), store.clone(), roles.clone());
         self.run(
@@ -169,6 +195,19 @@ impl Session {
         self.run(roll_up, &Arc::default(), &self.over);
         self.run(Reaper { env, store, roles, timers, config }, &Arc::default(), &self.quiet);
         Ok(())
+    }
+
+    /// Writes what is left of the logs.
+    async fn write_out(&self) -> Result<()> {
+        let mut scribe = self.scribe();
+        while scribe.run_once().await?.rest == Rest::None {}
+        Ok(())
+    }
+
+    fn scribe(&self) -> Scribe {
+        let Parts { env, store, config, .. } = &*self.parts;
+        let patience = config.timing.call;
+        Scribe { env: env.clone(), store: store.clone(), log: self.log.clone(), patience }
     }
 
     fn beat(&self) -> Beat {
@@ -205,6 +244,25 @@ impl Session {
         }));
     }
 
+    /// Wakes a service whenever a term begins or ends.
+    fn pass_on_terms(&self, wake: &Arc<Notify>) {
+        let (roles, wake) = (self.parts.roles.clone(), wake.clone());
+        let quiet = self.quiet.clone();
+        self.parts.env.spawn(Box::pin(async move {
+            let mut seen = roles.changed.get();
+            loop {
+                tokio::select! {
+                    biased;
+                    () = quiet.reached(1) => return,
+                    () = roles.changed.reached(seen + 1) => {
+                        seen = roles.changed.get();
+                        wake.notify_one();
+                    }
+                }
+            }
+        }));
+    }
+
     /// Lives until the node is told to stop or is declared dead.
     pub(crate) async fn live(&self, wish: &Level) -> Over {
         tokio::select! {
@@ -223,8 +281,11 @@ impl Session {
         if unsettled == 0 && self.dead.get() == 0 {
             let mut roll_up =
                 RollUp::new(env.clone(), store.clone(), counts.clone(), config.timing);
-            let (counted, left) = tokio::join!(roll_up.run_once(), self.leave());
-            for (what, error) in [("roll_up", counted.err()), ("leave", left.err())] {
+            let (counted, written, left) =
+                tokio::join!(roll_up.run_once(), self.write_out(), self.leave());
+            let errors =
+                [("roll_up", counted.err()), ("scribe", written.err()), ("leave", left.err())];
+            for (what, error) in errors {
                 error.inspect(|error| telemetry::failed(what, error));
             }
         }

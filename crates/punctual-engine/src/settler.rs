@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual_core::job::{AttemptOutcome, Next, Transition};
+use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
 use punctual_store::{ErrorKind, Result, Settled, Settlement, Store};
 
 use crate::counts::Counts;
@@ -47,6 +47,7 @@ impl Settler {
                         error: Some(format!("its outcome was refused: {error}")),
                     };
                     item.result = None;
+                    item.then.clear();
                 }
                 self.work.put_back(batch);
                 return Err(error);
@@ -54,12 +55,22 @@ impl Settler {
         };
         let finished = self.work.settled(&batch);
         let now = self.env.elapsed();
+        if settlements.frees {
+            self.timers.note(now);
+        }
         for ((item, answer), finished) in batch.iter().zip(&settlements.answers).zip(finished) {
-            telemetry::settled(item, *answer);
+            // A lease that is gone because the handler's own transaction was committed.
+            let by_handler = *answer == Settled::Fenced
+                && finished.as_ref().is_some_and(|finished| finished.is_settled);
+            let (outcome, answer) = match by_handler {
+                true => (AttemptOutcome::Succeeded, Settled::Applied(JobState::Succeeded)),
+                false => (item.transition.outcome, *answer),
+            };
+            telemetry::settled(item.job, outcome, answer);
             if let (Settled::Applied(_), Some(finished)) = (answer, finished) {
-                self.counts.add(settlements.at, item, finished);
+                self.counts.add(settlements.at, outcome, finished);
             }
-            if let Next::After(wait) = item.transition.next {
+            if let (Next::After(wait), false) = (item.transition.next, by_handler) {
                 self.timers.note(now.saturating_add(wait));
             }
         }

@@ -9,6 +9,7 @@
 //! | `punctual_attempts_total` | counter | `outcome` | attempts that were settled |
 //! | `punctual_settles_fenced_total` | counter | | results that came too late to count |
 //! | `punctual_results_late_total` | counter | | results of handlers that had been given up |
+//! | `punctual_log_lines_dropped_total` | counter | | lines of jobs' logs that the store did not take |
 //! | `punctual_strays_total` | counter | | jobs given back because the answer to their claim was lost |
 //! | `punctual_jobs_reaped_total` | counter | | jobs taken back from dead nodes |
 //! | `punctual_nodes_dead_total` | counter | | nodes declared dead |
@@ -17,10 +18,16 @@
 //! | `punctual_step_downs_total` | counter | | times the node stopped leading because it was unsure |
 //! | `punctual_handlers_stuck_total` | counter | `kind` | handlers that block their thread and cannot be stopped |
 //! | `punctual_rejoins_total` | counter | | times the node was declared dead and came back |
+//! | `punctual_slots_total` | counter | `outcome` | slots that were decided; one that was refused for overlap also counts as planned |
+//! | `punctual_fire_late_seconds` | histogram | | from a slot to the commit that fired it |
+//! | `punctual_start_late_seconds` | histogram | | from a slot to the claim of its job's first attempt |
+//! | `punctual_schedules_set_aside_total` | counter | | schedules that could not be planned |
+//! | `punctual_clock_held` | gauge | | 1 while the database's clock is held to be wrong |
 //! | span `attempt` | | `job`, `kind`, `queue`, `attempt` | one attempt at a job |
 
-use punctual_core::JobId;
-use punctual_store::{ClaimedJob, Fence, Reaped, Settled, Settlement, StoreError};
+use punctual_core::job::{AttemptOutcome, SlotOutcome};
+use punctual_core::{JobId, ScheduleId, Timestamp};
+use punctual_store::{ClaimedJob, Fence, Reaped, Settled, SlotRow, StoreError};
 use tracing::Span;
 
 use crate::service::Report;
@@ -50,17 +57,22 @@ pub(crate) fn claimed(jobs: usize) {
     count("punctual_jobs_claimed_total", jobs);
 }
 
-pub(crate) fn settled(item: &Settlement, answer: Settled) {
-    let outcome = item.transition.outcome.as_str();
+pub(crate) fn settled(job: JobId, outcome: AttemptOutcome, answer: Settled) {
+    let outcome = outcome.as_str();
     match answer {
         Settled::Applied(_) | Settled::Already => {
             metrics::counter!("punctual_attempts_total", "outcome" => outcome).increment(1);
         }
         Settled::Fenced => {
             count("punctual_settles_fenced_total", 1);
-            tracing::warn!(job = %item.job, outcome, "came too late: the job is another's");
+            tracing::warn!(job = %job, outcome, "came too late: the job is another's");
         }
     }
+}
+
+pub(crate) fn log_lines_dropped(lines: usize) {
+    count("punctual_log_lines_dropped_total", lines);
+    tracing::warn!(lines, "lines of jobs' logs were dropped: the store does not take them");
 }
 
 pub(crate) fn late_result() {
@@ -88,6 +100,52 @@ pub(crate) fn term_began(fence: &Fence) {
 pub(crate) fn term_lost(fence: &Fence) {
     metrics::counter!("punctual_terms_lost_total", "role" => fence.role.clone()).increment(1);
     tracing::info!(role = fence.role, term = fence.term, "leads no more");
+}
+
+/// Slots that asked for a job and found earlier ones unfinished; they count as both.
+pub(crate) fn refused(slots: usize) {
+    let outcome = SlotOutcome::SkippedOverlap.as_str();
+    metrics::counter!("punctual_slots_total", "outcome" => outcome).increment(slots as u64);
+}
+
+/// As the leader planned it.
+pub(crate) fn decided(row: &SlotRow, at: Timestamp) {
+    let outcome = row.outcome.as_str();
+    metrics::counter!("punctual_slots_total", "outcome" => outcome).increment(row.count);
+    if row.job.is_some() {
+        let late = at.since(row.slot).as_secs_f64();
+        metrics::histogram!("punctual_fire_late_seconds").record(late);
+    }
+}
+
+pub(crate) fn started(job: &ClaimedJob) {
+    let slot = job.origin.as_ref().and_then(|origin| origin.slot);
+    if let (Some(slot), 1) = (slot, job.attempt) {
+        let late = job.claimed_at.since(slot).as_secs_f64();
+        metrics::histogram!("punctual_start_late_seconds").record(late);
+    }
+}
+
+pub(crate) fn set_aside(schedule: ScheduleId, reason: &str) {
+    count("punctual_schedules_set_aside_total", 1);
+    tracing::error!(%schedule, reason, "cannot be planned and is set aside until it is mended");
+}
+
+pub(crate) fn clock_held(was_held: bool, is_held: bool) {
+    if was_held != is_held {
+        metrics::gauge!("punctual_clock_held").set(f64::from(u8::from(is_held)));
+        if is_held {
+            tracing::error!(
+                "the database's clock was stepped forward; later slots wait until it has gone right for two minutes"
+            );
+        } else {
+            tracing::info!("the database's clock is trusted again");
+        }
+    }
+}
+
+pub(crate) fn unreadable_facts(job: JobId, error: &serde_json::Error) {
+    tracing::warn!(%job, %error, "what its schedule told cannot be read");
 }
 
 pub(crate) fn stepped_down() {
@@ -119,7 +177,11 @@ mod tests {
     /// The words of a line that begin like a metric of ours.
     fn names(line: &str) -> impl Iterator<Item = &str> {
         let words = line.split(|c: char| !c.is_ascii_lowercase() && c != '_');
-        words.filter(|word| word.starts_with("punctual_") && word.ends_with("_total"))
+        let is_metric = |word: &&str| {
+            let unit = ["_total", "_seconds", "_held"].iter().any(|unit| word.ends_with(unit));
+            word.starts_with("punctual_") && unit
+        };
+        words.filter(is_metric)
     }
 
     #[test]

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use punctual_core::job::{Outcome, RetryPolicy, Standing, Transition, decide};
+use punctual_core::job::{AttemptOutcome, Outcome, RetryPolicy, Standing, Transition, decide};
 use punctual_core::{JobId, LeaseId, format_duration};
 use punctual_store::bugs::{Bug, is_planted};
-use punctual_store::{ClaimedJob, Progress, Settlement, limits};
+use punctual_store::{ClaimedJob, Json, NewJob, Progress, Settlement, limits};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
@@ -57,6 +57,10 @@ pub(crate) struct Wakes {
     pub(crate) watchdog: Arc<Notify>,
     /// The promoter: there is an earlier timer.
     pub(crate) promoter: Arc<Notify>,
+    /// The scheduler: a schedule or a term has changed.
+    pub(crate) scheduler: Arc<Notify>,
+    /// The scribe: there is a line.
+    pub(crate) scribe: Arc<Notify>,
     /// Whoever waits for the last job to be over.
     emptied: Arc<Notify>,
 }
@@ -91,6 +95,8 @@ struct Held {
     stop: Arc<Stop>,
     task: Option<AbortHandle>,
     said: Option<Progress>,
+    /// Did the handler write its success itself?
+    is_settled: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -104,12 +110,31 @@ enum Phase {
     Ended,
 }
 
+/// What is to be written about the end of an attempt.
+struct Ending {
+    transition: Transition,
+    result: Option<Json>,
+    then: Vec<NewJob>,
+    is_settled: bool,
+}
+
+impl From<Transition> for Ending {
+    fn from(transition: Transition) -> Ending {
+        Ending { transition, result: None, then: Vec::new(), is_settled: false }
+    }
+}
+
+/// What is wrong with an attempt whose success was written in a transaction that came to nothing.
+const NOT_COMMITTED: &str = "the transaction that the job was settled in was not committed; commit it before the handler returns";
+
 /// A job that was settled, for those who count.
 pub(crate) struct Finished {
     pub(crate) queue: String,
     pub(crate) kind: String,
     /// How long the node had it.
     pub(crate) took: Duration,
+    /// Did the handler write its success itself?
+    pub(crate) is_settled: bool,
 }
 
 impl Work {
@@ -209,6 +234,7 @@ impl Work {
                 stop: Arc::default(),
                 task: None,
                 said: None,
+                is_settled: false,
             };
             state.held.insert((job.id, job.lease), held);
             state.waiting.push_back(job);
@@ -337,13 +363,20 @@ impl Work {
         if let Phase::Running(until, limit) = held.phase {
             pace.ended(now, now.saturating_add(limit).saturating_sub(until));
         }
-        let Ended { outcome, result } = match held.stop.reason() {
+        let Ended { outcome, result, then, is_settled } = match held.stop.reason() {
             Some(reason) if ended.outcome != Outcome::Done => Ended::from(stopped(reason)),
             _ => bounded(ended),
         };
+        // If the handler's own transaction was committed, the lease is gone and nothing comes of
+        // this any more.
+        let outcome = match outcome {
+            Outcome::Done if is_settled => Outcome::Fail(NOT_COMMITTED.to_owned()),
+            outcome => outcome,
+        };
         let policy = held.policy.as_ref().unwrap_or(&self.policy);
         let transition = decide(&held.standing, outcome, policy, self.time_of(held));
-        self.end(&mut state, key, transition, result);
+        let ending = Ending { transition, result, then, is_settled };
+        self.end(&mut state, key, ending);
     }
 
     /// An attempt cannot be started here after all.
@@ -353,16 +386,10 @@ impl Work {
 
     /// An attempt ends without having started.
     pub(crate) fn refused(&self, key: Key, transition: Transition) {
-        self.end(&mut self.lock(), key, transition, None);
+        self.end(&mut self.lock(), key, Ending::from(transition));
     }
 
-    fn end(
-        &self,
-        state: &mut State,
-        key: Key,
-        transition: Transition,
-        result: Option<punctual_store::Json>,
-    ) {
+    fn end(&self, state: &mut State, key: Key, ending: Ending) {
         let Some(held) = state.held.get_mut(&key) else { return };
         if held.phase == Phase::Ended {
             return;
@@ -372,7 +399,9 @@ impl Work {
         }
         held.phase = Phase::Ended;
         let (job, lease) = key;
-        state.outcomes.push_back(Settlement { job, lease, transition, result });
+        let Ending { transition, result, then, is_settled } = ending;
+        held.is_settled = is_settled;
+        state.outcomes.push_back(Settlement { job, lease, transition, result, then });
         self.wakes.settler.notify_one();
     }
 
@@ -459,7 +488,7 @@ impl Work {
         let Some(held) = state.held.get(&key) else { return };
         let transition =
             decide(&held.standing, Outcome::Released, &self.policy, self.time_of(held));
-        self.end(state, key, transition, None);
+        self.end(state, key, Ending::from(transition));
     }
 
     // Deadlines
@@ -511,8 +540,38 @@ impl Work {
         let outcome = held.stop.reason().map_or(Outcome::Released, stopped);
         let policy = held.policy.as_ref().unwrap_or(&self.policy);
         let transition = decide(&held.standing, outcome, policy, self.time_of(held));
-        self.end(state, key, transition, None);
+        self.end(state, key, Ending::from(transition));
         self.watch(state, self.env.elapsed() + STUCK_AFTER, key);
+    }
+
+    // For tests that take a node step by step
+
+    /// Has everything ended that was claimed?
+    pub(crate) fn is_still(&self) -> bool {
+        self.lock().held.values().all(|held| held.phase == Phase::Ended)
+    }
+
+    /// How the attempts ended whose outcome is not durable yet, and whether the handler has written
+    /// its success itself.
+    pub(crate) fn outcomes(&self) -> Vec<(JobId, AttemptOutcome, bool)> {
+        let state = self.lock();
+        let told = state.outcomes.iter().map(|item| {
+            let held = state.held.get(&(item.job, item.lease));
+            (item.job, item.transition.outcome, held.is_some_and(|held| held.is_settled))
+        });
+        told.collect()
+    }
+
+    /// The outcomes of the first of them are lost, as if their node had died.
+    pub(crate) fn lose_outcomes(&self, most: usize) {
+        let mut state = self.lock();
+        let State { held, outcomes, .. } = &mut *state;
+        for item in outcomes.iter_mut().take(most) {
+            let Some(held) = held.get(&(item.job, item.lease)) else { continue };
+            let policy = held.policy.as_ref().unwrap_or(&self.policy);
+            let transition = decide(&held.standing, Outcome::Abandoned, policy, self.time_of(held));
+            *item = Settlement { transition, result: None, then: Vec::new(), ..item.clone() };
+        }
     }
 
     // Settling
@@ -544,7 +603,8 @@ impl Work {
             let held = state.held.remove(&(item.job, item.lease))?;
             state.forget_lease(item.lease);
             let took = now.saturating_sub(held.claimed);
-            Some(Finished { queue: held.queue, kind: held.kind, took })
+            let Held { queue, kind, is_settled, .. } = held;
+            Some(Finished { queue, kind, took, is_settled })
         };
         let finished = batch.iter().map(&mut forget).collect();
         self.tell_if_empty(&state);

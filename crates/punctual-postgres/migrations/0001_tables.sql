@@ -8,8 +8,9 @@ CREATE TABLE {schema}.meta (
   value bigint NOT NULL
 );
 
--- The body. It and its twins job_done and job_attempt are partitioned by the day of the id, which
--- begins with milliseconds since 1970; what lies in no day that was made ahead is in the default.
+-- The body. It and its twins job_done, job_attempt, job_step and job_log are partitioned by the day of
+-- the id, which begins with milliseconds since 1970; what lies in no day that was made ahead is in the
+-- default.
 CREATE TABLE {schema}.job (
   id uuid PRIMARY KEY,
   tenant text COLLATE "C" NOT NULL,
@@ -24,7 +25,8 @@ CREATE TABLE {schema}.job (
   expires_at timestamptz,
   created_at timestamptz NOT NULL,
   schedule uuid,
-  slot timestamptz,
+  slot timestamptz, -- NULL beside a schedule: somebody ran it by hand
+  facts json, -- what its handler is told about the schedule; NULL without one
   unique_key text COLLATE "C",
   key_scope smallint, -- 1 tenant, 2 kind, 3 queue
   key_us bigint, -- NULL: held until the job has ended
@@ -70,6 +72,25 @@ CREATE TABLE {schema}.job_timer (
   autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX job_timer_due ON {schema}.job_timer (due_at, job);
 CREATE INDEX job_timer_place ON {schema}.job_timer (queue, kind, attempt);
+
+-- What waits for its schedule's earlier jobs. Each has a row in job_live, too.
+CREATE TABLE {schema}.job_wait (
+  schedule uuid NOT NULL,
+  slot timestamptz NOT NULL,
+  job uuid NOT NULL,
+  due_at timestamptz NOT NULL,
+  queue text COLLATE "C" NOT NULL,
+  kind text COLLATE "C" NOT NULL,
+  attempt integer NOT NULL,
+  spent integer NOT NULL,
+  crashes integer NOT NULL,
+  priority smallint NOT NULL,
+  flags smallint NOT NULL,
+  PRIMARY KEY (schedule, slot, job)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
+  autovacuum_vacuum_cost_delay = 0);
+CREATE UNIQUE INDEX job_wait_job ON {schema}.job_wait (job);
+CREATE INDEX job_wait_place ON {schema}.job_wait (queue, kind);
 
 -- What runs. The deleted row is the fence. Only progress and cancel requests update it, in place.
 CREATE TABLE {schema}.job_lease (
@@ -129,6 +150,28 @@ CREATE TABLE {schema}.job_attempt (
   PRIMARY KEY (job, attempt)
 ) PARTITION BY RANGE (job);
 CREATE TABLE {schema}.job_attempt_default PARTITION OF {schema}.job_attempt DEFAULT;
+
+-- Steps of jobs: what the next attempt need not do again.
+CREATE TABLE {schema}.job_step (
+  job uuid NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  at timestamptz NOT NULL,
+  result json NOT NULL,
+  PRIMARY KEY (job, name)
+) PARTITION BY RANGE (job);
+CREATE TABLE {schema}.job_step_default PARTITION OF {schema}.job_step DEFAULT;
+
+-- Lines of handlers' logs; levels have the codes of `LogLevel`.
+CREATE TABLE {schema}.job_log (
+  job uuid NOT NULL,
+  attempt integer NOT NULL,
+  number integer NOT NULL, -- within the attempt, from 1
+  level smallint NOT NULL,
+  at timestamptz NOT NULL,
+  text text NOT NULL,
+  PRIMARY KEY (job, attempt, number)
+) PARTITION BY RANGE (job);
+CREATE TABLE {schema}.job_log_default PARTITION OF {schema}.job_log DEFAULT;
 
 -- Unique keys that are held; without an expiry they go when the job ends.
 CREATE TABLE {schema}.job_key (
@@ -191,12 +234,14 @@ CREATE TABLE {schema}.leader_change (
 );
 CREATE INDEX leader_change_role ON {schema}.leader_change (role, id);
 
--- A schedule that nobody has stopped for good stands in the index of what is due.
+-- A schedule that has something to decide stands in the index of what is due: at its next slot, or
+-- when a pause ends, if that is later.
 CREATE TABLE {schema}.schedule (
   id uuid PRIMARY KEY,
   tenant text COLLATE "C" NOT NULL,
   name text COLLATE "C" NOT NULL,
   owner text COLLATE "C" NOT NULL,
+  set_name text COLLATE "C" NOT NULL, -- empty: of no set
   shard smallint NOT NULL,
   enabled boolean NOT NULL,
   revision bigint NOT NULL,
@@ -210,12 +255,23 @@ CREATE TABLE {schema}.schedule (
   last_slot timestamptz,
   created_at timestamptz NOT NULL,
   changed_at timestamptz NOT NULL,
+  due_at timestamptz GENERATED ALWAYS AS (
+    CASE
+      WHEN NOT enabled OR set_aside IS NOT NULL OR next_slot IS NULL THEN NULL
+      WHEN pause_since IS NULL THEN next_slot
+      WHEN pause_until IS NOT NULL THEN greatest(next_slot, pause_until)
+    END) STORED,
   spec json, -- NULL: it cannot be read
   CONSTRAINT schedule_name UNIQUE (tenant, name)
 ) WITH (fillfactor = 70);
-CREATE INDEX schedule_due ON {schema}.schedule (shard, next_slot, id)
-WHERE enabled AND set_aside IS NULL AND next_slot IS NOT NULL
-  AND (pause_since IS NULL OR pause_until IS NOT NULL);
+CREATE INDEX schedule_due ON {schema}.schedule (shard, due_at, id) WHERE due_at IS NOT NULL;
+CREATE INDEX schedule_set_member ON {schema}.schedule (tenant, set_name, name) WHERE set_name <> '';
+
+-- Sets of schedules, and the generation of each that is in force.
+CREATE TABLE {schema}.schedule_set (
+  name text COLLATE "C" PRIMARY KEY,
+  generation bigint NOT NULL
+);
 
 CREATE TABLE {schema}.schedule_revision (
   schedule uuid NOT NULL,

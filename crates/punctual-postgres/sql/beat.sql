@@ -1,6 +1,7 @@
 -- One heartbeat: the node is alive, leads its roles and tells of its jobs' progress, unless it was
 -- declared dead; and what it should know. A job under a lease that is none ends here: nobody could
 -- name it to give it back. The timeline shows a failover.
+-- A lease that a handler is settling in a transaction of its own is passed over: no beat may wait for it.
 -- Index: the primary keys, job_lease_node. The commit is asynchronous: a lost beat is beaten again.
 WITH off AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
 clock AS MATERIALIZED (SELECT coalesce($1, clock_timestamp()) AS now FROM off),
@@ -15,11 +16,16 @@ renewed AS (
   FROM clock AS c, unnest($3::text[], $4::bigint[], $5::uuid[]) AS u(role, term, nonce)
   WHERE EXISTS (SELECT FROM alive) AND l.role = u.role AND l.term = u.term AND l.nonce = u.nonce
   RETURNING l.role, l.term, l.nonce, l.lease_until, l.steady_since),
+telling AS (
+  SELECT l.job, l.lease, p.percent, p.note
+  FROM unnest($8::uuid[], $9::uuid[], $10::smallint[], $11::text[]) AS p(job, lease, percent, note)
+  JOIN {schema}.job_lease AS l ON l.job = p.job AND l.lease = p.lease
+  FOR NO KEY UPDATE OF l SKIP LOCKED),
 progress AS (
   UPDATE {schema}.job_lease AS l
-  SET progress_at = c.now, progress_percent = p.percent, progress_note = p.note
-  FROM clock AS c, unnest($8::uuid[], $9::uuid[], $10::smallint[], $11::text[]) AS p(job, lease, percent, note)
-  WHERE EXISTS (SELECT FROM alive) AND l.job = p.job AND l.lease = p.lease),
+  SET progress_at = c.now, progress_percent = t.percent, progress_note = t.note
+  FROM clock AS c, telling AS t
+  WHERE EXISTS (SELECT FROM alive) AND l.job = t.job AND l.lease = t.lease),
 bad AS (
   DELETE FROM {schema}.job_lease AS l
   WHERE EXISTS (SELECT FROM alive) AND l.node = $2 AND l.lease = '00000000-0000-0000-0000-000000000000'
@@ -41,5 +47,8 @@ SELECT c.now, EXISTS (SELECT FROM alive),
   (SELECT array_agg(l.job ORDER BY l.job) FROM {schema}.job_lease AS l
    WHERE l.node = $2 AND l.cancel IS NOT NULL AND l.lease <> '00000000-0000-0000-0000-000000000000'),
   left(pg_walfile_name(pg_current_wal_lsn()), 8),
-  r.role, r.term, r.nonce, r.lease_until, r.steady_since
+  r.role, r.term, r.nonce, r.lease_until, r.steady_since,
+  (SELECT array_agg(coalesce(n.lease_until, l.lease_until) ORDER BY s.number)
+   FROM unnest($14::text[]) WITH ORDINALITY AS s(role, number)
+   LEFT JOIN {schema}.leader AS l ON l.role = s.role LEFT JOIN renewed AS n ON n.role = s.role)
 FROM clock AS c LEFT JOIN renewed AS r ON true;

@@ -4,6 +4,8 @@
 -- alive, or if a queue has a limit and the caller has not locked it ($10).
 -- Index: job_ready_order, from the watermark of each queue on; then ctid, which is safe because these
 -- rows are never updated; job by its primary key, one partition each. Waits for no row: SKIP LOCKED.
+-- Kinds are looked for in a way that no index can serve: `= ANY` would go into the index condition of
+-- a table that seems small, at the price of its order, and each claim would read and sort all that wait.
 -- The commit is asynchronous, since a lost claim is claimed again, but not for jobs with one attempt.
 WITH clock AS MATERIALIZED (SELECT coalesce($1, clock_timestamp()) AS now),
 gate AS MATERIALIZED (
@@ -16,7 +18,8 @@ pick AS MATERIALIZED (
     AS q(name, most, mark_rank, mark_job, number)
   CROSS JOIN LATERAL (
     SELECT x.ctid AS tid FROM {schema}.job_ready AS x
-    WHERE x.queue = q.name AND x.kind = ANY($6) AND (x.rank, x.job) > (q.mark_rank, q.mark_job)
+    WHERE x.queue = q.name AND array_position($6, x.kind) IS NOT NULL
+      AND (x.rank, x.job) > (q.mark_rank, q.mark_job)
     ORDER BY x.rank, x.job
     LIMIT q.most
     FOR UPDATE SKIP LOCKED) AS r
@@ -31,9 +34,10 @@ taken AS (
   RETURNING job, queue, rank, kind, due_at, attempt, spent, crashes, priority, flags),
 found AS MATERIALIZED (
   SELECT t.*, j.tenant, j.owner, j.max_attempts, j.timeout_us, j.budget_us, j.fresh_after, j.expires_at,
-    j.schedule, j.slot, j.tags, j.trace, j.payload,
+    j.schedule, j.slot, j.facts, j.tags, j.trace, j.payload,
     j.id IS NOT NULL AS is_there, least(t.attempt, t.spent, t.crashes) >= 0 AS is_seated,
     j.id IS NOT NULL AND least(t.attempt, t.spent, t.crashes) >= 0
+      AND (j.schedule IS NULL) = (j.facts IS NULL)
       AND least(j.timeout_us, j.budget_us, j.max_attempts, j.fresh_after) >= 0
       AND (j.tags IS NULL OR jsonb_typeof(j.tags) = 'array'
         AND NOT jsonb_path_exists(j.tags, '$[*] ? (@.type() <> "string")')) AS is_sound
@@ -68,5 +72,5 @@ SELECT c.now, g.is_alive, g.is_limited, f.rank, f.job, f.queue, f.kind, f.due_at
     SELECT coalesce(sum(greatest(extract(epoch FROM a.ended_at - a.claimed_at), 0)) * 1000000, 0)::bigint
     FROM {schema}.job_attempt AS a
     WHERE a.job = f.job AND a.attempt > f.fresh_after AND a.outcome <> 7) END AS used,
-  f.expires_at, f.schedule, f.slot, f.tags::text, f.trace, f.payload::text, (SELECT count(*) FROM taken)
+  f.expires_at, f.schedule, f.slot, f.facts::text, f.tags::text, f.trace, f.payload::text, (SELECT count(*) FROM taken)
 FROM durable CROSS JOIN clock AS c CROSS JOIN gate AS g LEFT JOIN found AS f ON f.is_sound;

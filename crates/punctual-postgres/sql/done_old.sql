@@ -1,4 +1,5 @@
 -- Drops ended jobs that need not be kept, oldest first, where they lie in no day: a day goes whole.
+-- Tells which, since what was noted of them is dropped next.
 -- Index: job_done_finished, job_done_died of the default partition; the primary keys.
 WITH old AS MATERIALIZED (
   (SELECT finished_at, job FROM {schema}.job_done_default
@@ -10,4 +11,4 @@ WITH old AS MATERIALIZED (
 done AS (DELETE FROM {schema}.job_done_default AS d USING old WHERE d.job = old.job RETURNING d.job),
 attempts AS (DELETE FROM {schema}.job_attempt_default AS a USING old WHERE a.job = old.job),
 bodies AS (DELETE FROM {schema}.job_default AS j USING old WHERE j.id = old.job)
-SELECT count(*) FROM done;
+SELECT job FROM done;

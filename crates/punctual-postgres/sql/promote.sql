@@ -1,5 +1,5 @@
--- Moves due timers to the ready set, and tells when the next is due. One that cannot be read ends here.
--- Index: job_timer_due, then ctid.
+-- Moves due timers to the ready set, and tells when the next is due, and whether any job waits for others. One that cannot be read ends here.
+-- Index: job_timer_due, then ctid; the primary key of job_wait, whose dead rows are passed over.
 -- Waits for no row: SKIP LOCKED.
 WITH clock AS MATERIALIZED (SELECT coalesce($1, clock_timestamp()) AS now),
 due AS (
@@ -27,7 +27,8 @@ last AS MATERIALIZED (
   SELECT due_at, job FROM due
   UNION ALL SELECT timestamptz '-infinity', uuid '00000000-0000-0000-0000-000000000000'
   ORDER BY due_at DESC, job DESC LIMIT 1)
-SELECT c.now, n.due_at, q.queue, q.count
+SELECT c.now, n.due_at, q.queue, q.count,
+  (SELECT true FROM {schema}.job_wait ORDER BY schedule, job LIMIT 1) IS NOT NULL
 FROM clock AS c
 LEFT JOIN LATERAL (
   SELECT t.due_at FROM {schema}.job_timer AS t

@@ -1,6 +1,6 @@
 -- What waits and runs, by queue and kind, each counted up to a bound ($3). Of each queue so many ($4) are
--- looked at, first in line first. Index: job_ready_order, job_timer_place, job_done_place; the steps of
--- the recursions go from queue to queue and from place to place. All of one snapshot.
+-- looked at, first in line first. Index: job_ready_order, job_timer_place, job_wait_place, job_done_place; the
+-- steps of the recursions go from queue to queue and from place to place. All of one snapshot.
 WITH RECURSIVE line (queue) AS (
   (SELECT queue FROM {schema}.job_ready WHERE queue >= $1 ORDER BY queue LIMIT 1)
   UNION ALL
@@ -12,17 +12,23 @@ timer (queue, kind) AS (
   SELECT n.queue, n.kind FROM timer AS p CROSS JOIN LATERAL (
     SELECT x.queue, x.kind FROM {schema}.job_timer AS x
     WHERE (x.queue, x.kind) > (p.queue, p.kind) ORDER BY x.queue, x.kind LIMIT 1) AS n),
+wait (queue, kind) AS (
+  (SELECT queue, kind FROM {schema}.job_wait WHERE queue >= $1 ORDER BY queue, kind LIMIT 1)
+  UNION ALL
+  SELECT n.queue, n.kind FROM wait AS p CROSS JOIN LATERAL (
+    SELECT x.queue, x.kind FROM {schema}.job_wait AS x
+    WHERE (x.queue, x.kind) > (p.queue, p.kind) ORDER BY x.queue, x.kind LIMIT 1) AS n),
 dead (queue, kind) AS (
   (SELECT queue, kind FROM {schema}.job_done WHERE outcome = 2 AND queue >= $1 ORDER BY queue, kind LIMIT 1)
   UNION ALL
   SELECT n.queue, n.kind FROM dead AS p CROSS JOIN LATERAL (
     SELECT x.queue, x.kind FROM {schema}.job_done AS x
     WHERE x.outcome = 2 AND (x.queue, x.kind) > (p.queue, p.kind) ORDER BY x.queue, x.kind LIMIT 1) AS n)
-SELECT queue, kind, sum(ready)::bigint, sum(scheduled)::bigint, sum(retrying)::bigint, sum(running)::bigint,
-  sum(failed)::bigint, min(oldest)
+SELECT queue, kind, sum(ready)::bigint, sum(scheduled)::bigint, sum(retrying)::bigint, sum(blocked)::bigint,
+  sum(running)::bigint, sum(failed)::bigint, min(oldest)
 FROM (
-  SELECT queue, kind, count(*) AS ready, 0 AS scheduled, 0 AS retrying, 0 AS running, 0 AS failed,
-    min(due_at) AS oldest
+  SELECT queue, kind, count(*) AS ready, 0 AS scheduled, 0 AS retrying, 0 AS blocked, 0 AS running,
+    0 AS failed, min(due_at) AS oldest
   FROM (
     SELECT p.queue, x.kind, x.due_at,
       row_number() OVER (PARTITION BY p.queue, x.kind ORDER BY x.rank, x.job) AS number
@@ -36,13 +42,18 @@ FROM (
     (SELECT count(*) FROM (SELECT FROM {schema}.job_timer AS x
       WHERE x.queue = p.queue AND x.kind = p.kind AND x.attempt <= 0 LIMIT $3) AS c),
     (SELECT count(*) FROM (SELECT FROM {schema}.job_timer AS x
-      WHERE x.queue = p.queue AND x.kind = p.kind AND x.attempt > 0 LIMIT $3) AS c), 0, 0, NULL
+      WHERE x.queue = p.queue AND x.kind = p.kind AND x.attempt > 0 LIMIT $3) AS c), 0, 0, 0, NULL
   FROM timer AS p
   UNION ALL
-  SELECT queue, kind, 0, 0, 0, least(count(*), $3), 0, NULL
+  SELECT p.queue, p.kind, 0, 0, 0,
+    (SELECT count(*) FROM (SELECT FROM {schema}.job_wait AS x
+      WHERE x.queue = p.queue AND x.kind = p.kind LIMIT $3) AS c), 0, 0, NULL
+  FROM wait AS p
+  UNION ALL
+  SELECT queue, kind, 0, 0, 0, 0, least(count(*), $3), 0, NULL
   FROM {schema}.job_lease WHERE queue >= $1 GROUP BY queue, kind
   UNION ALL
-  SELECT p.queue, p.kind, 0, 0, 0, 0,
+  SELECT p.queue, p.kind, 0, 0, 0, 0, 0,
     (SELECT count(*) FROM (SELECT FROM {schema}.job_done AS x
       WHERE x.outcome = 2 AND x.queue = p.queue AND x.kind = p.kind LIMIT $3) AS c), NULL
   FROM dead AS p) AS part

@@ -1,17 +1,25 @@
--- Schedules whose next slot is due, earliest first, with the first of their unfinished jobs. Index: schedule_due,
--- whose condition is repeated here word for word; the primary key of job_live.
-WITH clock AS MATERIALIZED (SELECT coalesce($1, clock_timestamp()) AS now)
-SELECT s.*, c.now, (
-  SELECT array_agg(v.job ORDER BY v.job) FROM (
-    SELECT job FROM {schema}.job_live WHERE schedule = s.id ORDER BY job LIMIT $4) AS v)
+-- Schedules that have something to decide, earliest first: so many that are due since less than $4
+-- microseconds, as many that are behind, and when the next one is due. Index: schedule_due.
+WITH clock AS MATERIALIZED (
+  SELECT now, now - $4 * interval '1 microsecond' AS fresh
+  FROM (SELECT coalesce($1, clock_timestamp()) AS now) AS read)
+SELECT s.*, c.now, n.due_at
 FROM clock AS c
 LEFT JOIN LATERAL (
-  SELECT id, tenant, name, owner, shard, revision, stamp, enabled, pause_who, pause_why, pause_since, pause_until,
-  set_aside, next_slot, last_slot, created_at, changed_at, spec::text
+  SELECT x.due_at FROM {schema}.schedule AS x
+  WHERE x.shard = $2 AND x.due_at > c.now
+  ORDER BY x.due_at LIMIT 1) AS n ON true
+LEFT JOIN LATERAL (
+  (SELECT id, tenant, name, owner, shard, revision, stamp, enabled, pause_who, pause_why, pause_since, pause_until,
+    set_aside, next_slot, last_slot, created_at, changed_at, spec::text, set_name, due_at, true AS is_fresh
   FROM {schema}.schedule
-  WHERE enabled AND set_aside IS NULL AND next_slot IS NOT NULL
-    AND (pause_since IS NULL OR pause_until IS NOT NULL)
-    AND shard = $2 AND next_slot <= (SELECT now FROM clock)
-    AND (pause_since IS NULL OR pause_until <= (SELECT now FROM clock))
-  ORDER BY next_slot, id
-  LIMIT $3) AS s ON true;
+  WHERE shard = $2 AND due_at > c.fresh AND due_at <= c.now
+  ORDER BY due_at, id
+  LIMIT $3)
+  UNION ALL
+  (SELECT id, tenant, name, owner, shard, revision, stamp, enabled, pause_who, pause_why, pause_since, pause_until,
+    set_aside, next_slot, last_slot, created_at, changed_at, spec::text, set_name, due_at, false
+  FROM {schema}.schedule
+  WHERE shard = $2 AND due_at <= c.fresh
+  ORDER BY due_at, id
+  LIMIT $3)) AS s ON true;

@@ -1,4 +1,4 @@
 -- One schedule by its name. Index: schedule_name.
 SELECT id, tenant, name, owner, shard, revision, stamp, enabled, pause_who, pause_why, pause_since, pause_until,
-  set_aside, next_slot, last_slot, created_at, changed_at, spec::text
+  set_aside, next_slot, last_slot, created_at, changed_at, spec::text, set_name
 FROM {schema}.schedule WHERE tenant = $1 AND name = $2;

@@ -1,8 +1,10 @@
 -- Ends attempts. The deleted lease row is the fence: DELETE follows row versions, so that looking and
 -- locking are one. A job that was to be cancelled has no further attempt. `next` has the codes of
 -- `JobState`: 2 ready, 3 retrying, 6 succeeded, 7 failed, 8 cancelled. The caller names each job once.
+-- Tells of which schedules a job waits that may go on now; somebody's who commits at the same time may be
+-- missed, and is found by the next promote.
 -- A job of which nobody knows how often it was tried is not tried again.
--- Index: the primary key of job_lease, and for flagged jobs job_key_job and job_live_job. Items come
+-- Index: the primary key of job_lease, and for flagged jobs job_key_job, job_live_job and that of job_wait. Items come
 -- sorted by job, so that two settles lock in one order.
 WITH clock AS MATERIALIZED (SELECT coalesce($1, clock_timestamp()) AS now),
 item AS MATERIALIZED (
@@ -52,5 +54,10 @@ key AS (
   WHERE g.flags & 1 <> 0 AND g.next >= 6 AND k.job = g.job AND k.expires_at IS NULL),
 live AS (
   DELETE FROM {schema}.job_live AS v USING gone AS g
-  WHERE g.flags & 8 <> 0 AND g.next >= 6 AND v.job = g.job)
-SELECT c.now, g.job, g.lease, g.next::smallint FROM clock AS c LEFT JOIN gone AS g ON true;
+  WHERE g.flags & 8 <> 0 AND g.next >= 6 AND v.job = g.job
+  RETURNING v.job, v.schedule),
+freeing AS MATERIALIZED (
+  SELECT v.job FROM live AS v CROSS JOIN LATERAL (
+    SELECT FROM {schema}.job_wait AS x WHERE x.schedule = v.schedule LIMIT 1) AS w)
+SELECT c.now, g.job, g.lease, g.next::smallint, f.job IS NOT NULL
+FROM clock AS c LEFT JOIN gone AS g ON true LEFT JOIN freeing AS f ON f.job = g.job;

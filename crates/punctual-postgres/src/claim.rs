@@ -165,7 +165,7 @@ fn read_taken(found: &[Row], ask: &ClaimAsk) -> Outcome<Taken> {
         taken.now = rows::instant(row, 0)?;
         taken.is_alive = rows::get(row, 1)?;
         taken.is_limited = rows::get(row, 2)?;
-        taken.picked = rows::get(row, 24)?;
+        taken.picked = rows::get(row, 25)?;
         if rows::get::<Option<Uuid>>(row, 4)?.is_some() {
             let place = (rows::instant(row, 3)?, rows::job_id(row, 4)?);
             taken.jobs.push((place, read_claimed(row, taken.now, ask)?));
@@ -192,10 +192,10 @@ fn read_claimed(row: &Row, now: Timestamp, ask: &ClaimAsk) -> Read<ClaimedJob> {
         budget: rows::length_opt(row, 16)?,
         used: rows::length_opt(row, 17)?.unwrap_or_default(),
         expires_at: rows::instant_opt(row, 18)?,
-        schedule: rows::schedule_and_slot(row, 19)?,
-        tags: rows::list(row, 21)?,
-        trace: rows::get(row, 22)?,
-        payload: rows::json(row, 23)?,
+        origin: rows::origin(row, 19)?,
+        tags: rows::list(row, 22)?,
+        trace: rows::get(row, 23)?,
+        payload: rows::json(row, 24)?,
         claimed_at: now,
     })
 }

@@ -1,13 +1,17 @@
 //! One connection: it runs statements, prepared if it leads straight to the server.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use futures_util::future;
+use futures_util::{FutureExt, future};
+use tokio::task::AbortHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
-use crate::error::Outcome;
+use crate::error::{Fault, Outcome};
 use crate::sql::{Statement, Texts};
 
 /// The values of a statement's parameters.
@@ -19,26 +23,78 @@ pub(crate) const STATEMENT_MS: u32 = 2_000;
 pub(crate) const LOCK_MS: u32 = 1_000;
 /// The same where many others would wait along.
 const HURRIED_MS: u32 = 100;
+/// How long an answer is waited for before the connection counts as lost. On a direct connection the
+/// server ends a statement sooner and says so; this is for a server that cannot be heard any more,
+/// and behind a pooler, where a role without timeouts lets a statement run for ever.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a transaction of ours may do nothing: its owner is gone.
 pub(crate) const IDLE_MS: u32 = 5_000;
 
 /// A connection.
 pub(crate) struct Conn {
     client: Client,
+    /// What reads and writes its messages.
+    driven: AbortHandle,
     texts: Arc<Texts>,
     prepared: HashMap<&'static str, tokio_postgres::Statement>,
     is_pooled: bool,
     in_transaction: bool,
+    /// Is an answer outstanding? It stays so if nobody waited for it to the end.
+    is_asked: AtomicBool,
+    patience: Duration,
 }
 
 impl Conn {
-    pub(crate) fn new(client: Client, texts: Arc<Texts>, is_pooled: bool) -> Conn {
-        Conn { client, texts, prepared: HashMap::new(), is_pooled, in_transaction: false }
+    pub(crate) fn new(
+        client: Client,
+        driven: AbortHandle,
+        texts: Arc<Texts>,
+        is_pooled: bool,
+    ) -> Conn {
+        Conn {
+            client,
+            driven,
+            texts,
+            prepared: HashMap::new(),
+            is_pooled,
+            in_transaction: false,
+            is_asked: AtomicBool::new(false),
+            patience: PATIENCE,
+        }
     }
 
     /// May it be used again?
     pub(crate) fn is_sound(&self) -> bool {
-        !self.client.is_closed() && !self.in_transaction
+        !self.client.is_closed() && !self.in_transaction && !self.is_left()
+    }
+
+    /// Did somebody stop waiting for its answer? Whoever used it next would wait for that one first,
+    /// perhaps for ever.
+    pub(crate) fn is_left(&self) -> bool {
+        self.is_asked.load(Ordering::Relaxed)
+    }
+
+    /// Waits longer for answers from now on, until the transaction ends.
+    pub(crate) fn be_patient(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    fn ended(&mut self) {
+        self.in_transaction = false;
+        self.patience = PATIENCE;
+    }
+
+    /// Waits for an answer, but not for ever.
+    async fn answered<T>(
+        &self,
+        answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Outcome<T> {
+        self.is_asked.store(true, Ordering::Relaxed);
+        let Ok(answered) = tokio::time::timeout(self.patience, answer).await else {
+            return Err(Fault::Silence(self.patience));
+        };
+        self.is_asked.store(false, Ordering::Relaxed);
+        Ok(answered?)
     }
 
     pub(crate) fn texts(&self) -> &Texts {
@@ -52,7 +108,7 @@ impl Conn {
         bound: Bound<'_>,
     ) -> Outcome<Vec<Row>> {
         self.prepare(statement).await?;
-        Ok(self.send(statement, bound).await?)
+        self.answered(self.send(statement, bound)).await
     }
 
     /// Runs a statement that answers with one row.
@@ -103,17 +159,15 @@ impl Conn {
     ) -> Outcome<Vec<Row>> {
         self.prepare(statement).await?;
         self.in_transaction = true;
-        let (begun, rows) =
-            future::join(self.client.batch_execute(begin), self.send(statement, bound)).await;
-        begun?;
-        Ok(rows?)
+        let both = future::join(self.client.batch_execute(begin), self.send(statement, bound));
+        self.answered(both.map(|(begun, rows)| begun.and(rows))).await
     }
 
     /// Begins a transaction.
     pub(crate) async fn begin(&mut self) -> Outcome<()> {
         self.in_transaction = true;
         let begin = self.begin_text();
-        Ok(self.client.batch_execute(&begin).await?)
+        self.answered(self.client.batch_execute(&begin)).await
     }
 
     /// Behind a pooler a session's settings are another's, so they are set for the transaction.
@@ -135,32 +189,31 @@ impl Conn {
         bound: Bound<'_>,
     ) -> Outcome<Vec<Row>> {
         self.prepare(statement).await?;
-        let (rows, ended) =
-            future::join(self.send(statement, bound), self.client.batch_execute("COMMIT")).await;
-        let rows = rows?;
-        ended?;
-        self.in_transaction = false;
+        let both = future::join(self.send(statement, bound), self.client.batch_execute("COMMIT"));
+        let both = both.map(|(rows, ended)| rows.and_then(|rows| ended.map(|()| rows)));
+        let rows = self.answered(both).await?;
+        self.ended();
         Ok(rows)
     }
 
     pub(crate) async fn commit(&mut self) -> Outcome<()> {
-        self.client.batch_execute("COMMIT").await?;
-        self.in_transaction = false;
+        self.answered(self.client.batch_execute("COMMIT")).await?;
+        self.ended();
         Ok(())
     }
 
     /// Takes back whatever transaction is under way.
     pub(crate) async fn rollback(&mut self) -> Outcome<()> {
         if self.in_transaction {
-            self.client.batch_execute("ROLLBACK").await?;
-            self.in_transaction = false;
+            self.answered(self.client.batch_execute("ROLLBACK")).await?;
+            self.ended();
         }
         Ok(())
     }
 
     /// Runs statements that have no parameters, as a script does.
     pub(crate) async fn script(&mut self, text: &str) -> Outcome<()> {
-        Ok(self.client.batch_execute(text).await?)
+        self.answered(self.client.batch_execute(text)).await
     }
 
     /// Runs a statement made for the occasion.
@@ -169,14 +222,14 @@ impl Conn {
         text: &str,
         bound: &[(&(dyn ToSql + Sync), Type)],
     ) -> Outcome<Vec<Row>> {
-        Ok(self.client.query_typed(text, bound).await?)
+        self.answered(self.client.query_typed(text, bound)).await
     }
 
     /// On a direct connection a statement is prepared when it is first used.
     async fn prepare(&mut self, statement: &Statement) -> Outcome<()> {
         if !self.is_pooled && !self.prepared.contains_key(statement.name) {
             let text = self.texts.of(statement);
-            let prepared = self.client.prepare_typed(text, statement.types).await?;
+            let prepared = self.answered(self.client.prepare_typed(text, statement.types)).await?;
             self.prepared.insert(statement.name, prepared);
         }
         Ok(())
@@ -198,9 +251,16 @@ impl Conn {
     }
 }
 
+impl Drop for Conn {
+    fn drop(&mut self) {
+        if self.is_left() {
+            // It would stay open until the answer has come.
+            self.driven.abort();
+        }
+    }
+}
+
 /// The one row of an answer that always has one.
-pub(crate) fn first(rows: Vec<Row>, name: &str) -> Outcome<Row> {
-    rows.into_iter()
-        .next()
-        .ok_or_else(|| crate::error::Fault::Row(format!("`{name}` answered with no row")))
+pub(crate) fn first<R>(rows: Vec<R>, name: &str) -> Outcome<R> {
+    rows.into_iter().next().ok_or_else(|| Fault::Row(format!("`{name}` answered with no row")))
 }

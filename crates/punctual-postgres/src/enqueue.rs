@@ -7,18 +7,12 @@ use punctual_core::Timestamp;
 use punctual_store::{At, EnqueueAnswer, Enqueued, NewJob, Rejection, Result, rules};
 
 use crate::bodies::Bodies;
-use crate::gather::{Request, Work, answer_all};
+use crate::error::Outcome;
+use crate::gather::{Call, Together};
 use crate::pool::Pool;
 use crate::retry::attempt;
+use crate::session::Session;
 use crate::store::Shared;
-
-/// The jobs of one call.
-pub(crate) type Call = (At, Vec<NewJob>);
-
-/// The call of a request, which goes on without it.
-pub(crate) fn take<T>((at, items): &mut (At, Vec<T>)) -> (At, Vec<T>) {
-    (*at, std::mem::take(items))
-}
 
 /// Writes jobs without keys.
 pub(crate) struct Enqueue {
@@ -26,63 +20,43 @@ pub(crate) struct Enqueue {
     pub(crate) shared: Arc<Shared>,
 }
 
-impl Work for Enqueue {
-    type Ask = Call;
+impl Together for Enqueue {
+    type Item = NewJob;
     type Answer = Enqueued;
 
-    fn rows((_, jobs): &Call) -> usize {
-        jobs.len()
-    }
-
-    async fn run(self: &Arc<Self>, mut batch: Vec<Request<Self>>) {
-        let calls: Vec<Call> = batch.iter_mut().map(|request| take(&mut request.ask)).collect();
-        let mut answers = Vec::with_capacity(calls.len());
-        for group in calls.chunk_by(|(one, _), (other, _)| one == other) {
-            answers.extend(self.write(group).await);
-        }
-        answer_all(batch, answers);
+    async fn write(&self, at: At, calls: &[Call<NewJob>]) -> Result<Vec<Enqueued>> {
+        let (jobs, bodies) = sound(calls.iter().flat_map(|(_, jobs)| jobs));
+        let now = attempt!(self.pool, Harmless, conn => bodies.write(conn, at))?;
+        self.shared.enqueued(now, jobs.into_iter());
+        Ok(calls.iter().map(|(_, jobs)| answer(now, jobs)).collect())
     }
 }
 
-impl Enqueue {
-    /// Writes the jobs of calls that go by one clock.
-    async fn write(&self, calls: &[Call]) -> Vec<Result<Enqueued>> {
-        match self.write_together(calls).await {
-            Ok(now) => calls.iter().map(|(_, jobs)| Ok(answer(now, jobs))).collect(),
-            // A value that PostgreSQL refuses must not keep the others out.
-            Err(error) if error.kind() == punctual_store::ErrorKind::Invalid && calls.len() > 1 => {
-                let mut answers = Vec::new();
-                for call in calls {
-                    let written = self.write_together(std::slice::from_ref(call)).await;
-                    answers.push(written.map(|now| answer(now, &call.1)));
-                }
-                answers
-            }
-            Err(error) => calls.iter().map(|_| Err(error.clone())).collect(),
-        }
+/// Those that are within the bounds, each once.
+fn sound<'a>(jobs: impl Iterator<Item = &'a NewJob>) -> (Vec<&'a NewJob>, Bodies<'a>) {
+    let (mut seen, mut bodies) = (HashSet::new(), Bodies::default());
+    let jobs: Vec<&NewJob> =
+        jobs.filter(|job| job.check_enqueued().is_ok() && seen.insert(job.id)).collect();
+    for job in &jobs {
+        bodies.push(job, false);
     }
+    (jobs, bodies)
+}
 
-    async fn write_together(&self, calls: &[Call]) -> Result<Timestamp> {
-        let at = calls.first().map_or(At::Database, |(at, _)| *at);
-        let mut bodies = Bodies::default();
-        let mut seen = HashSet::new();
-        let jobs: Vec<&NewJob> = calls
-            .iter()
-            .flat_map(|(_, jobs)| jobs)
-            .filter(|job| job.check().is_ok() && seen.insert(job.id))
-            .collect();
-        for job in &jobs {
-            bodies.push(job, None);
-        }
-        let now = attempt!(self.pool, Harmless, conn => bodies.write(conn, at))?;
-        self.shared.enqueued(now, jobs.into_iter());
-        Ok(now)
-    }
+/// Writes jobs inside a transaction of the caller's.
+pub(crate) async fn enqueue_within(
+    session: &mut impl Session,
+    at: At,
+    jobs: &[NewJob],
+) -> Outcome<Enqueued> {
+    let (_, bodies) = sound(jobs.iter());
+    let now = bodies.insert(session, at).await?;
+    Ok(answer(now, jobs))
 }
 
 /// Every job that is within the bounds is there now, by this call or an earlier one.
 fn answer(now: Timestamp, jobs: &[NewJob]) -> Enqueued {
-    let answers = jobs.iter().map(|job| match job.check() {
+    let answers = jobs.iter().map(|job| match job.check_enqueued() {
         Ok(()) => EnqueueAnswer::Created,
         Err(message) => EnqueueAnswer::Rejected(Rejection::Invalid(message)),
     });

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual_store::{ErrorKind, StoreError};
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, SqlState};
 
 /// What can go wrong while a request runs: the database's trouble, or an answer of the store.
 #[derive(Debug)]
@@ -33,6 +33,11 @@ impl From<StoreError> for Fault {
 impl Fault {
     /// Is it worth trying the same again at once? Whoever stood in the way is done by then.
     pub(crate) fn is_passing(&self) -> bool {
+        if let Fault::Database(error) = self
+            && error.as_db_error().is_some_and(is_new_day)
+        {
+            return true;
+        }
         self.state().is_some_and(|state| {
             [
                 SqlState::T_R_DEADLOCK_DETECTED,
@@ -48,9 +53,15 @@ impl Fault {
         self.state() == Some(&SqlState::LOCK_NOT_AVAILABLE)
     }
 
+    /// Is something there already that may be there once?
+    pub(crate) fn is_duplicate(&self) -> bool {
+        self.state() == Some(&SqlState::UNIQUE_VIOLATION)
+    }
+
     /// Did the database refuse a value, so that the other requests of a batch may do without it?
     pub(crate) fn is_about_a_value(&self) -> bool {
-        self.state().is_some_and(|state| ["22", "23"].contains(&&state.code()[..2]))
+        !self.is_passing()
+            && self.state().is_some_and(|state| ["22", "23"].contains(&&state.code()[..2]))
     }
 
     /// Is the connection of no use any more? What was under way may or may not have been done.
@@ -105,6 +116,12 @@ fn is_io(error: &tokio_postgres::Error) -> bool {
     false
 }
 
+/// Was the row on its way to the default partition when its day was made? Then the next try finds
+/// the day. PostgreSQL says so in the words for a value that breaks a rule, but names no rule.
+fn is_new_day(error: &DbError) -> bool {
+    *error.code() == SqlState::CHECK_VIOLATION && error.constraint().is_none()
+}
+
 /// Is the server going away, or was the connection taken away?
 fn is_away(state: &SqlState) -> bool {
     state.code().starts_with("08")
@@ -131,19 +148,37 @@ pub(crate) fn explain(error: &tokio_postgres::Error, server: &str) -> StoreError
     let Some(database) = error.as_db_error() else {
         let reason =
             std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
-        // pgbouncer refuses a start-up parameter it does not know without a code of its own.
-        let message = format!(
-            "{server} cannot be reached ({reason}); check that it runs and accepts connections, and the host, port and TLS settings of the url"
-        );
-        return StoreError::new(ErrorKind::Unreachable, message);
+        return unreachable(&reason, server);
     };
-    let (state, said) = (database.code(), database.message());
+    explain_state(database.code(), database.message(), is_new_day(database), server)
+}
+
+/// What is told of a server that does not answer. pgbouncer refuses a start-up parameter it does not
+/// know without a code of its own, so that this is also told of it.
+pub(crate) fn unreachable(reason: &str, server: &str) -> StoreError {
+    let message = format!(
+        "{server} cannot be reached ({reason}); check that it runs and accepts connections, and the host, port and TLS settings of the url"
+    );
+    StoreError::new(ErrorKind::Unreachable, message)
+}
+
+/// The same from the code of an error and what the server said.
+pub(crate) fn explain_state(
+    state: &SqlState,
+    said: &str,
+    is_new_day: bool,
+    server: &str,
+) -> StoreError {
     let (kind, message) = match state.code() {
         "40P01" | "40001" | "55P03" => (
             ErrorKind::Retry,
             format!(
                 "{server} was busy with the same rows ({said}); try again, and look for a transaction that was left open"
             ),
+        ),
+        _ if is_new_day => (
+            ErrorKind::Retry,
+            format!("{server} was making a partition for this day ({said}); try again"),
         ),
         "57014" => (
             ErrorKind::Retry,
@@ -162,6 +197,10 @@ pub(crate) fn explain(error: &tokio_postgres::Error, server: &str) -> StoreError
             ),
         ),
         "25006" => return standby(server),
+        "25P02" => (
+            ErrorKind::Conflict,
+            format!("the transaction at {server} has failed before ({said}); roll it back"),
+        ),
         "28P01" | "28000" => (
             ErrorKind::Denied,
             format!(

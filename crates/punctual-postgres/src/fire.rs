@@ -5,18 +5,17 @@ use std::time::Duration;
 
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{
-    At, Due, DueSchedule, Fence, FireAnswer, Fired, NewJob, Schedule, SlotPlan, SlotView, limits,
-    rules,
+    At, CancelAnswer, Due, Fence, FireAnswer, Fired, NewJob, Schedule, Seated, Seats, SlotPlan,
+    SlotRow, SlotView, limits, rules,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::bodies::Bodies;
-use crate::connection::Conn;
+use crate::connection::{Bound, Conn};
 use crate::error::Outcome;
-use crate::leaders;
 use crate::rows::{self, Instant, Read};
-use crate::sql;
+use crate::{jobs, leaders, sql};
 
 /// What is due, and which schedules cannot be read and must be set aside.
 pub(crate) async fn due(
@@ -25,28 +24,30 @@ pub(crate) async fn due(
     shard: i16,
     most: usize,
 ) -> Outcome<(Due, Vec<Schedule>)> {
-    let most = rows::count(most.min(limits::FIRE_MAX));
-    let live = rows::count(limits::LIVE_COUNT_MAX);
-    let found = conn.query(&sql::SCHEDULE_DUE, &[&rows::at(at), &shard, &most, &live]).await?;
-    let mut due = Due { at: Timestamp::EPOCH, schedules: Vec::new() };
-    let mut unreadable = Vec::new();
+    let most = most.min(limits::FIRE_MAX);
+    let bound: Bound<'_> =
+        &[&rows::at(at), &shard, &rows::count(most), &rows::micros(rules::FRESH)];
+    let found = conn.query(&sql::SCHEDULE_DUE, bound).await?;
+    let mut due = Due { at: Timestamp::EPOCH, schedules: Vec::new(), next: None };
+    let (mut fresh, mut behind) = (Vec::new(), Vec::new());
     for row in &found {
-        due.at = rows::instant(row, 18)?;
+        due.at = rows::instant(row, 21)?;
+        due.next = rows::instant_opt(row, 22)?;
         if rows::get::<Option<Uuid>>(row, 0)?.is_some() {
-            let schedule = rows::schedule(row)?;
-            // None that was set aside before is due.
-            if schedule.set_aside.is_some() {
-                unreadable.push(schedule);
-                continue;
-            }
-            let live = rows::get::<Option<Vec<Uuid>>>(row, 19)?.unwrap_or_default();
-            let live_count = live.len();
-            let live = live.into_iter().take(limits::LIVE_MAX);
-            let live = live.map(|job| JobId::from_bytes(job.into_bytes())).collect();
-            due.schedules.push(DueSchedule { schedule, live, live_count });
+            let line = if rows::get(row, 20)? { &mut fresh } else { &mut behind };
+            line.push((rows::instant(row, 19)?, rows::schedule(row)?));
         }
     }
-    due.schedules.sort_by_key(|due| (due.schedule.next_slot, due.schedule.id));
+    // The order of a join's answer is no promise.
+    for line in [&mut fresh, &mut behind] {
+        line.sort_by_key(|(due_at, schedule)| (*due_at, schedule.id));
+    }
+    let mut unreadable = Vec::new();
+    for (_, schedule) in rules::fresh_first(fresh, behind, most) {
+        // None that was set aside before is due.
+        let is_readable = schedule.set_aside.is_none();
+        if is_readable { &mut due.schedules } else { &mut unreadable }.push(schedule);
+    }
     Ok((due, unreadable))
 }
 
@@ -95,11 +96,10 @@ struct Writes<'a> {
     set_aside: BTreeMap<ScheduleId, String>,
     slots: Vec<(ScheduleId, SlotView)>,
     bodies: Bodies<'a>,
-    jobs: Vec<&'a NewJob>,
     ids: HashSet<JobId>,
 }
 
-/// Fires; also tells which jobs were made.
+/// Fires; also tells which jobs were made that wait for no others.
 pub(crate) async fn fire<'a>(
     conn: &mut Conn,
     at: At,
@@ -110,7 +110,8 @@ pub(crate) async fn fire<'a>(
     let (now, renewed) = leaders::begin_renewed(conn, at, fence, lease).await?;
     let Some(leader) = renewed else {
         conn.rollback().await?;
-        return Ok((Fired { at: now, until: None, answers: Vec::new() }, Vec::new()));
+        let fired = Fired { at: now, until: None, answers: Vec::new(), refused: 0 };
+        return Ok((fired, Vec::new()));
     };
     let ids: Vec<Uuid> = plans.iter().map(|plan| plan.schedule.as_uuid()).collect();
     let mut marks: HashMap<ScheduleId, Mark> = HashMap::new();
@@ -118,53 +119,166 @@ pub(crate) async fn fire<'a>(
         let (id, mark) = read_mark(row)?;
         marks.insert(id, mark);
     }
-    let mut writes = Writes::default();
     let by = (fence.term, leader.node);
-    let mut answers = Vec::with_capacity(plans.len());
-    for plan in plans {
-        answers.push(decide(now, by, plan, &mut marks, &mut writes));
+    let mut firing = Firing { now, by, marks, made: Vec::new(), refused: 0 };
+    let mut answers = vec![FireAnswer::Stale; plans.len()];
+    let mut last = Writes::default();
+    for round in rounds(plans) {
+        write(conn, now, &firing.marks, &last).await?;
+        last.bodies.write_within(conn, now).await?;
+        last = firing.fire(conn, plans, &round, &mut answers).await?;
     }
-    write(conn, now, by, &marks, &writes).await?;
-    Ok((Fired { at: now, until: Some(leader.until), answers }, writes.jobs))
+    write(conn, now, &firing.marks, &last).await?;
+    match last.bodies.is_empty() {
+        true => conn.commit().await?,
+        false => last.bodies.commit(conn, now).await?,
+    }
+    let Firing { made, refused, .. } = firing;
+    Ok((Fired { at: now, until: Some(leader.until), answers, refused }, made))
 }
 
-/// What becomes of one plan.
-fn decide<'a>(
-    now: Timestamp,
-    (term, node): (i64, NodeId),
+/// The plans by how often their schedule was named before: the second must see what the first did.
+fn rounds(plans: &[SlotPlan]) -> Vec<Vec<usize>> {
+    let mut named: HashMap<ScheduleId, usize> = HashMap::new();
+    let mut rounds: Vec<Vec<usize>> = Vec::new();
+    for (index, plan) in plans.iter().enumerate() {
+        let round = named.entry(plan.schedule).or_default();
+        if rounds.len() == *round {
+            rounds.push(Vec::new());
+        }
+        rounds[*round].push(index);
+        *round += 1;
+    }
+    rounds
+}
+
+/// A plan that keeps the rules, and what it is applied to.
+struct Advance<'a> {
     plan: &'a SlotPlan,
-    marks: &mut HashMap<ScheduleId, Mark>,
-    writes: &mut Writes<'a>,
-) -> FireAnswer {
-    let current = marks.get_mut(&plan.schedule);
-    let Some(mark) = current.filter(|mark| mark.stamp == plan.stamp && mark.enabled) else {
-        return FireAnswer::Stale;
-    };
-    mark.stamp += 1;
-    let (slots, next_slot) = match plan.check(mark.next_slot, now) {
-        Ok(advance) => advance,
-        Err(reason) => {
-            writes.set_aside.insert(plan.schedule, reason.clone());
-            return FireAnswer::SetAside(reason);
-        }
-    };
-    mark.next_slot = next_slot;
-    mark.last_slot = slots.last().map(|row| row.end.unwrap_or(row.slot)).or(mark.last_slot);
-    writes.advanced.insert(plan.schedule);
-    for row in slots {
-        writes.slots.push((plan.schedule, row.decided(term, node, mark.revision, now)));
-        if let Some(job) = row.job.as_ref().filter(|job| writes.ids.insert(job.id)) {
-            writes.bodies.push(job, Some((plan.schedule, row.slot)));
-            writes.jobs.push(job);
-        }
-    }
-    FireAnswer::Applied
+    slots: &'a [SlotRow],
+    revision: i64,
 }
 
+/// A fire that is under way.
+struct Firing<'a> {
+    now: Timestamp,
+    /// The term, and who leads.
+    by: (i64, NodeId),
+    marks: HashMap<ScheduleId, Mark>,
+    made: Vec<&'a NewJob>,
+    refused: usize,
+}
+
+impl<'a> Firing<'a> {
+    /// Decides plans of different schedules, and says what they write.
+    async fn fire(
+        &mut self,
+        conn: &mut Conn,
+        plans: &'a [SlotPlan],
+        round: &[usize],
+        answers: &mut [FireAnswer],
+    ) -> Outcome<Writes<'a>> {
+        let mut writes = Writes::default();
+        let mut advances = Vec::new();
+        for index in round {
+            let plan = &plans[*index];
+            match self.check(plan) {
+                None => {}
+                Some(Ok(advance)) => {
+                    writes.advanced.insert(plan.schedule);
+                    advances.push(advance);
+                    answers[*index] = FireAnswer::Applied;
+                }
+                Some(Err(reason)) => {
+                    writes.set_aside.insert(plan.schedule, reason.clone());
+                    answers[*index] = FireAnswer::SetAside(reason);
+                }
+            }
+        }
+        let mut unfinished = unfinished(conn, &advances).await?;
+        for advance in &advances {
+            let live = unfinished.remove(&advance.plan.schedule).unwrap_or_default();
+            let seats = seats(conn, self.now, advance.plan, live).await?;
+            self.decide(advance, seats, &mut writes);
+        }
+        Ok(writes)
+    }
+
+    /// What a plan writes, or why it sets its schedule aside; none if it is stale.
+    fn check(&mut self, plan: &'a SlotPlan) -> Option<Result<Advance<'a>, String>> {
+        let current = self.marks.get_mut(&plan.schedule);
+        let is_early = plan.is_early(self.now);
+        let mark = current.filter(|mark| mark.stamp == plan.stamp && mark.enabled && !is_early)?;
+        mark.stamp = rules::next_stamp(mark.stamp, self.now);
+        let checked = plan.check(mark.next_slot);
+        Some(checked.map(|(slots, next_slot)| {
+            mark.next_slot = next_slot;
+            mark.last_slot = slots.last().map(|row| row.end.unwrap_or(row.slot)).or(mark.last_slot);
+            Advance { plan, slots, revision: mark.revision }
+        }))
+    }
+
+    /// What becomes of the slots of one plan.
+    fn decide(&mut self, advance: &Advance<'a>, mut seats: Seats, writes: &mut Writes<'a>) {
+        let (term, node) = self.by;
+        for row in advance.slots {
+            let seated = seats.take(row);
+            self.refused += usize::from(matches!(seated, Seated::Refused(_)));
+            let view = row.decided(&seated, term, node, advance.revision, self.now);
+            let job = row.job.as_ref().filter(|_| view.job.is_some());
+            if let Some(job) = job.filter(|job| writes.ids.insert(job.id)) {
+                let is_blocked = seated == Seated::Waits;
+                writes.bodies.push(job, is_blocked);
+                self.made.extend((!is_blocked).then_some(job));
+            }
+            writes.slots.push((advance.plan.schedule, view));
+        }
+    }
+}
+
+/// The unfinished jobs of a schedule, oldest first, and whether each waits for others.
+type Unfinished = Vec<(JobId, bool)>;
+
+/// Those of the schedules whose plans depend on them.
+async fn unfinished(
+    conn: &mut Conn,
+    advances: &[Advance<'_>],
+) -> Outcome<HashMap<ScheduleId, Unfinished>> {
+    let asking = advances.iter().filter(|advance| advance.plan.asks_for_unfinished());
+    let ids: Vec<Uuid> = asking.map(|advance| advance.plan.schedule.as_uuid()).collect();
+    let mut unfinished: HashMap<ScheduleId, Unfinished> = HashMap::new();
+    if !ids.is_empty() {
+        for row in &conn.query(&sql::LIVE, &[&ids, &rows::count(limits::LIVE_MAX)]).await? {
+            let live = unfinished.entry(rows::schedule_id(row, 0)?).or_default();
+            live.push((rows::job_id(row, 1)?, rows::get(row, 2)?));
+        }
+    }
+    Ok(unfinished)
+}
+
+/// Who is in the way of a plan's jobs; those that it calls off are called off here.
+async fn seats(
+    conn: &mut Conn,
+    now: Timestamp,
+    plan: &SlotPlan,
+    mut live: Unfinished,
+) -> Outcome<Seats> {
+    if let Some(actor) = plan.calls_off() {
+        for (job, _) in live.clone().into_iter().take(limits::FIRE_CANCEL_MAX) {
+            // One that ended since it was seen is in nobody's way either.
+            if jobs::cancel_within(conn, now, job, &actor).await? != CancelAnswer::Asked {
+                live.retain(|(other, _)| *other != job);
+            }
+        }
+    }
+    let waiting = live.iter().filter(|(_, is_waiting)| *is_waiting).count();
+    Ok(Seats::new(plan, live.into_iter().map(|(job, _)| job).collect(), waiting))
+}
+
+/// Writes all but the jobs.
 async fn write(
     conn: &mut Conn,
     now: Timestamp,
-    (term, node): (i64, NodeId),
     marks: &HashMap<ScheduleId, Mark>,
     writes: &Writes<'_>,
 ) -> Outcome<()> {
@@ -186,22 +300,14 @@ async fn write(
         let reasons: Vec<_> = writes.set_aside.values().map(|reason| rows::text(reason)).collect();
         conn.query(&sql::SCHEDULE_SET_ASIDE, &[&ids, &stamps, &reasons]).await?;
     }
-    insert_slots(conn, now, (term, node), &writes.slots).await?;
-    if writes.bodies.is_empty() {
-        return conn.commit().await;
-    }
-    writes.bodies.commit(conn, now).await
+    insert_slots(conn, &writes.slots).await
 }
 
-async fn insert_slots(
-    conn: &mut Conn,
-    now: Timestamp,
-    (term, node): (i64, NodeId),
-    slots: &[(ScheduleId, SlotView)],
-) -> Outcome<()> {
-    if slots.is_empty() {
+/// Writes slots that were decided together.
+pub(crate) async fn insert_slots(conn: &mut Conn, slots: &[(ScheduleId, SlotView)]) -> Outcome<()> {
+    let Some((_, SlotView { term, node, decided_at, .. })) = slots.first() else {
         return Ok(());
-    }
+    };
     let views = || slots.iter().map(|(_, view)| view);
     let schedules: Vec<Uuid> = slots.iter().map(|(schedule, _)| schedule.as_uuid()).collect();
     let starts: Vec<Instant> = views().map(|view| Instant(view.slot)).collect();
@@ -223,9 +329,9 @@ async fn insert_slots(
             &reasons,
             &jobs,
             &revisions,
-            &term,
+            term,
             &node.as_uuid(),
-            &Instant(now),
+            &Instant(*decided_at),
         ],
     )
     .await?;

@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use punctual_store::{ErrorKind, Result, StoreError};
+use punctual_store::{At, ErrorKind, Result, StoreError};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::driver::Driver;
@@ -29,6 +29,67 @@ pub(crate) trait Work: Send + Sync + 'static {
         Self: Sized;
 }
 
+/// What one call asks for: when it is, and a row for each item.
+pub(crate) type Call<T> = (At, Vec<T>);
+
+/// Work whose calls are written together, whoever made them.
+pub(crate) trait Together: Send + Sync + 'static {
+    type Item: Send + Sync + 'static;
+    type Answer: Send + 'static;
+
+    /// How many rows a call writes.
+    fn rows(items: &[Self::Item]) -> usize {
+        items.len()
+    }
+
+    /// Writes calls that go by one clock, all or none, and answers each.
+    fn write(
+        &self,
+        at: At,
+        calls: &[Call<Self::Item>],
+    ) -> impl Future<Output = Result<Vec<Self::Answer>>> + Send;
+}
+
+impl<T: Together> Work for T {
+    type Ask = Call<T::Item>;
+    type Answer = T::Answer;
+
+    fn rows((_, items): &Self::Ask) -> usize {
+        <T as Together>::rows(items)
+    }
+
+    async fn run(self: &Arc<Self>, batch: Vec<Request<Self>>) {
+        let (calls, replies): (Vec<_>, Vec<_>) =
+            batch.into_iter().map(|request| (request.ask, request.reply)).unzip();
+        let mut replies = replies.into_iter();
+        for group in calls.chunk_by(|(one, _), (other, _)| one == other) {
+            for (reply, answer) in replies.by_ref().zip(write_group(&**self, group).await) {
+                // A caller that does not wait any more needs no answer.
+                let _ = reply.send(answer);
+            }
+        }
+    }
+}
+
+async fn write_group<T: Together>(work: &T, calls: &[Call<T::Item>]) -> Vec<Result<T::Answer>> {
+    let Some((at, _)) = calls.first() else { return Vec::new() };
+    match work.write(*at, calls).await {
+        Ok(answers) => answers.into_iter().map(Ok).collect(),
+        // A value that PostgreSQL refuses must not keep the others out.
+        Err(error) if error.kind() == ErrorKind::Invalid && calls.len() > 1 => {
+            let mut answers = Vec::with_capacity(calls.len());
+            for call in calls {
+                let written = work.write(*at, std::slice::from_ref(call)).await;
+                answers.push(
+                    written.and_then(|answers| answers.into_iter().next().ok_or_else(stopped)),
+                );
+            }
+            answers
+        }
+        Err(error) => calls.iter().map(|_| Err(error.clone())).collect(),
+    }
+}
+
 /// What was asked for, and where the answer goes.
 pub(crate) struct Request<W: Work> {
     pub(crate) ask: W::Ask,
@@ -39,13 +100,6 @@ impl<W: Work> Request<W> {
     /// Answers. A caller that does not wait any more needs none.
     pub(crate) fn answer(self, answer: Result<W::Answer>) {
         let _ = self.reply.send(answer);
-    }
-}
-
-/// Answers each of several requests.
-pub(crate) fn answer_all<W: Work>(batch: Vec<Request<W>>, answers: Vec<Result<W::Answer>>) {
-    for (request, answer) in batch.into_iter().zip(answers) {
-        request.answer(answer);
     }
 }
 

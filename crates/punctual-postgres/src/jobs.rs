@@ -7,7 +7,7 @@ use punctual_store::{
     RequeueAnswer, StoreError, UniqueKey, rules,
 };
 use tokio_postgres::Row;
-use uuid::Uuid;
+use tokio_postgres::types::ToSql;
 
 use crate::bodies::{self, HAS_KEY, IS_LIVE};
 use crate::connection::{Conn, first};
@@ -28,6 +28,8 @@ struct Seat {
     crashes: i32,
     priority: i16,
     flags: i16,
+    /// The schedule whose earlier jobs it waits for, and the slot by which it does.
+    behind: Option<(ScheduleId, Timestamp)>,
 }
 
 fn read_seat(row: &Row) -> Read<Seat> {
@@ -40,6 +42,7 @@ fn read_seat(row: &Row) -> Read<Seat> {
         crashes: rows::get(row, 5)?,
         priority: rows::get(row, 6)?,
         flags: rows::get(row, 7)?,
+        behind: rows::schedule_id_opt(row, 8)?.zip(rows::instant_opt(row, 9)?),
     })
 }
 
@@ -95,28 +98,33 @@ impl Seat {
         Ok(())
     }
 
-    /// Lets the job wait: in line if it is due, at a timer if not.
+    /// Lets the job wait: behind others if it did, in line if it is due, at a timer if not.
     async fn wait(&self, conn: &mut Conn, job: JobId, now: Timestamp) -> Outcome<JobState> {
+        let id = job.as_uuid();
+        let due_at = Instant(self.due_at);
+        let mut bound: Vec<&(dyn ToSql + Sync)> = vec![
+            &id,
+            &self.queue,
+            &self.kind,
+            &due_at,
+            &self.attempt,
+            &self.spent,
+            &self.crashes,
+            &self.priority,
+            &self.flags,
+        ];
+        let behind = self.behind.map(|(schedule, slot)| (schedule.as_uuid(), Instant(slot)));
+        if let Some((schedule, slot)) = &behind {
+            bound.extend([schedule as &(dyn ToSql + Sync), slot]);
+            conn.query(&sql::WAIT_INSERT, &bound).await?;
+            return Ok(JobState::Blocked);
+        }
         let (statement, state) = match self.due_at > now {
             false => (&sql::READY_INSERT, JobState::Ready),
             true if self.attempt == 0 => (&sql::TIMER_INSERT, JobState::Scheduled),
             true => (&sql::TIMER_INSERT, JobState::Retrying),
         };
-        conn.query(
-            statement,
-            &[
-                &job.as_uuid(),
-                &self.queue,
-                &self.kind,
-                &Instant(self.due_at),
-                &self.attempt,
-                &self.spent,
-                &self.crashes,
-                &self.priority,
-                &self.flags,
-            ],
-        )
-        .await?;
+        conn.query(statement, &bound).await?;
         Ok(state)
     }
 }
@@ -146,7 +154,8 @@ fn restless(job: JobId) -> Fault {
 }
 
 fn is_waiting(state: JobState) -> bool {
-    matches!(state, JobState::Scheduled | JobState::Ready | JobState::Retrying)
+    use JobState::{Blocked, Ready, Retrying, Scheduled};
+    matches!(state, Scheduled | Ready | Retrying | Blocked)
 }
 
 pub(crate) async fn cancel(
@@ -156,6 +165,18 @@ pub(crate) async fn cancel(
     actor: &Actor,
 ) -> Outcome<CancelAnswer> {
     let now = begin(conn, at).await?;
+    let answer = cancel_within(conn, now, job, actor).await?;
+    conn.commit().await?;
+    Ok(answer)
+}
+
+/// Cancels inside a transaction of the caller's.
+pub(crate) async fn cancel_within(
+    conn: &mut Conn,
+    now: Timestamp,
+    job: JobId,
+    actor: &Actor,
+) -> Outcome<CancelAnswer> {
     let reason = rows::text(&rules::cancel_reason(actor)).into_owned();
     for _ in 0..LOOKS_MAX {
         let answer = if let Some(seat) = take_waiting(conn, job).await? {
@@ -165,18 +186,17 @@ pub(crate) async fn cancel(
         } else if !conn.query(&sql::LEASE_CANCEL, &[&job.as_uuid(), &reason]).await?.is_empty() {
             CancelAnswer::Asked
         } else {
-            let answer = match state(conn, job).await? {
-                None => CancelAnswer::NotFound,
-                Some(ended) if ended.is_final() => CancelAnswer::Ended(ended),
+            match state(conn, job).await? {
+                None => return Ok(CancelAnswer::NotFound),
+                Some(ended) if ended.is_final() => return Ok(CancelAnswer::Ended(ended)),
                 // It was asked before, or has just been claimed.
-                Some(JobState::Running) if was_asked(conn, job).await? => CancelAnswer::Asked,
+                Some(JobState::Running) if was_asked(conn, job).await? => {
+                    return Ok(CancelAnswer::Asked);
+                }
                 Some(_) => continue,
-            };
-            conn.commit().await?;
-            return Ok(answer);
+            }
         };
         upkeep::note(conn, now, actor, "cancel job", &job.to_string()).await?;
-        conn.commit().await?;
         return Ok(answer);
     }
     Err(restless(job))
@@ -228,6 +248,7 @@ async fn requeue_one(
     if let Some(schedule) = schedule {
         conn.query(&sql::LIVE_INSERT, &[&schedule.as_uuid(), &id]).await?;
     }
+    conn.query(&sql::STEP_DELETE, &[&id]).await?;
     // Somebody wants it now: what it was given at first has run out or does not matter.
     conn.query(&sql::JOB_REFRESH, &[&id, &attempt]).await?;
     conn.query(&sql::DONE_DELETE, &[&id]).await?;
@@ -240,6 +261,7 @@ async fn requeue_one(
         flags: bodies::flags(body.unique.is_some(), schedule.is_some(), body.max_attempts),
         queue: body.queue,
         kind: body.kind,
+        behind: None,
     };
     seat.wait(conn, job, now).await?;
     upkeep::note(conn, now, actor, "requeue job", &job.to_string()).await?;
@@ -262,8 +284,7 @@ fn read_keyed(row: &Row, id: JobId) -> Read<(NewJob, Option<ScheduleId>)> {
         unique,
         ..NewJob::new(id, &queue, &kind, payload)
     };
-    let schedule = rows::get::<Option<Uuid>>(row, 5)?;
-    Ok((job, schedule.map(|schedule| ScheduleId::from_bytes(schedule.into_bytes()))))
+    Ok((job, rows::schedule_id_opt(row, 5)?))
 }
 
 /// `unique_key, key_scope, key_us` from `index` on.

@@ -8,16 +8,17 @@ use punctual_core::{JobId, Timestamp};
 use punctual_store::{
     At, EnqueueAnswer, Enqueued, ErrorKind, NewJob, Rejection, Result, StoreError,
 };
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::bodies::Bodies;
-use crate::connection::Conn;
-use crate::enqueue::Call;
+use crate::connection::{Bound, Conn};
 use crate::error::{Fault, Outcome};
-use crate::gather::{Request, Work};
+use crate::gather::{Call, Request, Work};
 use crate::pool::Pool;
-use crate::retry::{attempt, patiently};
+use crate::retry::attempt;
 use crate::rows::{self, Instant};
+use crate::session::{Fields, Session};
 use crate::sql;
 use crate::store::Shared;
 
@@ -61,10 +62,10 @@ pub(crate) struct Keyed {
 }
 
 impl Work for Keyed {
-    type Ask = Call;
+    type Ask = Call<NewJob>;
     type Answer = Enqueued;
 
-    fn rows((_, jobs): &Call) -> usize {
+    fn rows((_, jobs): &Call<NewJob>) -> usize {
         jobs.len()
     }
 
@@ -88,7 +89,7 @@ impl Keyed {
             Ok(taken) => taken,
             Err(error) => return answer_all_alike(group, &error),
         };
-        let fault = match patiently(enqueue(&mut taken, at, &jobs, Hurry::Batch)).await {
+        let fault = match enqueue(&mut taken, at, &jobs, Hurry::Batch).await {
             Ok((now, mut answers)) => {
                 self.shared.enqueued(now, created(&jobs, &answers));
                 for request in group {
@@ -100,7 +101,7 @@ impl Keyed {
             }
             Err(fault) => fault,
         };
-        if fault.is_lost() || patiently(taken.rollback()).await.is_err() {
+        if fault.is_lost() || taken.rollback().await.is_err() {
             taken.discard();
         }
         if !may_go_singly(&fault) {
@@ -162,7 +163,30 @@ async fn enqueue(
     jobs: &[&NewJob],
     hurry: Hurry,
 ) -> Outcome<(Timestamp, Vec<EnqueueAnswer>)> {
-    let (now, mut facts) = look(conn, at, jobs, Some(hurry)).await?;
+    let wanted = Wanted::of(jobs);
+    let at = rows::at(at);
+    let found = match hurry {
+        Hurry::Batch => conn.begin_hurried_with(&sql::KEY_LOOK, &wanted.bound(&at)).await?,
+        Hurry::Single => conn.begin_with(&sql::KEY_LOOK, &wanted.bound(&at)).await?,
+    };
+    let (now, facts) = wanted.read(jobs, &found)?;
+    let (answers, bodies) = take_keys(conn, now, jobs, facts).await?;
+    if bodies.is_empty() {
+        conn.commit().await?;
+    } else {
+        bodies.commit(conn, now).await?;
+    }
+    Ok((now, answers))
+}
+
+/// Takes the keys of jobs inside a transaction; answers for each job, and says which are to be
+/// written.
+async fn take_keys<'a>(
+    session: &mut impl Session,
+    now: Timestamp,
+    jobs: &[&'a NewJob],
+    mut facts: Facts,
+) -> Outcome<(Vec<EnqueueAnswer>, Bodies<'a>)> {
     let mut won: BTreeMap<Key, Holder> = BTreeMap::new();
     for _ in 0..LOOKS_MAX {
         let decided = decide(now, jobs, &facts);
@@ -174,16 +198,11 @@ async fn enqueue(
         if open.is_empty() {
             let mut bodies = Bodies::default();
             for index in &decided.written {
-                bodies.push(jobs[*index], None);
+                bodies.push(jobs[*index], false);
             }
-            if bodies.is_empty() {
-                conn.commit().await?;
-            } else {
-                bodies.commit(conn, now).await?;
-            }
-            return Ok((now, decided.answers));
+            return Ok((decided.answers, bodies));
         }
-        let taken = take(conn, now, &open).await?;
+        let taken = take(session, now, &open).await?;
         let lost: Vec<Key> =
             open.keys().filter(|key| !taken.contains(**key)).map(|key| (*key).clone()).collect();
         for key in taken {
@@ -200,7 +219,7 @@ async fn enqueue(
                 .copied()
                 .filter(|job| key_of(job).is_some_and(|key| lost.contains(&key)))
                 .collect();
-            let (_, seen) = look(conn, At::Fixed(now), &wanted, None).await?;
+            let (_, seen) = look(session, At::Fixed(now), &wanted).await?;
             facts.holders.extend(seen.holders.into_iter().filter(|(key, _)| lost.contains(key)));
         }
     }
@@ -208,51 +227,74 @@ async fn enqueue(
     Err(StoreError::new(ErrorKind::Retry, message).into())
 }
 
+/// Writes jobs inside a transaction of the caller's.
+pub(crate) async fn enqueue_within(
+    session: &mut impl Session,
+    at: At,
+    jobs: &[&NewJob],
+) -> Outcome<Enqueued> {
+    let (now, facts) = look(session, at, jobs).await?;
+    let (answers, bodies) = take_keys(session, now, jobs, facts).await?;
+    bodies.write_within(session, now).await?;
+    Ok(Enqueued { at: now, answers })
+}
+
 fn key_of(job: &NewJob) -> Option<Key> {
     Some((job.tenant.clone(), rows::text(&job.stored_key()?).into_owned()))
 }
 
-/// What time it is, which jobs are there already, and who holds the keys; as the beginning of a
-/// transaction, or in one.
-async fn look(
-    conn: &mut Conn,
-    at: At,
-    jobs: &[&NewJob],
-    begin: Option<Hurry>,
-) -> Outcome<(Timestamp, Facts)> {
-    let ids: Vec<Uuid> = jobs.iter().map(|job| job.id.as_uuid()).collect();
-    let keys: Vec<Option<Key>> = jobs.iter().map(|job| key_of(job)).collect();
-    let tenants: Vec<Option<&str>> =
-        keys.iter().map(|key| key.as_ref().map(|(tenant, _)| tenant.as_str())).collect();
-    let names: Vec<Option<&str>> =
-        keys.iter().map(|key| key.as_ref().map(|(_, name)| name.as_str())).collect();
+/// What time it is, which jobs are there already, and who holds the keys; in a transaction.
+async fn look(session: &mut impl Session, at: At, jobs: &[&NewJob]) -> Outcome<(Timestamp, Facts)> {
+    let wanted = Wanted::of(jobs);
     let at = rows::at(at);
-    let bound: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [&at, &ids, &tenants, &names];
-    let found = match begin {
-        Some(Hurry::Batch) => conn.begin_hurried_with(&sql::KEY_LOOK, &bound).await?,
-        Some(Hurry::Single) => conn.begin_with(&sql::KEY_LOOK, &bound).await?,
-        None => conn.query(&sql::KEY_LOOK, &bound).await?,
-    };
-    let mut now = Timestamp::EPOCH;
-    let mut facts = Facts::default();
-    for row in &found {
-        now = rows::instant(row, 0)?;
-        let Some(number) = rows::get::<Option<i64>>(row, 1)? else { continue };
-        let index = usize::try_from(number - 1).unwrap_or(usize::MAX);
-        let Some(job) = jobs.get(index) else { continue };
-        if rows::get(row, 2)? {
-            facts.exists.insert(job.id);
-        }
-        if let (Some(key), Some(_)) = (&keys[index], rows::get::<Option<Uuid>>(row, 3)?) {
-            let holder = Holder {
-                job: rows::job_id(row, 3)?,
-                hash: rows::get(row, 4)?,
-                expires_at: rows::instant_opt(row, 5)?,
-            };
-            facts.holders.insert(key.clone(), holder);
-        }
+    let found = session.query(&sql::KEY_LOOK, &wanted.bound(&at)).await?;
+    wanted.read(jobs, &found)
+}
+
+/// Jobs and their keys as columns, to be looked for.
+struct Wanted {
+    ids: Vec<Uuid>,
+    tenants: Vec<Option<String>>,
+    names: Vec<Option<String>>,
+}
+
+impl Wanted {
+    fn of(jobs: &[&NewJob]) -> Wanted {
+        let ids = jobs.iter().map(|job| job.id.as_uuid()).collect();
+        let keys = jobs.iter().map(|job| key_of(job).unzip());
+        let (tenants, names) = keys.unzip();
+        Wanted { ids, tenants, names }
     }
-    Ok((now, facts))
+
+    fn bound<'b>(&'b self, at: &'b Option<Instant>) -> [&'b (dyn ToSql + Sync); 4] {
+        [at, &self.ids, &self.tenants, &self.names]
+    }
+
+    fn read(self, jobs: &[&NewJob], found: &[impl Fields]) -> Outcome<(Timestamp, Facts)> {
+        let mut keys: Vec<_> = self.tenants.into_iter().zip(self.names).collect();
+        let mut now = Timestamp::EPOCH;
+        let mut facts = Facts::default();
+        for row in found {
+            now = rows::instant(row, 0)?;
+            let Some(number) = rows::get::<Option<i64>>(row, 1)? else { continue };
+            let index = usize::try_from(number - 1).unwrap_or(usize::MAX);
+            let Some(job) = jobs.get(index) else { continue };
+            if rows::get(row, 2)? {
+                facts.exists.insert(job.id);
+            }
+            if let ((Some(tenant), Some(name)), Some(_)) =
+                (std::mem::take(&mut keys[index]), rows::get::<Option<Uuid>>(row, 3)?)
+            {
+                let holder = Holder {
+                    job: rows::job_id(row, 3)?,
+                    hash: rows::get(row, 4)?,
+                    expires_at: rows::instant_opt(row, 5)?,
+                };
+                facts.holders.insert((tenant, name), holder);
+            }
+        }
+        Ok((now, facts))
+    }
 }
 
 /// Decides one job after the other, as if each were alone.
@@ -261,7 +303,7 @@ fn decide(now: Timestamp, jobs: &[&NewJob], facts: &Facts) -> Decided {
     let mut holders = facts.holders.clone();
     let mut decided = Decided { answers: Vec::new(), takes: BTreeMap::new(), written: Vec::new() };
     for (index, job) in jobs.iter().enumerate() {
-        if let Err(message) = job.check() {
+        if let Err(message) = job.check_enqueued() {
             decided.answers.push(EnqueueAnswer::Rejected(Rejection::Invalid(message)));
             continue;
         }
@@ -292,9 +334,18 @@ fn decide(now: Timestamp, jobs: &[&NewJob], facts: &Facts) -> Decided {
     decided
 }
 
+/// Which job holds the unique key of this one.
+pub(crate) async fn holder(conn: &mut Conn, at: At, job: &NewJob) -> Outcome<Option<JobId>> {
+    let Some(key) = key_of(job) else { return Ok(None) };
+    let (now, mut facts) = look(conn, at, &[job]).await?;
+    let holder = facts.holders.remove(&key);
+    let is_in_force = |holder: &Holder| holder.expires_at.is_none_or(|expires_at| expires_at > now);
+    Ok(holder.filter(is_in_force).map(|holder| holder.job))
+}
+
 /// Takes keys that are free, whose time is over, or that are the job's own; tells which it got.
 async fn take(
-    conn: &mut Conn,
+    session: &mut impl Session,
     now: Timestamp,
     open: &BTreeMap<&Key, &Holder>,
 ) -> Outcome<HashSet<Key>> {
@@ -304,8 +355,9 @@ async fn take(
     let hashes: Vec<i64> = open.values().map(|holder| holder.hash).collect();
     let expiries: Vec<Option<Instant>> =
         open.values().map(|holder| holder.expires_at.map(Instant)).collect();
-    conn.query(&sql::KEY_CLEAR, &[&tenants, &names, &jobs, &Instant(now)]).await?;
-    let taken = conn.query(&sql::KEY_TAKE, &[&tenants, &names, &jobs, &hashes, &expiries]).await?;
+    session.query(&sql::KEY_CLEAR, &[&tenants, &names, &jobs, &Instant(now)]).await?;
+    let bound: Bound<'_> = &[&tenants, &names, &jobs, &hashes, &expiries];
+    let taken = session.query(&sql::KEY_TAKE, bound).await?;
     taken.iter().map(|row| Ok((rows::get(row, 0)?, rows::get(row, 1)?))).collect()
 }
 
@@ -323,7 +375,7 @@ pub(crate) async fn take_one(
         if !take(conn, now, &wanted).await?.is_empty() {
             return Ok(None);
         }
-        let (_, mut facts) = look(conn, At::Fixed(now), &[job], None).await?;
+        let (_, mut facts) = look(conn, At::Fixed(now), &[job]).await?;
         let holder = facts.holders.remove(&key);
         if holder.is_some() {
             return Ok(holder);
@@ -347,7 +399,7 @@ pub(crate) async fn rename(
     }
     let in_force = |holder: &&Holder| holder.expires_at.is_none_or(|expires_at| expires_at > now);
     for _ in 0..LOOKS_MAX {
-        let (_, facts) = look(conn, At::Fixed(now), &[was, will_be], None).await?;
+        let (_, facts) = look(conn, At::Fixed(now), &[was, will_be]).await?;
         let held = facts.holders.get(&old).filter(in_force);
         let Some(mine) = held.filter(|holder| holder.job == was.id) else { return Ok(None) };
         let there = facts.holders.get(&new).filter(in_force);

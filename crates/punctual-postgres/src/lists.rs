@@ -3,9 +3,9 @@
 use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{
-    AttemptView, AuditCursor, AuditView, Cursor, JobDetail, JobFilter, JobView, Json, Page, Pager,
-    QueueStats, RevisionCursor, RevisionView, RollupCount, RollupCursor, RollupFilter, Schedule,
-    SlotCursor, SlotView, Source, StatsCursor, limits,
+    AttemptView, AuditCursor, AuditView, Cursor, JobDetail, JobFilter, JobView, Json, LogCursor,
+    LogView, Page, Pager, QueueStats, RevisionCursor, RevisionView, RollupCount, RollupCursor,
+    RollupFilter, Schedule, SlotCursor, SlotView, Source, StatsCursor, limits,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -40,6 +40,32 @@ pub(crate) async fn schedules(
     let most = rows::count(most.min(limits::PAGE_MAX));
     let after = after.unwrap_or_default();
     all(conn, &sql::SCHEDULES, &[&tenant, &after, &most], rows::schedule).await
+}
+
+pub(crate) async fn schedules_of(
+    conn: &mut Conn,
+    tenant: &str,
+    set: &str,
+    after: Option<&str>,
+    most: usize,
+) -> Outcome<Vec<Schedule>> {
+    let most = rows::count(most.min(limits::PAGE_MAX));
+    let after = after.unwrap_or_default();
+    all(conn, &sql::SCHEDULES_OF, &[&tenant, &set, &after, &most], rows::schedule).await
+}
+
+pub(crate) async fn log(
+    conn: &mut Conn,
+    job: JobId,
+    after: Option<LogCursor>,
+    most: usize,
+) -> Outcome<Page<LogView, LogCursor>> {
+    let number = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
+    // Both count from 1.
+    let LogCursor(attempt, line) = after.unwrap_or(LogCursor(0, 0));
+    let bound: Bound<'_> = &[&job.as_uuid(), &number(attempt), &number(line), &page_rows(most)];
+    let views = all(conn, &sql::LOG, bound, rows::log_line).await?;
+    Ok(Page::take(views.into_iter(), most, LogView::cursor))
 }
 
 pub(crate) async fn slots(
@@ -147,11 +173,12 @@ pub(crate) async fn jobs(
     let mut page = Page { items: Vec::new(), next: None };
     let Some(source) = filter.source() else { return Ok(page) };
     let list = job_list(conn.texts().schema(), source, filter, after, most);
-    for row in &conn.query_text(&list.text, &list.bound()).await? {
-        let number: i64 = rows::get(row, 19)?;
-        if page.items.len() == most || number > rows::count(limits::EXAMINE_MAX) {
-            let ended = rows::instant_opt(row, 21)?.filter(|_| filter.is_by_end());
-            page.next = Some(Cursor { ended, job: rows::job_id(row, 20)? });
+    // By rows, not by items: a job that is nowhere is not shown, and must not hide those after it.
+    for (seen, row) in conn.query_text(&list.text, &list.bound()).await?.iter().enumerate() {
+        let number: i64 = rows::get(row, 21)?;
+        if seen == most || number > rows::count(limits::EXAMINE_MAX) {
+            let ended = rows::instant_opt(row, 23)?.filter(|_| filter.is_by_end());
+            page.next = Some(Cursor { ended, job: rows::job_id(row, 22)? });
             break;
         }
         page.items.extend(rows::job_view(row)?);
@@ -248,6 +275,7 @@ fn go_through(source: Source<'_>, terms: &mut Terms) -> (&'static str, &'static 
         }
         Source::Ready => ("job_ready", "job"),
         Source::Timers => ("job_timer", "job"),
+        Source::Blocked => ("job_wait", "job"),
         Source::Running => ("job_lease", "job"),
         Source::Ended => ("job_done", "job"),
         Source::Failed => {
@@ -268,6 +296,7 @@ fn ask(filter: &JobFilter, terms: &mut Terms) {
             JobState::Ready => terms.add("r.job IS NOT NULL", []),
             JobState::Scheduled => terms.add("t.attempt <= 0", []),
             JobState::Retrying => terms.add("t.attempt > 0", []),
+            JobState::Blocked => terms.add("w.job IS NOT NULL", []),
             JobState::Running => terms.add("l.job IS NOT NULL", []),
             ended => terms.add(&format!("d.outcome = {}", rows::end_code(ended)), []),
         }
@@ -315,13 +344,13 @@ fn read_attempt(row: &Row) -> Read<AttemptView> {
 /// A job without its earlier attempts, and the attempt that is under way or that succeeded.
 fn read_detail(row: &Row) -> Read<Option<(JobDetail, Option<AttemptView>)>> {
     let Some(view) = rows::job_view(row)? else { return Ok(None) };
-    let claimed_at = rows::instant_opt(row, 26)?;
+    let claimed_at = rows::instant_opt(row, 28)?;
     let outcome = match view.state {
         JobState::Succeeded => Some(AttemptOutcome::Succeeded),
         _ => None,
     };
     let is_last = matches!(view.state, JobState::Running | JobState::Succeeded);
-    let node = rows::get::<Option<Uuid>>(row, 25)?;
+    let node = rows::get::<Option<Uuid>>(row, 27)?;
     let last = claimed_at.filter(|_| is_last).map(|claimed_at| AttemptView {
         attempt: view.attempt,
         node: node.map(|node| NodeId::from_bytes(node.into_bytes())),
@@ -331,15 +360,15 @@ fn read_detail(row: &Row) -> Read<Option<(JobDetail, Option<AttemptView>)>> {
         error: None,
     });
     let detail = JobDetail {
-        owner: rows::get(row, 19)?,
-        tags: rows::list(row, 20).unwrap_or_default(),
-        trace: rows::get(row, 21)?,
-        spent: rows::shown(row, 22)?,
-        crashes: rows::shown(row, 23)?,
-        cancel_asked: rows::get(row, 24)?,
-        result: rows::get::<Option<String>>(row, 27)?.map(Json::from_canonical),
-        payload: rows::json(row, 28)?,
-        progress: rows::progress(row, 29)?,
+        owner: rows::get(row, 21)?,
+        tags: rows::list(row, 22).unwrap_or_default(),
+        trace: rows::get(row, 23)?,
+        spent: rows::shown(row, 24)?,
+        crashes: rows::shown(row, 25)?,
+        cancel_asked: rows::get(row, 26)?,
+        result: rows::get::<Option<String>>(row, 29)?.map(Json::from_canonical),
+        payload: rows::json(row, 30)?,
+        progress: rows::progress(row, 31)?,
         attempts: Vec::new(),
         view,
     };

@@ -1,6 +1,7 @@
 //! The schema: numbered migrations, each applied once, whoever comes first.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use punctual_core::hash;
 use punctual_store::{ErrorKind, Result, StoreError};
@@ -36,6 +37,9 @@ const BREAKING: &str = "schema_breaking";
 /// Twenty nodes that start at once wait for the first of them: as long as a migration may take.
 const SETTINGS: &str = "SET LOCAL lock_timeout = '60s'; SET LOCAL statement_timeout = '60s'; \
                         SET LOCAL idle_in_transaction_session_timeout = '60s'";
+
+/// The server says first that it took too long.
+const PATIENCE: Duration = Duration::from_secs(70);
 
 /// The number of the last migration of a schema and of the last breaking one; 0 if it has none.
 pub(crate) async fn version(conn: &mut Conn) -> Outcome<(i64, i64)> {
@@ -86,6 +90,7 @@ pub(crate) async fn apply(conn: &mut Conn) -> Outcome<()> {
     }
     let schema = conn.texts().schema().to_owned();
     conn.begin().await?;
+    conn.be_patient(PATIENCE);
     conn.script(&format!("{SETTINGS}; {}", lock(&schema))).await?;
     let (version, _) = version(conn).await?;
     if version == 0 && !exists(conn, &schema).await? {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::connection::Conn;
 use crate::error::Outcome;
 use crate::history::Watch;
-use crate::rows;
+use crate::rows::{self, Instant};
 use crate::settle::settle_within;
 use crate::{jobs, sql};
 
@@ -66,6 +66,7 @@ pub(crate) async fn beat(
                 &notes,
                 &rules::UNREADABLE,
                 &rows::count(limits::LEASES_MAX),
+                &ask.seeks,
             ],
         )
         .await?;
@@ -75,6 +76,7 @@ pub(crate) async fn beat(
         strays: Vec::new(),
         cancels: Vec::new(),
         roles: Vec::new(),
+        sought: Vec::new(),
     };
     let mut renewed: HashMap<(String, i64, Uuid), RoleBeat> = HashMap::new();
     for row in &found {
@@ -88,6 +90,8 @@ pub(crate) async fn beat(
         beaten.cancels =
             cancels.into_iter().map(|job| JobId::from_bytes(job.into_bytes())).collect();
         history.saw(None, rows::get(row, 4)?);
+        let sought = rows::get::<Option<Vec<Option<Instant>>>>(row, 10)?.unwrap_or_default();
+        beaten.sought = sought.into_iter().map(|until| Some(until?.0)).collect();
         if let Some(role) = rows::get::<Option<String>>(row, 5)? {
             let (until, steady_since) = (rows::instant(row, 8)?, rows::instant(row, 9)?);
             let term = (role, rows::get(row, 6)?, rows::get(row, 7)?);
@@ -126,9 +130,15 @@ pub(crate) async fn release(
     let mut items = Vec::with_capacity(held.len());
     for row in &held {
         let (job, lease) = (rows::job_id(row, 0)?, rows::lease_id(row, 1)?);
-        items.push(Settlement { job, lease, transition: rules::RELEASED, result: None });
+        items.push(Settlement {
+            job,
+            lease,
+            transition: rules::RELEASED,
+            result: None,
+            then: Vec::new(),
+        });
     }
-    settle_within(conn, now, &items).await?;
+    settle_within(conn, At::Fixed(now), &items).await?;
     conn.commit().await?;
     Ok(Released { at: now, jobs: items.iter().map(|item| item.job).collect() })
 }

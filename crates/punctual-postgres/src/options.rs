@@ -59,8 +59,9 @@ impl Options {
     }
 
     /// The url leads to a pooler in transaction mode, such as pgbouncer: nothing is prepared, no
-    /// session has settings, nobody listens. Set `statement_timeout` and `lock_timeout` for the
-    /// role instead.
+    /// session has settings, nobody listens. Set timeouts for the role instead, such as
+    /// `ALTER ROLE app SET statement_timeout = '2s'`, and the same for `lock_timeout`; without them a
+    /// call still ends after five seconds, but what it asked for may go on at the server.
     pub fn pooled(mut self) -> Options {
         self.is_pooled = true;
         self

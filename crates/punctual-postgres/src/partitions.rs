@@ -17,7 +17,13 @@ use crate::rows::{self, Instant};
 use crate::{migrate, sql};
 
 /// The tables that are partitioned alike, and the column that their day is read from.
-const TWINS: [(&str, &str); 3] = [("job", "id"), ("job_done", "job"), ("job_attempt", "job")];
+const TWINS: [(&str, &str); 5] = [
+    ("job", "id"),
+    ("job_done", "job"),
+    ("job_attempt", "job"),
+    ("job_step", "job"),
+    ("job_log", "job"),
+];
 
 const DAY_MS: i64 = 86_400_000;
 /// More than this many jobs that must stay are not worth the time that nobody may use the tables:
@@ -29,6 +35,9 @@ const DROPS_MAX: usize = 3;
 /// For how long others may be kept waiting, and for how long this waits for others.
 const SETTINGS: &str = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = '10s'; \
                         SET LOCAL enable_seqscan = on";
+
+/// The server says first that it took too long.
+const PATIENCE: Duration = Duration::from_secs(12);
 
 /// A day of UTC, counted from 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,7 +119,15 @@ async fn make(conn: &mut Conn, day: Day) -> Outcome<bool> {
     }
     if !days(conn).await?.contains(&day) {
         let schema = conn.texts().schema().to_owned();
+        // Attaching alone lets others go on, and whoever planned before it and looks after it would
+        // look for the rows that are moved where they no longer are: a claim would find a job without
+        // its body, and take it out of the line.
+        for (table, _) in TWINS {
+            conn.script(&format!("LOCK TABLE ONLY {schema}.{table} IN ACCESS EXCLUSIVE MODE"))
+                .await?;
+        }
         let (name, from, to) = (day.name(), day.bound(), Day(day.0 + 1).bound());
+        conn.be_patient(PATIENCE);
         for (table, column) in TWINS {
             let (parent, part) = (format!("{schema}.{table}"), format!("{schema}.{table}_{name}"));
             // Rows that came before their day lie in the default partition, and would forbid it.
@@ -208,6 +225,7 @@ async fn drop_day(
         conn.rollback().await?;
         return Ok(None);
     }
+    conn.be_patient(PATIENCE);
     let kept = keep(&schema, &name);
     let count = format!("SELECT count(*) FROM ({kept} LIMIT {}) AS kept", KEEP_MAX + 1);
     let staying = number(conn, &count, &bounds).await?;

@@ -93,8 +93,13 @@ impl Inner {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        if let Some(conn) = self.conn.take().filter(Conn::is_sound) {
-            self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
+        let Some(conn) = self.conn.take() else { return };
+        let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if conn.is_left() {
+            // What has silenced one has silenced the others, and each would be waited for in turn.
+            idle.clear();
+        } else if conn.is_sound() {
+            idle.push(conn);
         }
     }
 }
@@ -102,7 +107,9 @@ impl Drop for Taken {
 impl Taken {
     /// Closes the connection instead of giving it back.
     pub(crate) fn discard(mut self) {
-        self.conn = None;
+        if !self.is_left() {
+            self.conn = None;
+        }
     }
 }
 

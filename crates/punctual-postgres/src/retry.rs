@@ -1,22 +1,17 @@
 //! Trying again: what stood in the way of others, and what a lost connection left unanswered.
 
-use std::future::Future;
 use std::time::Duration;
 
 use punctual_store::Result;
 
 use crate::connect::pause;
-use crate::error::{Fault, Outcome};
+use crate::error::Outcome;
 use crate::pool::{Pool, Taken};
 
 /// How often a transaction is tried again that stood in the way of others.
 const TRIES_MAX: u64 = 3;
 /// How long it waits before, at most: about as long as the transaction of the other.
 const WAIT_MOST: Duration = Duration::from_millis(40);
-/// How long a whole transaction may take before the connection counts as lost. The server ends each
-/// statement sooner; this is for a server that cannot be heard any more.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// May a transaction be repeated after its answer was lost?
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
@@ -57,7 +52,7 @@ impl Tries {
             }
             return Some(Err(fault.tell(pool.server())));
         }
-        if patiently(taken.rollback()).await.is_err() {
+        if taken.rollback().await.is_err() {
             taken.discard();
         }
         if fault.is_passing() && self.made <= TRIES_MAX {
@@ -65,14 +60,6 @@ impl Tries {
             return None;
         }
         Some(Err(fault.tell(pool.server())))
-    }
-}
-
-/// Waits for an answer, but not for ever.
-pub(crate) async fn patiently<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
-    match tokio::time::timeout(PATIENCE, work).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(Fault::Silence(PATIENCE)),
     }
 }
 
@@ -89,7 +76,7 @@ macro_rules! attempt {
             };
             let outcome = {
                 let $conn: &mut $crate::connection::Conn = &mut taken;
-                $crate::retry::patiently($work).await
+                $work.await
             };
             if let Some(answer) = tries.judge(pool, taken, outcome).await {
                 break answer;

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::time::Duration;
 
-use punctual_core::job::{AttemptOutcome, JobState, SlotOutcome};
+use punctual_core::job::{AttemptOutcome, JobState, LogLevel, SlotOutcome};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, At, AuditEntry, AuditView, Fence, JobView, Json, Leader, LeaderChange, Node, NodeInfo,
-    Pause, ProgressView, Queue, QueueLimits, QueueStats, RevisionView, RollupCount, Schedule,
-    SlotView, rules,
+    Actor, At, AuditEntry, AuditView, Fence, JobView, Json, Leader, LeaderChange, LogView, Node,
+    NodeInfo, Origin, Pause, ProgressView, Queue, QueueLimits, QueueStats, RevisionView,
+    RollupCount, Schedule, SlotView, StepView, rules,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::private::BytesMut;
@@ -17,6 +17,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use uuid::Uuid;
 
 use crate::error::Fault;
+use crate::session::Fields;
 
 pub(crate) type Read<T> = Result<T, Fault>;
 
@@ -55,6 +56,16 @@ impl<'a> FromSql<'a> for Instant {
     }
 }
 
+/// Puts a row's value into a column in which most rows have none. `unnest` fills a column that is
+/// shorter than the others up with NULL, so that those behind the last value need not be sent: an
+/// array of a thousand of them costs the server as much as one of values.
+pub(crate) fn put<T>(column: &mut Vec<Option<T>>, row: usize, value: Option<T>) {
+    if value.is_some() {
+        column.resize_with(row, || None);
+        column.push(value);
+    }
+}
+
 /// The instant to go by; none: the database's clock.
 pub(crate) fn at(at: At) -> Option<Instant> {
     match at {
@@ -84,22 +95,19 @@ pub(crate) fn text(text: &str) -> Cow<'_, str> {
 }
 
 /// A value of a row, read as the type that the column has.
-pub(crate) fn get<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Read<T> {
-    row.try_get(index).map_err(|error| {
-        let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-        Fault::Row(format!("{error}{cause}"))
-    })
+pub(crate) fn get<'a, T: FromSql<'a>>(row: &'a impl Fields, index: usize) -> Read<T> {
+    row.get(index)
 }
 
 fn meaningless(what: &str, value: impl std::fmt::Display) -> Fault {
     Fault::Row(format!("{value} is no {what}"))
 }
 
-pub(crate) fn instant(row: &Row, index: usize) -> Read<Timestamp> {
+pub(crate) fn instant(row: &impl Fields, index: usize) -> Read<Timestamp> {
     Ok(get::<Instant>(row, index)?.0)
 }
 
-pub(crate) fn instant_opt(row: &Row, index: usize) -> Read<Option<Timestamp>> {
+pub(crate) fn instant_opt(row: &impl Fields, index: usize) -> Read<Option<Timestamp>> {
     Ok(get::<Option<Instant>>(row, index)?.map(|instant| instant.0))
 }
 
@@ -127,11 +135,11 @@ pub(crate) fn natural<T: TryFrom<i64>>(row: &Row, index: usize) -> Read<T> {
     T::try_from(number).map_err(|_| meaningless("count", number))
 }
 
-pub(crate) fn job_id(row: &Row, index: usize) -> Read<JobId> {
+pub(crate) fn job_id(row: &impl Fields, index: usize) -> Read<JobId> {
     Ok(JobId::from_bytes(get::<Uuid>(row, index)?.into_bytes()))
 }
 
-pub(crate) fn lease_id(row: &Row, index: usize) -> Read<LeaseId> {
+pub(crate) fn lease_id(row: &impl Fields, index: usize) -> Read<LeaseId> {
     Ok(LeaseId::from_bytes(get::<Uuid>(row, index)?.into_bytes()))
 }
 
@@ -141,6 +149,11 @@ pub(crate) fn node_id(row: &Row, index: usize) -> Read<NodeId> {
 
 pub(crate) fn schedule_id(row: &Row, index: usize) -> Read<ScheduleId> {
     Ok(ScheduleId::from_bytes(get::<Uuid>(row, index)?.into_bytes()))
+}
+
+pub(crate) fn schedule_id_opt(row: &Row, index: usize) -> Read<Option<ScheduleId>> {
+    let id = get::<Option<Uuid>>(row, index)?;
+    Ok(id.map(|id| ScheduleId::from_bytes(id.into_bytes())))
 }
 
 /// JSON that the store wrote: a list, or nothing for an empty one.
@@ -165,7 +178,7 @@ pub(crate) fn end_code(state: JobState) -> i16 {
     state.code() - JobState::Succeeded.code() + 1
 }
 
-pub(crate) fn state(row: &Row, index: usize) -> Read<JobState> {
+pub(crate) fn state(row: &impl Fields, index: usize) -> Read<JobState> {
     let code: i16 = get(row, index)?;
     JobState::from_code(code).ok_or_else(|| meaningless("job state", code))
 }
@@ -191,6 +204,12 @@ pub(crate) fn schedule_and_slot(
     Ok(Some((ScheduleId::from_bytes(schedule.into_bytes()), instant_opt(row, index + 1)?)))
 }
 
+/// `schedule, slot, facts` from `index` on.
+pub(crate) fn origin(row: &Row, index: usize) -> Read<Option<Origin>> {
+    let Some((schedule, slot)) = schedule_and_slot(row, index)? else { return Ok(None) };
+    Ok(Some(Origin { schedule, slot, facts: json(row, index + 2)? }))
+}
+
 /// `pause_who, pause_why, pause_since, pause_until` from `index` on.
 pub(crate) fn pause(row: &Row, index: usize) -> Read<Option<Pause>> {
     let Some(since) = instant_opt(row, index + 2)? else { return Ok(None) };
@@ -212,9 +231,10 @@ pub(crate) fn queue_stats(row: &Row) -> Read<QueueStats> {
         ready: natural(row, 2)?,
         scheduled: natural(row, 3)?,
         retrying: natural(row, 4)?,
-        running: natural(row, 5)?,
-        failed: natural(row, 6)?,
-        oldest_due: instant_opt(row, 7)?,
+        blocked: natural(row, 5)?,
+        running: natural(row, 6)?,
+        failed: natural(row, 7)?,
+        oldest_due: instant_opt(row, 8)?,
     })
 }
 
@@ -271,6 +291,7 @@ pub(crate) fn schedule(row: &Row) -> Read<Schedule> {
         tenant: get(row, 1)?,
         name: get(row, 2)?,
         owner: get(row, 3)?,
+        set: get(row, 18)?,
         shard: get(row, 4)?,
         revision: get(row, 5)?,
         stamp: get(row, 6)?,
@@ -294,6 +315,21 @@ pub(crate) fn revision(row: &Row) -> Read<RevisionView> {
         why: get(row, 3)?,
         at: instant(row, 4)?,
         superseded_at: instant_opt(row, 5)?,
+    })
+}
+
+pub(crate) fn step(row: &Row) -> Read<StepView> {
+    Ok(StepView { name: get(row, 0)?, result: json(row, 1)?, at: instant(row, 2)? })
+}
+
+/// A line of a log. A level that nobody knows may be one that matters.
+pub(crate) fn log_line(row: &Row) -> Read<LogView> {
+    Ok(LogView {
+        attempt: shown(row, 0)?,
+        number: shown(row, 1)?,
+        level: LogLevel::from_code(get(row, 2)?).unwrap_or(LogLevel::Error),
+        text: get(row, 3)?,
+        at: instant(row, 4)?,
     })
 }
 
@@ -348,12 +384,14 @@ pub(crate) fn job_view(row: &Row) -> Read<Option<JobView>> {
         let attempt = get::<Option<i32>>(row, index)?;
         Ok(attempt.map(|attempt| u32::try_from(attempt).unwrap_or(0)))
     };
-    let (state, attempt, due_at) = match (tried(9)?, tried(11)?, tried(13)?, tried(15)?) {
+    let places = (tried(9)?, tried(11)?, tried(13)?, tried(15)?, tried(17)?);
+    let (state, attempt, due_at) = match places {
         (Some(attempt), ..) => (JobState::Ready, attempt, instant_opt(row, 10)?),
         (_, Some(0), ..) => (JobState::Scheduled, 0, instant_opt(row, 12)?),
         (_, Some(attempt), ..) => (JobState::Retrying, attempt, instant_opt(row, 12)?),
-        (_, _, Some(attempt), _) => (JobState::Running, attempt, instant_opt(row, 14)?),
-        (.., Some(attempt)) => (end_state(row, 16)?, attempt, None),
+        (_, _, Some(attempt), ..) => (JobState::Blocked, attempt, instant_opt(row, 14)?),
+        (.., Some(attempt), _) => (JobState::Running, attempt, instant_opt(row, 16)?),
+        (.., Some(attempt)) => (end_state(row, 18)?, attempt, None),
         _ => return Ok(None),
     };
     Ok(Some(JobView {
@@ -367,8 +405,8 @@ pub(crate) fn job_view(row: &Row) -> Read<Option<JobView>> {
         max_attempts: shown(row, 5)?,
         created_at: instant(row, 6)?,
         due_at,
-        finished_at: instant_opt(row, 17)?,
+        finished_at: instant_opt(row, 19)?,
         schedule: schedule_and_slot(row, 7)?,
-        error: get(row, 18)?,
+        error: get(row, 20)?,
     }))
 }

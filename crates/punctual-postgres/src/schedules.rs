@@ -2,16 +2,40 @@
 
 use punctual_core::{ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, At, EditAnswer, ErrorKind, NewSchedule, Schedule, ScheduleChange, StoreError, rules,
+    Actor, At, EditAnswer, ErrorKind, NewSchedule, Schedule, ScheduleChange, SlotView, StoreError,
+    rules,
 };
 
 use crate::connection::Conn;
 use crate::error::Outcome;
 use crate::rows::{self, Instant};
-use crate::{jobs, sql, upkeep};
+use crate::{fire, jobs, sql, upkeep};
 
 pub(crate) async fn create(conn: &mut Conn, at: At, new: &NewSchedule) -> Outcome<Schedule> {
     let now = jobs::begin(conn, at).await?;
+    if let Some(schedule) = create_within(conn, now, new).await? {
+        conn.commit().await?;
+        return Ok(schedule);
+    }
+    let named = named(conn, &new.tenant, &new.name).await?;
+    conn.rollback().await?;
+    match named {
+        Some(taken) => Err(rules::name_taken(&taken.name).into()),
+        // It was deleted in between.
+        None => {
+            let message = format!("schedule `{}` is being deleted; try again", new.name);
+            Err(StoreError::new(ErrorKind::Retry, message).into())
+        }
+    }
+}
+
+/// Creates a schedule inside a transaction, or finds the one that is there already under this id;
+/// none if the name is another's.
+pub(crate) async fn create_within(
+    conn: &mut Conn,
+    now: Timestamp,
+    new: &NewSchedule,
+) -> Outcome<Option<Schedule>> {
     let schedule = new.at_creation(now);
     let created = conn
         .query(
@@ -28,32 +52,16 @@ pub(crate) async fn create(conn: &mut Conn, at: At, new: &NewSchedule) -> Outcom
                 &schedule.next_slot.map(Instant),
                 &Instant(now),
                 &schedule.spec.as_str(),
+                &schedule.set,
             ],
         )
         .await?;
     if created.is_empty() {
-        return there_already(conn, new).await;
+        return find(conn, new.id).await;
     }
     revise(conn, now, &schedule, &new.actor).await?;
     upkeep::note(conn, now, &new.actor, "create schedule", &new.name).await?;
-    conn.commit().await?;
-    Ok(schedule)
-}
-
-/// The schedule that is there already under this id; another one under this name is an error.
-async fn there_already(conn: &mut Conn, new: &NewSchedule) -> Outcome<Schedule> {
-    let found = find(conn, new.id).await?;
-    let named = if found.is_none() { named(conn, &new.tenant, &new.name).await? } else { None };
-    conn.rollback().await?;
-    match (found, named) {
-        (Some(schedule), _) => Ok(schedule),
-        (None, Some(taken)) => Err(rules::name_taken(&taken.name).into()),
-        // It was deleted in between.
-        (None, None) => {
-            let message = format!("schedule `{}` is being deleted; try again", new.name);
-            Err(StoreError::new(ErrorKind::Retry, message).into())
-        }
-    }
+    Ok(Some(schedule))
 }
 
 /// Keeps a definition.
@@ -79,7 +87,7 @@ async fn revise(
 }
 
 /// A schedule, locked for a change.
-async fn lock(conn: &mut Conn, id: ScheduleId) -> Outcome<Option<Schedule>> {
+pub(crate) async fn lock(conn: &mut Conn, id: ScheduleId) -> Outcome<Option<Schedule>> {
     let found = conn.query(&sql::SCHEDULE_LOCK, &[&id.as_uuid()]).await?;
     found.first().map(rows::schedule).transpose()
 }
@@ -93,14 +101,30 @@ pub(crate) async fn change(
     actor: &Actor,
 ) -> Outcome<EditAnswer> {
     let now = jobs::begin(conn, at).await?;
-    let mut schedule = match lock(conn, id).await? {
+    let schedule = match lock(conn, id).await? {
         Some(schedule) if schedule.stamp == stamp => schedule,
         other => {
             conn.rollback().await?;
             return Ok(other.map_or(EditAnswer::NotFound, EditAnswer::Stale));
         }
     };
-    schedule.change(change, actor, now)?;
+    let schedule = change_within(conn, now, schedule, change, actor).await?;
+    conn.commit().await?;
+    Ok(EditAnswer::Done(schedule))
+}
+
+/// Changes a schedule that is locked inside a transaction.
+pub(crate) async fn change_within(
+    conn: &mut Conn,
+    now: Timestamp,
+    mut schedule: Schedule,
+    change: &ScheduleChange,
+    actor: &Actor,
+) -> Outcome<Schedule> {
+    let passed = schedule.change(change, actor, now)?;
+    let passed: Vec<(ScheduleId, SlotView)> =
+        passed.into_iter().map(|view| (schedule.id, view)).collect();
+    fire::insert_slots(conn, &passed).await?;
     // One that cannot be read is worth keeping for whoever mends it.
     let spec = match change {
         ScheduleChange::Define { spec, .. } => Some(spec.as_str()),
@@ -121,6 +145,7 @@ pub(crate) async fn change(
             &pause.and_then(|pause| pause.until).map(Instant),
             &schedule.set_aside,
             &schedule.next_slot.map(Instant),
+            &schedule.last_slot.map(Instant),
             &Instant(schedule.changed_at),
             &spec,
         ],
@@ -130,8 +155,7 @@ pub(crate) async fn change(
         revise(conn, now, &schedule, actor).await?;
     }
     upkeep::note(conn, now, actor, change.action(), &schedule.name).await?;
-    conn.commit().await?;
-    Ok(EditAnswer::Done(schedule))
+    Ok(schedule)
 }
 
 pub(crate) async fn delete(

@@ -6,21 +6,19 @@ use std::sync::Arc;
 
 use punctual_core::job::{JobState, Next};
 use punctual_core::{JobId, LeaseId, Timestamp};
-use punctual_store::{At, Json, Result, Settled, Settlement, Settlements, limits, rules};
+use punctual_store::{At, Json, NewJob, Result, Settled, Settlement, Settlements, limits, rules};
 use uuid::Uuid;
 
+use crate::bodies::Bodies;
 use crate::connection::Conn;
-use crate::enqueue::take;
 use crate::error::Outcome;
-use crate::gather::{Request, Work, answer_all};
+use crate::gather::{Call, Together};
 use crate::pool::Pool;
 use crate::retry::attempt;
 use crate::rows;
+use crate::session::Session;
 use crate::sql;
 use crate::store::Shared;
-
-/// The settlements of one call.
-type Call = (At, Vec<Settlement>);
 
 /// Settles attempts.
 pub(crate) struct Settle {
@@ -28,55 +26,30 @@ pub(crate) struct Settle {
     pub(crate) shared: Arc<Shared>,
 }
 
-impl Work for Settle {
-    type Ask = Call;
+impl Together for Settle {
+    type Item = Settlement;
     type Answer = Settlements;
 
-    fn rows((_, batch): &Call) -> usize {
-        batch.len()
+    fn rows(batch: &[Settlement]) -> usize {
+        batch.iter().map(|item| 1 + item.then.len()).sum()
     }
 
-    async fn run(self: &Arc<Self>, mut batch: Vec<Request<Self>>) {
-        let calls: Vec<Call> = batch.iter_mut().map(|request| take(&mut request.ask)).collect();
-        let mut answers = Vec::with_capacity(calls.len());
-        for group in calls.chunk_by(|(one, _), (other, _)| one == other) {
-            answers.extend(self.write(group).await);
-        }
-        answer_all(batch, answers);
-    }
-}
-
-impl Settle {
-    async fn write(&self, calls: &[Call]) -> Vec<Result<Settlements>> {
-        match self.write_together(calls).await {
-            Ok(answers) => answers.into_iter().map(Ok).collect(),
-            // A value that PostgreSQL refuses must not keep the others out.
-            Err(error) if error.kind() == punctual_store::ErrorKind::Invalid && calls.len() > 1 => {
-                let mut answers = Vec::new();
-                for call in calls {
-                    let written = self.write_together(std::slice::from_ref(call)).await;
-                    answers.extend(match written {
-                        Ok(written) => written.into_iter().map(Ok).collect(),
-                        Err(error) => vec![Err(error)],
-                    });
-                }
-                answers
-            }
-            Err(error) => calls.iter().map(|_| Err(error.clone())).collect(),
-        }
-    }
-
-    async fn write_together(&self, calls: &[Call]) -> Result<Vec<Settlements>> {
-        let at = calls.first().map_or(At::Database, |(at, _)| *at);
+    async fn write(&self, at: At, calls: &[Call<Settlement>]) -> Result<Vec<Settlements>> {
         let items: Vec<&Settlement> = calls.iter().flat_map(|(_, batch)| batch).collect();
         let ended = attempt!(self.pool, Harmless, conn => settle(conn, at, &items))?;
+        let written = followers(&items, &ended.answers);
+        if !written.is_empty() {
+            self.shared.enqueued(ended.now, written.into_iter());
+        }
         if ended.answers.contains(&Settled::Applied(JobState::Ready)) {
             self.shared.put_in_line();
         }
-        let mut answers = ended.answers.into_iter();
-        let parts = calls.iter().map(|(_, batch)| Settlements {
-            at: ended.now,
-            answers: answers.by_ref().take(batch.len()).collect(),
+        let (mut answers, mut frees) = (ended.answers.into_iter(), &ended.frees[..]);
+        let parts = calls.iter().map(|(_, batch)| {
+            let (own, rest) = frees.split_at(batch.len());
+            frees = rest;
+            let answers = answers.by_ref().take(batch.len()).collect();
+            Settlements { at: ended.now, answers, frees: own.contains(&true) }
         });
         Ok(parts.collect())
     }
@@ -86,13 +59,15 @@ impl Settle {
 pub(crate) struct Ended {
     pub(crate) now: Timestamp,
     pub(crate) answers: Vec<Settled>,
+    /// Whether a job of the ended one's schedule waits for it.
+    frees: Vec<bool>,
 }
 
 /// Settles a batch in one statement; in several, and one transaction, if it names a job more than
-/// once, since what the first does to a job the second must see.
+/// once, since what the first does to a job the second must see, or if jobs follow.
 async fn settle(conn: &mut Conn, at: At, items: &[&Settlement]) -> Outcome<Ended> {
     let rounds = rounds(items);
-    let is_one = rounds.len() <= 1;
+    let is_one = rounds.len() <= 1 && items.iter().all(|item| item.then.is_empty());
     if !is_one {
         conn.begin().await?;
     }
@@ -103,15 +78,15 @@ async fn settle(conn: &mut Conn, at: At, items: &[&Settlement]) -> Outcome<Ended
     Ok(ended)
 }
 
-/// Settles inside a transaction of the caller's.
+/// Settles inside a transaction that is under way.
 pub(crate) async fn settle_within(
-    conn: &mut Conn,
-    now: Timestamp,
+    session: &mut impl Session,
+    at: At,
     items: &[Settlement],
 ) -> Outcome<Ended> {
     let items: Vec<&Settlement> = items.iter().collect();
     let rounds = rounds(&items);
-    settle_rounds(conn, At::Fixed(now), &items, rounds).await
+    settle_rounds(session, at, &items, rounds).await
 }
 
 /// The items by how often their job was named before.
@@ -133,32 +108,52 @@ fn rounds(items: &[&Settlement]) -> Vec<Vec<usize>> {
 }
 
 async fn settle_rounds(
-    conn: &mut Conn,
+    session: &mut impl Session,
     mut at: At,
     items: &[&Settlement],
     rounds: Vec<Vec<usize>>,
 ) -> Outcome<Ended> {
-    let mut ended = Ended { now: Timestamp::EPOCH, answers: vec![Settled::Fenced; items.len()] };
+    let mut ended = Ended {
+        now: Timestamp::EPOCH,
+        answers: vec![Settled::Fenced; items.len()],
+        frees: vec![false; items.len()],
+    };
     if rounds.is_empty() {
-        let row = conn.query_one(&sql::NOW, &[&rows::at(at)]).await?;
+        let row = session.query_one(&sql::NOW, &[&rows::at(at)]).await?;
         ended.now = rows::instant(&row, 0)?;
     }
     for round in rounds {
-        settle_round(conn, at, items, &round, &mut ended).await?;
+        settle_round(session, at, items, &round, &mut ended).await?;
         at = At::Fixed(ended.now);
+    }
+    for part in followers(items, &ended.answers).chunks(limits::ENQUEUE_MAX) {
+        let mut bodies = Bodies::default();
+        part.iter().for_each(|job| bodies.push(job, false));
+        bodies.write_within(session, ended.now).await?;
     }
     Ok(ended)
 }
 
+/// The jobs that are written with the settlements that were applied, each once.
+fn followers<'a>(items: &[&'a Settlement], answers: &[Settled]) -> Vec<&'a NewJob> {
+    let applied = items
+        .iter()
+        .zip(answers)
+        .filter(|(_, settled)| matches!(settled, Settled::Applied(_)))
+        .flat_map(|(item, _)| &item.then);
+    let mut seen = HashSet::new();
+    applied.filter(|job| seen.insert(job.id)).collect()
+}
+
 async fn settle_round(
-    conn: &mut Conn,
+    session: &mut impl Session,
     at: At,
     items: &[&Settlement],
     round: &[usize],
     ended: &mut Ended,
 ) -> Outcome<()> {
     let columns = Columns::of(round.iter().map(|index| items[*index]));
-    let found = conn
+    let found = session
         .query(
             &sql::SETTLE,
             &[
@@ -174,23 +169,26 @@ async fn settle_round(
             ],
         )
         .await?;
-    let mut applied: HashMap<(JobId, LeaseId), JobState> = HashMap::new();
+    let mut applied: HashMap<(JobId, LeaseId), (JobState, bool)> = HashMap::new();
     for row in &found {
         ended.now = rows::instant(row, 0)?;
         if rows::get::<Option<Uuid>>(row, 1)?.is_some() {
-            let state = rows::state(row, 3)?;
-            applied.insert((rows::job_id(row, 1)?, rows::lease_id(row, 2)?), state);
+            let became = (rows::state(row, 3)?, rows::get(row, 4)?);
+            applied.insert((rows::job_id(row, 1)?, rows::lease_id(row, 2)?), became);
         }
     }
     let mut open = Vec::new();
     for index in round {
         let item = items[*index];
         match applied.get(&(item.job, item.lease)) {
-            Some(state) => ended.answers[*index] = Settled::Applied(*state),
+            Some((state, frees)) => {
+                ended.answers[*index] = Settled::Applied(*state);
+                ended.frees[*index] = *frees;
+            }
             None => open.push(*index),
         }
     }
-    for index in recorded(conn, items, &open).await? {
+    for index in recorded(session, items, &open).await? {
         ended.answers[index] = Settled::Already;
     }
     Ok(())
@@ -198,7 +196,7 @@ async fn settle_round(
 
 /// Which items have their own outcome written down already.
 async fn recorded(
-    conn: &mut Conn,
+    session: &mut impl Session,
     items: &[&Settlement],
     open: &[usize],
 ) -> Outcome<HashSet<usize>> {
@@ -209,7 +207,7 @@ async fn recorded(
     let leases: Vec<Uuid> = open.iter().map(|index| items[*index].lease.as_uuid()).collect();
     let outcomes: Vec<i16> =
         open.iter().map(|index| items[*index].transition.outcome.code()).collect();
-    let found = conn.query(&sql::ATTEMPT_RECORDED, &[&jobs, &leases, &outcomes]).await?;
+    let found = session.query(&sql::ATTEMPT_RECORDED, &[&jobs, &leases, &outcomes]).await?;
     let mut recorded = HashSet::new();
     for row in &found {
         let number: i64 = rows::get(row, 0)?;
@@ -242,15 +240,15 @@ impl<'a> Columns<'a> {
                 Next::Cancelled => (JobState::Cancelled, None),
             };
             let error = item.transition.error.as_deref();
+            let row = columns.jobs.len();
             columns.jobs.push(item.job.as_uuid());
             columns.leases.push(item.lease.as_uuid());
             columns.outcomes.push(item.transition.outcome.code());
             columns.nexts.push(next.code());
-            columns.delays.push(delay);
-            columns
-                .errors
-                .push(error.map(|error| rows::text(limits::cut(error, limits::ERROR_BYTES_MAX))));
-            columns.results.push(item.result.as_ref().map(Json::as_str));
+            rows::put(&mut columns.delays, row, delay);
+            let error = error.map(|error| rows::text(limits::cut(error, limits::ERROR_BYTES_MAX)));
+            rows::put(&mut columns.errors, row, error);
+            rows::put(&mut columns.results, row, item.result.as_ref().map(Json::as_str));
         }
         columns
     }

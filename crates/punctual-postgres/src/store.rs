@@ -18,6 +18,7 @@ use crate::enqueue::{self, Enqueue};
 use crate::error::Outcome;
 use crate::gather::Gather;
 use crate::history::History;
+use crate::in_transaction::InTransaction;
 use crate::keys::Keyed;
 use crate::lists::all;
 use crate::marks::{Marks, Place};
@@ -27,8 +28,8 @@ use crate::retry::attempt;
 use crate::settle::Settle;
 use crate::wake::{self, Wake};
 use crate::{
-    claim, fire, jobs, leaders, lists, migrate, nodes, partitions, queues, rows, schedules, sql,
-    upkeep,
+    claim, fire, jobs, keys, leaders, lists, migrate, nodes, notes, partitions, queues, rows,
+    schedules, sets, sql, upkeep,
 };
 
 /// Connections for enqueueing, and as many for settling: two are enough to keep the server at work
@@ -55,6 +56,7 @@ pub struct PostgresStore {
     keyed: Gather<Keyed>,
     settles: Gather<Settle>,
     channel: String,
+    listens: bool,
     days_ahead: u32,
     /// Those that tell and listen.
     tasks: Vec<AbortHandle>,
@@ -162,12 +164,19 @@ impl PostgresStore {
             keyed: Gather::start(&driver, keyed, 1),
             settles: Gather::start(&driver, settle, WRITE_LANES),
             days_ahead: options.days_ahead,
+            listens: options.listens,
             connector,
             shared,
             pool,
             channel,
             tasks,
         })
+    }
+
+    /// Writes to this store's tables in transactions of the caller's.
+    pub fn in_transaction(&self) -> InTransaction {
+        let channel = self.listens.then(|| self.channel.clone());
+        InTransaction::of(self.connector.texts().clone(), channel, self.connector.server())
     }
 
     /// Which history of which server the store writes, and whether that has changed.
@@ -195,6 +204,7 @@ async fn spoil(conn: &mut Conn, what: rules::Spoil) -> Outcome<()> {
             &[
                 "UPDATE {schema}.job_ready SET attempt = -1 WHERE job = $1",
                 "UPDATE {schema}.job_timer SET attempt = -1 WHERE job = $1",
+                "UPDATE {schema}.job_wait SET attempt = -1 WHERE job = $1",
                 "UPDATE {schema}.job_lease SET attempt = -1 WHERE job = $1",
             ],
         ),
@@ -231,12 +241,12 @@ async fn open(connector: &Connector, pool: &Pool, options: &Options) -> Result<(
     }
     if options.auto_migrate && options.days_ahead > 0 {
         // What cannot be made ahead lies in the default partition, where everything works as well.
-        if let Err(fault) =
-            partitions::make_ahead(&mut conn, At::Database, options.days_ahead).await
-        {
+        let made = partitions::make_ahead(&mut conn, At::Database, options.days_ahead).await;
+        let is_lost = made.as_ref().is_err_and(crate::error::Fault::is_lost);
+        if let Err(fault) = made {
             tracing::warn!(error = %tell(fault), "partitions were not made ahead; it is tried again with the next prune");
         }
-        if conn.rollback().await.is_err() {
+        if is_lost || conn.rollback().await.is_err() {
             conn.discard();
         }
     }
@@ -277,6 +287,10 @@ impl Store for PostgresStore {
         self.enqueues.ask(call).await
     }
 
+    async fn key_holder(&self, at: At, job: &NewJob) -> Result<Option<JobId>> {
+        attempt!(self.pool, Harmless, conn => keys::holder(conn, at, job))
+    }
+
     async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed> {
         ask.check()?;
         claim::claim(&self.claims, &self.shared, at, ask).await
@@ -306,6 +320,36 @@ impl Store for PostgresStore {
         let answer = attempt!(self.pool, Never, conn => jobs::place(conn, at, job, to, actor))?;
         self.shared.put_in_line();
         Ok(answer)
+    }
+
+    async fn save_step(
+        &self,
+        at: At,
+        job: JobId,
+        lease: LeaseId,
+        name: &str,
+        result: &Json,
+    ) -> Result<StepAnswer> {
+        rules::check_step(name, result)?;
+        attempt!(self.pool, Harmless, conn => notes::save_step(conn, at, job, lease, name, result))
+    }
+
+    async fn steps(&self, job: JobId) -> Result<Vec<StepView>> {
+        attempt!(self.pool, Harmless, conn => notes::steps(conn, job))
+    }
+
+    async fn write_log(&self, at: At, lines: &[LogLine]) -> Result<Timestamp> {
+        LogLine::check(lines)?;
+        attempt!(self.pool, Harmless, conn => notes::write_log(conn, at, lines))
+    }
+
+    async fn log(
+        &self,
+        job: JobId,
+        after: Option<LogCursor>,
+        most: usize,
+    ) -> Result<Page<LogView, LogCursor>> {
+        attempt!(self.pool, Harmless, conn => lists::log(conn, job, after, most))
     }
 
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
@@ -472,6 +516,29 @@ impl Store for PostgresStore {
         attempt!(self.pool, Harmless, conn => lists::schedules(conn, tenant, after, most))
     }
 
+    async fn schedules_of(
+        &self,
+        tenant: &str,
+        set: &str,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<Schedule>> {
+        attempt!(self.pool, Harmless, conn => lists::schedules_of(conn, tenant, set, after, most))
+    }
+
+    async fn register(&self, at: At, ask: &Registration) -> Result<Registered> {
+        let ask = &ask.kept()?;
+        let registered = attempt!(self.pool, Never, conn => sets::register(conn, at, ask))?;
+        if registered.has_schedules() {
+            self.shared.wake.tell_schedules();
+        }
+        Ok(registered)
+    }
+
+    async fn generation(&self, set: &str) -> Result<Option<i64>> {
+        attempt!(self.pool, Harmless, conn => sets::generation(conn, set))
+    }
+
     async fn revisions(
         &self,
         id: ScheduleId,
@@ -500,7 +567,9 @@ impl Store for PostgresStore {
         rules::check_plans(plans)?;
         let (fired, made) =
             attempt!(self.pool, Never, conn => fire::fire(conn, at, fence, lease, plans))?;
-        self.shared.enqueued(fired.at, made.into_iter());
+        if !made.is_empty() {
+            self.shared.enqueued(fired.at, made.into_iter());
+        }
         Ok(fired)
     }
 

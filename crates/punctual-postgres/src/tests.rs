@@ -4,6 +4,7 @@ mod claims;
 mod life;
 mod plans;
 mod schema;
+mod then;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

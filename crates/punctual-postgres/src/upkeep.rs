@@ -10,9 +10,11 @@ use punctual_store::{
     rules,
 };
 use tokio_postgres::Row;
+use uuid::Uuid;
 
 use crate::connection::{Bound, Conn};
 use crate::error::Outcome;
+use crate::lists::all;
 use crate::rows::{self, Instant, Read};
 use crate::settle::settle_within;
 use crate::sql::{self, Statement};
@@ -22,14 +24,32 @@ pub(crate) async fn promote(conn: &mut Conn, at: At, most: usize) -> Outcome<Pro
     let bound: Bound<'_> = &[&rows::at(at), &rows::count(most), &rules::UNREADABLE];
     let found = conn.query(&sql::PROMOTE, bound).await?;
     let mut promoted = Promoted { at: Timestamp::EPOCH, queues: BTreeMap::new(), next_due: None };
+    let mut has_waiting = false;
     for row in &found {
         promoted.at = rows::instant(row, 0)?;
         promoted.next_due = rows::instant_opt(row, 1)?;
         if let Some(queue) = rows::get::<Option<String>>(row, 2)? {
             promoted.queues.insert(queue, rows::natural(row, 3)?);
         }
+        has_waiting = rows::get(row, 4)?;
+    }
+    if has_waiting {
+        free(conn, &mut promoted, most).await?;
     }
     Ok(promoted)
+}
+
+/// Lets the oldest waiting job go of each schedule that has no unfinished ones but those that wait.
+/// A statement of its own, which sees what the first has ended, and only if any job waits.
+async fn free(conn: &mut Conn, promoted: &mut Promoted, most: usize) -> Outcome<()> {
+    let bound: Bound<'_> = &[&Instant(promoted.at), &rows::count(most), &rules::UNREADABLE];
+    for row in &conn.query(&sql::WAIT_FREE, bound).await? {
+        promoted.next_due = rows::instant_opt(row, 0)?;
+        if let Some(queue) = rows::get::<Option<String>>(row, 1)? {
+            *promoted.queues.entry(queue).or_default() += rows::natural::<u64>(row, 2)?;
+        }
+    }
+    Ok(())
 }
 
 pub(crate) async fn reap(conn: &mut Conn, at: At, ask: &ReapAsk) -> Outcome<Reaped> {
@@ -56,13 +76,19 @@ pub(crate) async fn reap(conn: &mut Conn, at: At, ask: &ReapAsk) -> Outcome<Reap
         let next = rules::with_cancel(&transition, orphan.cancel.as_deref()).next;
         let job = orphan.standing.job;
         reaped.jobs.push(ReapedJob { job, next });
-        items.push(Settlement { job, lease: orphan.lease, transition, result: None });
+        items.push(Settlement {
+            job,
+            lease: orphan.lease,
+            transition,
+            result: None,
+            then: Vec::new(),
+        });
     }
     if !bad.is_empty() {
         conn.query(&sql::LEASE_DROP, &[&bad, &Instant(now), &rules::UNREADABLE]).await?;
     }
     if !items.is_empty() {
-        settle_within(conn, now, &items).await?;
+        settle_within(conn, At::Fixed(now), &items).await?;
     }
     conn.commit().await?;
     Ok(reaped)
@@ -118,10 +144,15 @@ pub(crate) async fn prune(
     let before = |kept: Duration| Instant(now - kept);
     let most = rows::count(most);
     let finished = (before(retention.finished), before(retention.failed));
-    let jobs = conn.query_one(&sql::DONE_OLD, &[&finished.0, &finished.1, &most]).await?;
+    let gone: Vec<Uuid> =
+        all(conn, &sql::DONE_OLD, &[&finished.0, &finished.1, &most], |row| rows::get(row, 0))
+            .await?;
+    if !gone.is_empty() {
+        conn.query(&sql::NOTES_PRUNE, &[&gone]).await?;
+    }
     let (ledger, records) = (before(retention.ledger), before(retention.records));
     let pruned = Pruned {
-        jobs: rows::natural(&jobs, 0)?,
+        jobs: gone.len() as u64,
         slots: drop_old(conn, &sql::SLOT_PRUNE, ledger, most).await?,
         revisions: drop_old(conn, &sql::REVISION_PRUNE, ledger, most).await?,
         keys: drop_old(conn, &sql::KEY_PRUNE, Instant(now), most).await?,

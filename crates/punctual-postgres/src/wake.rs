@@ -2,6 +2,7 @@
 //! found by looking, too.
 
 use std::collections::BTreeSet;
+use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +26,7 @@ const SPACING: Duration = Duration::from_millis(10);
 /// How often a listening connection is asked whether it still hears.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// How long it may take to answer.
-const KEEPALIVE_PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the first further try to listen waits, and the longest.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MOST: Duration = Duration::from_secs(5);
@@ -103,6 +104,12 @@ impl Wake {
     }
 }
 
+/// What is told of jobs in the caller's own transaction. By the time it commits, jobs that stood
+/// after them may have been claimed, whoever listens; so it has no sender who would know already.
+pub(crate) fn about_work_within() -> &'static str {
+    BEHIND
+}
+
 /// The channel of a schema, so that two installations in one database do not wake each other.
 pub(crate) fn channel(schema: &str) -> String {
     format!("punctual_{schema}")
@@ -164,6 +171,13 @@ fn heed_all(shared: &Shared) {
     }
 }
 
+/// Does the server still answer?
+async fn is_answered(
+    asked: impl Future<Output = std::result::Result<(), tokio_postgres::Error>>,
+) -> bool {
+    matches!(tokio::time::timeout(PATIENCE, asked).await, Ok(Ok(())))
+}
+
 /// Listens until the connection ends.
 async fn hear(shared: &Shared, connector: &Connector, channel: &str) -> Result<()> {
     let (client, mut connection) = connector.open().await?;
@@ -176,7 +190,8 @@ async fn hear(shared: &Shared, connector: &Connector, channel: &str) -> Result<(
         }
     };
     let ask = async {
-        if client.batch_execute(&format!("LISTEN \"{channel}\"")).await.is_err() {
+        let listen = format!("LISTEN \"{channel}\"");
+        if !is_answered(client.batch_execute(&listen)).await {
             return;
         }
         // What was told before is missed, so everybody looks once.
@@ -184,9 +199,7 @@ async fn hear(shared: &Shared, connector: &Connector, channel: &str) -> Result<(
         loop {
             // A connection that only waits does not find out by itself that nobody is there.
             sleep(KEEPALIVE).await;
-            let asked = client.simple_query("SELECT 1");
-            let answer = tokio::time::timeout(KEEPALIVE_PATIENCE, asked).await;
-            if !matches!(answer, Ok(Ok(_))) {
+            if !is_answered(client.batch_execute("SELECT 1")).await {
                 return;
             }
         }

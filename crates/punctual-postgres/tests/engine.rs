@@ -84,8 +84,19 @@ async fn three_nodes_share_the_work_through_a_pooler() {
 #[tokio::test]
 async fn a_handler_that_blocks_every_thread_does_not_stop_the_heartbeat() {
     let schema = Schema(schema());
+    block(&direct_url(), options(&schema.0)).await;
+}
+
+#[tokio::test]
+async fn nor_does_it_behind_a_pooler() {
+    let schema = Schema(schema());
+    block(&pooled_url(), options(&schema.0).pooled()).await;
+}
+
+/// A handler blocks the only thread of the test's runtime, while another one counts heartbeats.
+async fn block(url: &str, options: Options) {
     let env: Arc<dyn Env> = Arc::new(System);
-    let store = PostgresStore::connect(&direct_url(), options(&schema.0)).await.expect("it works");
+    let store = PostgresStore::connect(url, options.clone()).await.expect("it works");
     let store: Arc<dyn Store> = Arc::new(store);
     let (began, end) = (Arc::new(Semaphore::new(0)), std::sync::mpsc::channel::<()>());
     let (let_go, held) = (end.0, Arc::new(Mutex::new(end.1)));
@@ -106,14 +117,14 @@ async fn a_handler_that_blocks_every_thread_does_not_stop_the_heartbeat() {
     let engine = engine.await.expect("it works");
     let node = engine.node();
     store.enqueue(At::Database, &[job(&*env)]).await.expect("it works");
-    let (begun, elsewhere) = (began.clone(), options(&schema.0));
+    let (begun, url) = (began.clone(), url.to_owned());
     let watcher = std::thread::spawn(move || {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it works");
         runtime.block_on(async {
             drop(begun.acquire().await.expect("it works"));
             // Connections of the other store may be in the hands of tasks that cannot go on.
-            let watched = PostgresStore::connect(&direct_url(), elsewhere).await;
+            let watched = PostgresStore::connect(&url, options).await;
             let watched = watched.expect("it works");
             let seen = || async {
                 let nodes = watched.nodes().await.expect("it works");

@@ -6,8 +6,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::cluster::Cluster;
 use common::{Schema, connect, direct_url, options, pooled_url, schema};
+use punctual_conformance::cluster::Cluster;
 use punctual_core::{JobId, NodeId, Timestamp, hash};
 use punctual_postgres::PostgresStore;
 use punctual_store::{
@@ -87,6 +87,39 @@ async fn connections_that_are_cut_are_replaced_unseen() {
     assert_eq!(count(&store).await, 10);
 }
 
+/// Sends a signal to every process that serves this store at the server.
+async fn signal(cluster: &Cluster, signal: &str) {
+    let (client, connection) =
+        tokio_postgres::connect(&cluster.url(), tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let text = "SELECT pid::text FROM pg_stat_activity WHERE application_name = 'punctual'";
+    for row in client.query(text, &[]).await.unwrap() {
+        let mut kill = std::process::Command::new("kill");
+        assert!(kill.args(["-s", signal, row.get(0)]).status().unwrap().success());
+    }
+}
+
+/// Connections are there, and nobody answers: as behind a firewall that forgot them.
+#[tokio::test]
+async fn connections_that_went_silent_are_not_used_again() {
+    let cluster = Cluster::new(&[], None);
+    let store = PostgresStore::connect(&cluster.url(), options("x")).await.unwrap();
+    store.enqueue(AT, &[job(1)]).await.unwrap();
+    // Two for reads, since the first of them takes the others along.
+    let (one, other) = tokio::join!(store.queues(), store.queues());
+    assert!(one.is_ok() && other.is_ok());
+    signal(&cluster, "STOP").await;
+    // Whoever waits less long than the store leaves no trap for the next one.
+    let left = tokio::time::timeout(Duration::from_millis(100), store.queues()).await;
+    assert!(left.is_err(), "nobody answers");
+    let soon = tokio::time::timeout(Duration::from_secs(4), store.queues()).await;
+    soon.expect("a new connection answers at once").unwrap();
+    // Whoever waits is answered: what is harmless is tried once more.
+    assert_eq!(insist(&store, &job(2)).await, 0);
+    signal(&cluster, "CONT").await;
+    assert_eq!(count(&store).await, 2);
+}
+
 #[tokio::test]
 async fn a_failover_is_noticed_and_told() {
     let mut primary = Cluster::new(&["synchronous_standby_names = ''"], None);
@@ -117,6 +150,7 @@ async fn a_failover_is_noticed_and_told() {
     let beat = BeatAsk {
         node: node.id,
         roles: Vec::new(),
+        seeks: Vec::new(),
         lease: Duration::from_secs(5),
         leases: Vec::new(),
         progress: Vec::new(),
@@ -153,6 +187,7 @@ async fn word_travels_between_processes_also_through_a_pooler() {
             tenant: String::new(),
             name: "s".to_owned(),
             owner: String::new(),
+            set: String::new(),
             shard: 0,
             spec: Json::null(),
             next_slot: None,

@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::cluster::{Cluster, give};
 use common::{Schema, connect, direct_url, options, schema};
+use punctual_conformance::cluster::{Cluster, give};
 use punctual_core::{JobId, Timestamp, hash};
 use punctual_postgres::{Options, PostgresStore};
 use punctual_store::{At, EnqueueAnswer, JobFilter, Json, NewJob, Store, StoreError};

@@ -8,17 +8,20 @@
 
 mod chance;
 mod clock;
+mod counts;
 mod machine;
 mod many;
 mod mix;
 mod nemesis;
 mod network;
+mod oracle;
 mod process;
 mod record;
+mod timetable;
 mod workload;
 mod world;
 
+pub use counts::Counts;
 pub use many::{Proof, prove};
-pub use record::Counts;
 pub use workload::silence_planned_panics;
 pub use world::{Backend, Plan, Verdict, run};

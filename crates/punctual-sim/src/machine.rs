@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use punctual_core::job::{Backoff, RetryPolicy};
-use punctual_engine::{Config, Engine, Env, MAINTENANCE, QueueOrder, ServedQueue, Timing};
+use punctual_engine::{Config, Engine, Env, QueueOrder, ServedQueue, Timing};
 use punctual_store::Store;
 
 use crate::chance::Chance;
@@ -57,10 +57,10 @@ impl Machine {
         self.engine.lock().expect("single thread").clone()
     }
 
-    /// Does it believe that it leads?
-    pub(crate) fn leads(&self) -> bool {
+    /// Does it believe that it leads this role?
+    pub(crate) fn leads(&self, role: &str) -> bool {
         !self.process.is_dead()
-            && self.engine().is_some_and(|engine| engine.leadership(MAINTENANCE).is_leader())
+            && self.engine().is_some_and(|engine| engine.leadership(role).is_leader())
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use crate::record::Counts;
+use crate::counts::Counts;
 use crate::world::{Plan, Verdict, run};
 
 /// How many seeds of a proof are run a second time, to see whether they go the same way.

@@ -74,6 +74,7 @@ pub(crate) fn timing() -> Timing {
         leader_margin: ms(200),
         reap: ms(400),
         promote: ms(200),
+        schedule: ms(6_000),
         prune: ms(5_000),
         roll_up: ms(2_000),
         poll: ms(200),

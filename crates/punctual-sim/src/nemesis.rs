@@ -120,7 +120,7 @@ impl Nemesis {
     }
 
     fn step(&self) {
-        let size = 10_u64.pow(3 + self.chance.below(7) as u32).min(7_200_000_000);
+        let size = 10_u64.pow(3 + self.chance.below(8) as u32).min(7_200_000_000);
         let micros = i64::try_from(self.chance.below(size)).unwrap_or(0);
         let micros = if self.chance.in_thousand(500) { micros } else { -micros };
         self.database.clock.step(micros);

@@ -208,6 +208,29 @@ pub(crate) fn at_once<T>(call: impl Future<Output = T>) -> T {
     }
 }
 
+/// The rows that a plan asks for.
+pub(crate) fn rows(plan: &SlotPlan) -> &[SlotRow] {
+    match &plan.decision {
+        SlotDecision::Advance { slots, .. } => slots,
+        SlotDecision::SetAside(_) => &[],
+    }
+}
+
+/// The last rows of a ledger, oldest first: what a transaction has just written, as it is kept.
+fn written(store: &dyn Store, id: ScheduleId, most: usize) -> Result<Vec<SlotView>> {
+    let (mut views, mut after) = (Vec::new(), None);
+    while views.len() < most {
+        let page = at_once(store.slots(id, after, most - views.len()))?;
+        views.extend(page.items);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    views.reverse();
+    Ok(views)
+}
+
 /// The port: calls over the network, written out, and calls that no simulated process makes,
 /// which go straight to the store.
 macro_rules! store {
@@ -238,6 +261,7 @@ network {
 
     async fn enqueue(&self, _: At, jobs: &[NewJob]) -> Result<Enqueued> {
         let (jobs, told) = (jobs.to_vec(), jobs.to_vec());
+        self.database.record.submits(&jobs);
         let run = move |store: &dyn Store, at: At| at_once(store.enqueue(at, &jobs));
         self.call("enqueue", run, move |record, done| record.enqueued(&told, done)).await
     }
@@ -256,7 +280,36 @@ network {
         let (batch, told, process) = (batch.to_vec(), batch.to_vec(), self.process);
         self.database.record.settles(process, &batch);
         let run = move |store: &dyn Store, at: At| at_once(store.settle(at, &batch));
-        self.call("settle", run, move |record, done| record.settled(process, &told, done)).await
+        let note = move |record: &Record, done: &Settlements| {
+            record.settled(process, &told, done);
+            record.followed(&told, done);
+        };
+        self.call("settle", run, note).await
+    }
+
+    async fn save_step(
+        &self,
+        _: At,
+        job: JobId,
+        lease: LeaseId,
+        name: &str,
+        result: &Json,
+    ) -> Result<StepAnswer> {
+        let (name, result) = (name.to_owned(), result.clone());
+        let run =
+            move |store: &dyn Store, at: At| at_once(store.save_step(at, job, lease, &name, &result));
+        self.call("save_step", run, |_, _| {}).await
+    }
+
+    async fn steps(&self, job: JobId) -> Result<Vec<StepView>> {
+        let run = move |store: &dyn Store, _: At| at_once(store.steps(job));
+        self.call("steps", run, |_, _| {}).await
+    }
+
+    async fn write_log(&self, _: At, lines: &[LogLine]) -> Result<Timestamp> {
+        let lines = lines.to_vec();
+        let run = move |store: &dyn Store, at: At| at_once(store.write_log(at, &lines));
+        self.call("write_log", run, |_, _| {}).await
     }
 
     async fn cancel(&self, _: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
@@ -300,7 +353,7 @@ network {
         let (role, told) = (role.to_owned(), role.to_owned());
         let run =
             move |store: &dyn Store, at: At| at_once(store.acquire(at, &role, node, nonce, lease));
-        self.call("acquire", run, move |record, done| record.acquired(&told, nonce, done)).await
+        self.call("acquire", run, move |record, done| record.acquired(&told, node, nonce, done)).await
     }
 
     async fn resign(&self, _: At, fence: &Fence) -> Result<bool> {
@@ -332,10 +385,96 @@ network {
         self.call("roll_up", run, |_, ()| {}).await
     }
 
+    async fn now(&self, _: At) -> Result<Timestamp> {
+        let run = move |store: &dyn Store, at: At| at_once(store.now(at));
+        self.call("now", run, |record, now| record.told_time(*now)).await
+    }
+
+    async fn create_schedule(&self, _: At, new: &NewSchedule) -> Result<Schedule> {
+        let (new, told) = (new.clone(), new.clone());
+        let run = move |store: &dyn Store, at: At| at_once(store.create_schedule(at, &new));
+        self.call("create_schedule", run, move |record, _| record.created(&told)).await
+    }
+
+    async fn change_schedule(
+        &self,
+        _: At,
+        id: ScheduleId,
+        stamp: i64,
+        change: &ScheduleChange,
+        actor: &Actor,
+    ) -> Result<EditAnswer> {
+        let (change, told, actor) = (change.clone(), change.clone(), actor.clone());
+        let run = move |store: &dyn Store, at: At| {
+            let answer = at_once(store.change_schedule(at, id, stamp, &change, &actor))?;
+            let written = written(store, id, change.passed().len())?;
+            Ok((answer, written))
+        };
+        let note = move |record: &Record, (answer, written): &(EditAnswer, Vec<SlotView>)| {
+            if let EditAnswer::Done(schedule) = answer {
+                record.changed(schedule, &told, written);
+            }
+        };
+        Ok(self.call("change_schedule", run, note).await?.0)
+    }
+
+    async fn delete_schedule(
+        &self,
+        _: At,
+        id: ScheduleId,
+        stamp: i64,
+        actor: &Actor,
+    ) -> Result<EditAnswer> {
+        let actor = actor.clone();
+        let run =
+            move |store: &dyn Store, at: At| at_once(store.delete_schedule(at, id, stamp, &actor));
+        let note = move |record: &Record, answer: &EditAnswer| {
+            if matches!(answer, EditAnswer::Done(_)) {
+                record.deleted(id);
+            }
+        };
+        self.call("delete_schedule", run, note).await
+    }
+
+    async fn schedule_named(&self, tenant: &str, name: &str) -> Result<Option<Schedule>> {
+        let (tenant, name) = (tenant.to_owned(), name.to_owned());
+        let run = move |store: &dyn Store, _: At| at_once(store.schedule_named(&tenant, &name));
+        self.call("schedule_named", run, |_, _| {}).await
+    }
+
+    async fn due(&self, _: At, shard: i16, most: usize) -> Result<Due> {
+        let run = move |store: &dyn Store, at: At| at_once(store.due(at, shard, most));
+        self.call("due", run, |_, _| {}).await
+    }
+
+    async fn fire(
+        &self,
+        _: At,
+        fence: &Fence,
+        lease: Duration,
+        plans: &[SlotPlan],
+    ) -> Result<Fired> {
+        let (fence, plans) = (fence.clone(), plans.to_vec());
+        let (under, told) = (fence.clone(), plans.clone());
+        let run = move |store: &dyn Store, at: At| {
+            let fired = at_once(store.fire(at, &fence, lease, &plans))?;
+            let ledgers: Result<Vec<Vec<SlotView>>> =
+                plans.iter().map(|plan| written(store, plan.schedule, rows(plan).len())).collect();
+            Ok((fired, ledgers?))
+        };
+        let note = move |record: &Record, (fired, ledgers): &(Fired, Vec<Vec<SlotView>>)| {
+            record.fired(&under, &told, fired, ledgers);
+        };
+        Ok(self.call("fire", run, note).await?.0)
+    }
 }
     straight {
-        async fn now(&self, at: At) -> Timestamp;
         async fn schema(&self) -> Schema;
+        async fn key_holder(&self, at: At, job: &NewJob) -> Option<JobId>;
+        async fn log(&self, job: JobId, after: Option<LogCursor>, most: usize) -> Page<LogView, LogCursor>;
+        async fn schedules_of(&self, tenant: &str, set: &str, after: Option<&str>, most: usize) -> Vec<Schedule>;
+        async fn register(&self, at: At, ask: &Registration) -> Registered;
+        async fn generation(&self, set: &str) -> Option<i64>;
         async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Vec<RequeueAnswer>;
         async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> MoveAnswer;
         async fn nodes(&self) -> Vec<Node>;
@@ -344,15 +483,9 @@ network {
         async fn rollups(&self, filter: &RollupFilter, after: Option<&RollupCursor>, most: usize) -> Page<RollupCount, RollupCursor>;
         async fn audit(&self, at: At, entry: &AuditEntry) -> ();
         async fn audits(&self, after: Option<AuditCursor>, most: usize) -> Page<AuditView, AuditCursor>;
-        async fn create_schedule(&self, at: At, new: &NewSchedule) -> Schedule;
-        async fn change_schedule(&self, at: At, id: ScheduleId, stamp: i64, change: &ScheduleChange, actor: &Actor) -> EditAnswer;
-        async fn delete_schedule(&self, at: At, id: ScheduleId, stamp: i64, actor: &Actor) -> EditAnswer;
         async fn schedule(&self, id: ScheduleId) -> Option<Schedule>;
-        async fn schedule_named(&self, tenant: &str, name: &str) -> Option<Schedule>;
         async fn schedules(&self, tenant: &str, after: Option<&str>, most: usize) -> Vec<Schedule>;
         async fn revisions(&self, id: ScheduleId, after: Option<RevisionCursor>, most: usize) -> Page<RevisionView, RevisionCursor>;
-        async fn due(&self, at: At, shard: i16, most: usize) -> Due;
-        async fn fire(&self, at: At, fence: &Fence, lease: Duration, plans: &[SlotPlan]) -> Fired;
         async fn slots(&self, id: ScheduleId, after: Option<SlotCursor>, most: usize) -> Page<SlotView, SlotCursor>;
         async fn change_queue(&self, at: At, name: &str, change: &QueueChange, actor: &Actor) -> Queue;
         async fn queues(&self) -> Vec<Queue>;

@@ -7,14 +7,23 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
-use punctual_core::{JobId, LeaseId, NodeId, Nonce, Timestamp, hash};
+use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp, hash};
 use punctual_store::*;
 
 use crate::clock::Clock;
-use crate::world::Backend;
+use crate::counts::Counts;
+
+mod ledger;
+mod schedules;
+
+pub(crate) use ledger::Kept;
+use schedules::{Course, Made, decides_slots};
 
 /// After this many crashes of its node a job must be over.
 const CRASHES_MAX: u32 = 3;
+
+/// How long a process keeps a job that finds no place.
+const GIVEN_BACK_AFTER: Duration = Duration::from_secs(1);
 
 /// The account of one run.
 pub(crate) struct Record {
@@ -31,6 +40,9 @@ pub(crate) struct Record {
 pub(crate) struct Past {
     jobs: BTreeMap<JobId, Account>,
     terms: BTreeMap<String, (i64, Nonce)>,
+    /// Who led while slots were decided.
+    leaders: BTreeMap<i64, NodeId>,
+    courses: BTreeMap<ScheduleId, Course>,
 }
 
 #[derive(Clone)]
@@ -44,12 +56,32 @@ struct Account {
     is_unwanted: bool,
     due: Option<Timestamp>,
     over: Option<JobState>,
+    /// The schedule that made it.
+    made: Option<Made>,
+}
+
+impl Account {
+    fn new(job: &NewJob, due_at: Timestamp, made: Option<Made>) -> Account {
+        Account {
+            max_attempts: job.max_attempts,
+            attempt: 0,
+            spent: 0,
+            crashes: 0,
+            held: None,
+            is_unwanted: false,
+            due: Some(due_at),
+            over: None,
+            made,
+        }
+    }
 }
 
 #[derive(Default)]
 struct Book {
     past: Past,
-    submitted: BTreeMap<JobId, u32>,
+    submitted: BTreeSet<JobId>,
+    /// What the database has said the time is.
+    times: Vec<Timestamp>,
     /// When a lease was given, in whichever history of the database.
     leased: BTreeMap<(JobId, LeaseId), Duration>,
     begun: BTreeMap<Execution, Duration>,
@@ -57,8 +89,8 @@ struct Book {
     running: BTreeSet<Execution>,
     /// Under which id a process lives.
     nodes: BTreeMap<u32, NodeId>,
-    /// Jobs that a process has been given and has not begun.
-    waiting: BTreeMap<u32, BTreeSet<(JobId, LeaseId)>>,
+    /// Jobs that a process has been given and has not begun, and since when.
+    waiting: BTreeMap<u32, BTreeMap<(JobId, LeaseId), Duration>>,
     /// When a process's handlers ended lately.
     ends: BTreeMap<u32, VecDeque<Duration>>,
     frozen: BTreeMap<u32, Duration>,
@@ -72,67 +104,6 @@ struct Book {
 
 /// One attempt as its process ran it.
 type Execution = (JobId, LeaseId, u32);
-
-/// How often things happened: a run that exercised nothing proves nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Counts {
-    /// Jobs that were submitted.
-    pub jobs: u64,
-    /// Attempts that began.
-    pub attempts: u64,
-    /// Results that came too late.
-    pub fenced: u64,
-    /// Jobs taken back from dead nodes.
-    pub reaped: u64,
-    /// Jobs given back because the answer to their claim was lost.
-    pub strays: u64,
-    /// Processes killed.
-    pub kills: u64,
-    /// Processes frozen.
-    pub freezes: u64,
-    /// Processes asked to stop.
-    pub stops: u64,
-    /// Times the database went back to an older state.
-    pub failovers: u64,
-    /// Times the database's clock was stepped.
-    pub steps: u64,
-    /// Requests, replies and connections that were lost or late.
-    pub lost: u64,
-}
-
-impl Counts {
-    /// Has everything happened at least once that can happen on this store?
-    pub(crate) fn has_all(&self, backend: Backend) -> bool {
-        let always = [
-            self.attempts,
-            self.fenced,
-            self.reaped,
-            self.strays,
-            self.kills,
-            self.freezes,
-            self.stops,
-            self.steps,
-            self.lost,
-        ];
-        let can_go_back = backend == Backend::Memory;
-        always.iter().all(|count| *count > 0) && (self.failovers > 0) == can_go_back
-    }
-
-    /// Adds those of another run.
-    pub fn add(&mut self, other: &Counts) {
-        self.jobs += other.jobs;
-        self.attempts += other.attempts;
-        self.fenced += other.fenced;
-        self.reaped += other.reaped;
-        self.strays += other.strays;
-        self.kills += other.kills;
-        self.freezes += other.freezes;
-        self.stops += other.stops;
-        self.failovers += other.failovers;
-        self.steps += other.steps;
-        self.lost += other.lost;
-    }
-}
 
 /// How a handler ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,31 +203,36 @@ impl Record {
 
     // What the database did
 
-    /// A job is about to be submitted.
-    pub(crate) fn submits(&self, job: &NewJob) {
+    /// Jobs are about to be submitted.
+    pub(crate) fn submits(&self, jobs: &[NewJob]) {
         let mut book = self.book();
-        book.submitted.insert(job.id, job.max_attempts);
-        book.counts.jobs += 1;
+        for job in jobs {
+            let is_new = book.submitted.insert(job.id);
+            book.counts.jobs += u64::from(is_new);
+        }
     }
 
     pub(crate) fn enqueued(&self, jobs: &[NewJob], enqueued: &Enqueued) {
         let mut book = self.book();
         for (job, answer) in jobs.iter().zip(&enqueued.answers) {
-            if *answer == EnqueueAnswer::Created {
+            if *answer == EnqueueAnswer::Created && !book.past.jobs.contains_key(&job.id) {
+                let made = book.past.made_by_hand(job);
                 let due_at = job.delay.due_at(enqueued.at);
-                let fresh = Account {
-                    max_attempts: job.max_attempts,
-                    attempt: 0,
-                    spent: 0,
-                    crashes: 0,
-                    held: None,
-                    is_unwanted: false,
-                    due: Some(due_at),
-                    over: None,
-                };
-                book.past.jobs.entry(job.id).or_insert(fresh);
+                book.past.jobs.insert(job.id, Account::new(job, due_at, made));
             }
         }
+    }
+
+    /// Jobs that were written with a settlement are owed from then on.
+    pub(crate) fn followed(&self, batch: &[Settlement], answer: &Settlements) {
+        let applied = batch
+            .iter()
+            .zip(&answer.answers)
+            .filter(|(_, settled)| matches!(settled, Settled::Applied(_)));
+        let jobs: Vec<NewJob> = applied.flat_map(|(item, _)| item.then.clone()).collect();
+        self.submits(&jobs);
+        let answers = vec![EnqueueAnswer::Created; jobs.len()];
+        self.enqueued(&jobs, &Enqueued { at: answer.at, answers });
     }
 
     pub(crate) fn claimed(&self, process: u32, claimed: &Claimed) {
@@ -268,11 +244,15 @@ impl Record {
         let book = &mut *guard;
         for job in &claimed.jobs {
             book.leased.insert((job.id, job.lease), now);
+            let in_the_way = book.past.in_the_way(job.id);
             let Some(account) = book.past.jobs.get_mut(&job.id) else {
                 book.violate(now, format!("job {} was claimed and never enqueued", job.id));
                 continue;
             };
             let mut wrong = Vec::new();
+            if let Some(other) = in_the_way {
+                wrong.push(format!("has to wait for job {other} of its schedule"));
+            }
             if let Some((lease, holder)) = account.held {
                 wrong.push(format!("is leased to process {holder} under {lease}"));
             }
@@ -316,8 +296,10 @@ impl Record {
         let waiting = book.waiting.entry(process).or_default();
         // A job that comes too late never begins and says so only when it is settled.
         let will_begin = |job: &&ClaimedJob| job.expires_at.is_none() && job.budget.is_none();
-        waiting.extend(claimed.jobs.iter().filter(will_begin).map(|job| (job.id, job.lease)));
-        let waiting = waiting.len();
+        let given = claimed.jobs.iter().filter(will_begin);
+        waiting.extend(given.map(|job| ((job.id, job.lease), now)));
+        // What finds no place for a second is given back, and waits for a settle to be sent.
+        let waiting = waiting.values().filter(|since| **since + GIVEN_BACK_AFTER > now).count();
         let running = book.running.iter().filter(|(.., of)| *of == process).count();
         let ends = book.ends.entry(process).or_default();
         while ends.front().is_some_and(|end| *end + Duration::from_millis(100) < sent) {
@@ -462,10 +444,13 @@ impl Record {
         }
     }
 
-    pub(crate) fn acquired(&self, role: &str, nonce: Nonce, answer: &Acquired) {
+    pub(crate) fn acquired(&self, role: &str, node: NodeId, nonce: Nonce, answer: &Acquired) {
         let now = self.clock.elapsed();
         let mut book = self.book();
         if let Acquired::Won { term, .. } = answer {
+            if decides_slots(role) {
+                book.past.leaders.insert(*term, node);
+            }
             let last = book.past.terms.insert(role.to_owned(), (*term, nonce));
             // Asking again with the nonce of a term answers that term; others are new.
             if let Some((last, by)) = last
@@ -563,7 +548,9 @@ impl Record {
         let stored: BTreeMap<JobId, &JobDetail> =
             details.iter().map(|detail| (detail.view.id, detail)).collect();
         let mut wrong = Vec::new();
-        for id in stored.keys().filter(|id| !book.submitted.contains_key(id)) {
+        let is_made = |id: &JobId| book.past.jobs.get(id).is_some_and(|it| it.made.is_some());
+        let is_wanted = |id: &JobId| book.submitted.contains(id) || is_made(id);
+        for id in stored.keys().filter(|id| !is_wanted(id)) {
             wrong.push(format!("job {id} is stored and was never submitted"));
         }
         for (id, account) in &book.past.jobs {

@@ -30,6 +30,8 @@ enum Then {
     Snooze,
     Panic,
     Kill,
+    /// One of the others, by the job's id.
+    Any,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -176,7 +178,18 @@ async fn run(attempt: Attempt, execution: Execution) -> Ended {
         return Outcome::Fail("told to stop".to_owned()).into();
     }
     let is_first = attempt.job.attempt == 1;
-    let (how, outcome) = match script.then {
+    let then = match script.then {
+        Then::Any => match attempt.job.id.as_bytes()[15] % 16 {
+            0 => Then::Fail,
+            1 => Then::FailForGood,
+            2 => Then::RetryAfter,
+            3 => Then::Snooze,
+            4 => Then::Panic,
+            _ => Then::Done,
+        },
+        then => then,
+    };
+    let (how, outcome) = match then {
         Then::Fail => (How::Failed, Outcome::Fail("as planned".to_owned())),
         Then::FailForGood => (How::Failed, Outcome::FailForGood("as planned".to_owned())),
         Then::RetryAfter if is_first => {
@@ -192,7 +205,7 @@ async fn run(attempt: Attempt, execution: Execution) -> Ended {
             std::future::pending::<()>().await;
             (How::Dropped, Outcome::Done)
         }
-        Then::Done | Then::RetryAfter | Then::Snooze => (How::Done, Outcome::Done),
+        Then::Done | Then::RetryAfter | Then::Snooze | Then::Any => (How::Done, Outcome::Done),
     };
     execution.end(how);
     outcome.into()
@@ -201,6 +214,13 @@ async fn run(attempt: Attempt, execution: Execution) -> Ended {
 #[expect(clippy::disallowed_methods, reason = "simulated time is tokio's, paused")]
 async fn pass(wait: Duration) {
     tokio::time::sleep(wait).await;
+}
+
+/// What the jobs of a schedule do, each of which takes so long.
+pub(crate) fn of_schedule(chance: &Chance, ms: u64) -> serde_json::Value {
+    let on_stop = chance.pick(&[OnStop::Obey, OnStop::Obey, OnStop::Ignore, OnStop::FinishLate]);
+    let then = chance.pick(&[Then::Done, Then::Any]);
+    serde_json::to_value(Script { ms, then, on_stop }).unwrap_or_default()
 }
 
 /// A job that does nothing special.

@@ -5,26 +5,43 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use punctual_core::JobId;
+use punctual_core::{JobId, Timestamp};
+use punctual_engine::{MAINTENANCE, SCHEDULER, Schedules};
 use punctual_sqlite::{Options as SqliteOptions, SqliteStore};
 use punctual_store::memory::Memory;
-use punctual_store::{Actor, At, EnqueueAnswer, JobDetail, JobFilter, NewJob, Store};
+use punctual_store::{
+    Actor, At, EnqueueAnswer, JobDetail, JobFilter, JobView, NewJob, Schedule, SlotView, Store,
+    limits,
+};
 
 use crate::chance::Chance;
 use crate::clock::Clock;
+use crate::counts::Counts;
 use crate::machine::{MAX_RUNNING, Machine};
 use crate::mix::{self, Mix};
 use crate::nemesis::{Machines, Nemesis, pass};
 use crate::network::{Connection, Database, at_once};
-use crate::record::{Counts, Record};
+use crate::process::{Process, SimEnv};
+use crate::record::{Kept, Record};
+use crate::timetable::{Keeper, keeper};
 use crate::workload;
 
 /// How many machines there are.
 const MACHINES: usize = 3;
 
-/// Once faults are over, everything is done within this: many times the life of a node, since a
-/// job may have to crash three times.
-const DRAIN_MAX: Duration = Duration::from_secs(120);
+/// Once faults are over, one job after the other ends within this: many times the life of a node,
+/// since a job may have to crash three times.
+const DRAIN_MAX: Duration = Duration::from_secs(300);
+
+/// A leader follows a clock that was stepped forward by more than a minute only after two minutes,
+/// and may look for the first and the last time a whole period late.
+const BELIEVED_AFTER: Duration = Duration::from_secs(120 + 2 * 6 + 1);
+
+/// Once faults are over and a clock that was stepped is believed, slots are decided within this.
+const SETTLED_AFTER: Duration = Duration::from_secs(5);
+
+/// What is led.
+const ROLES: [&str; 2] = [MAINTENANCE, SCHEDULER];
 
 /// Which store a run uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,6 +117,7 @@ struct World {
     memory: Option<Memory>,
     machines: Machines,
     chance: Chance,
+    schedules: Schedules,
     started: AtomicU64,
     /// Submissions that have no answer yet.
     open: Arc<AtomicU64>,
@@ -125,8 +143,13 @@ impl World {
         };
         let is_calm = AtomicBool::new(false);
         let database = Arc::new(Database { store, clock, record, mix, is_calm });
+        let own = chance.fork(14);
+        let process = Process::new(0, database.clock.clone(), own.fork(1));
+        let client = Arc::new(Connection::new(database.clone(), None, own.fork(2)));
+        let schedules = Schedules::new(Arc::new(SimEnv(Arc::new(process))), client);
         Ok(World {
             database,
+            schedules,
             memory,
             machines: Arc::new(Mutex::new(Vec::new())),
             chance,
@@ -153,19 +176,23 @@ impl World {
         tokio::spawn(nemesis.act(length));
         tokio::spawn(world.clone().restart_the_dead());
         tokio::spawn(world.clone().count_leaders());
+        world.keep_schedules(length);
         world.submit_for(length).await;
         // Half of the runs end under faults: nothing may be wrong then. The others end in calm:
         // everything must get done.
         let is_drained = seed.is_multiple_of(2);
         if is_drained {
             world.calm_down();
-            world.finds_a_leader().await;
+            world.finds_leaders().await;
+            world.fires_in_time().await;
             world.drain().await;
             world.probe().await;
         }
         world.is_over.store(true, Ordering::Release);
         let record = &world.database.record;
-        record.compare(&world.details(), is_drained);
+        let details = world.details();
+        record.compare(&details, is_drained);
+        record.compare_schedules(&world.kept(), &details);
         Verdict {
             seed,
             hash: record.hash(),
@@ -205,17 +232,34 @@ impl World {
     async fn count_leaders(self: Arc<Self>) {
         while !self.is_over.load(Ordering::Acquire) {
             pass(Duration::from_millis(40)).await;
-            let leaders = self.leaders();
-            if leaders.len() > 1 && !self.database.record.is_disturbed(Duration::from_secs(3)) {
-                self.database.record.violate(format!("processes {leaders:?} all lead"));
+            for role in ROLES {
+                let leaders = self.leaders(role);
+                if leaders.len() > 1 && !self.database.record.is_disturbed(Duration::from_secs(3)) {
+                    let what = format!("processes {leaders:?} all lead {role}");
+                    self.database.record.violate(what);
+                }
             }
         }
     }
 
-    fn leaders(&self) -> Vec<u32> {
+    fn leaders(&self, role: &str) -> Vec<u32> {
         let machines = self.machines.lock().expect("single thread");
-        let leading = machines.iter().filter(|machine| machine.leads());
+        let leading = machines.iter().filter(|machine| machine.leads(role));
         leading.map(|machine| machine.process.number).collect()
+    }
+
+    /// Somebody looks after each schedule.
+    fn keep_schedules(&self, length: Duration) {
+        let chance = self.chance.fork(15);
+        for number in 0..2 + chance.below(5) {
+            let keeper = Keeper {
+                schedules: self.schedules.clone(),
+                name: format!("schedule {number}"),
+                chance: chance.fork(number),
+                clock: self.database.clock.clone(),
+            };
+            tokio::spawn(keeper.keep(length));
+        }
     }
 
     /// Submits jobs, and calls some of them off.
@@ -241,7 +285,6 @@ impl World {
 
     /// Submits one job, again and again until there is an answer.
     fn submit(&self, client: &Arc<Connection>, job: NewJob) {
-        self.database.record.submits(&job);
         let (client, open) = (client.clone(), self.open.clone());
         let record = self.database.record.clone();
         open.fetch_add(1, Ordering::AcqRel);
@@ -281,11 +324,11 @@ impl World {
 
     /// One leads soon after the last fault: a lease has to end, and a node that was declared dead
     /// may have to come back first.
-    async fn finds_a_leader(&self) {
+    async fn finds_leaders(&self) {
         let timing = mix::timing();
         let soon = timing.leader_lease + timing.call * 2 + timing.cancel_grace;
         let until = self.database.clock.elapsed() + soon;
-        while self.leaders().len() != 1 {
+        while ROLES.iter().any(|role| self.leaders(role).len() != 1) {
             if self.database.clock.elapsed() > until {
                 self.database.record.violate("nobody leads soon after the last fault".to_owned());
                 return;
@@ -294,15 +337,67 @@ impl World {
         }
     }
 
-    /// Waits until everything is done.
-    async fn drain(&self) {
-        let until = self.database.clock.elapsed() + DRAIN_MAX;
-        while self.database.clock.elapsed() < until {
+    /// Slots that were left behind are decided soon after the last fault, and those that come are
+    /// decided in time.
+    async fn fires_in_time(&self) {
+        let (clock, record) = (&self.database.clock, &self.database.record);
+        let is_stepped = record.counts().steps > 0;
+        let soon = SETTLED_AFTER + if is_stepped { BELIEVED_AFTER } else { Duration::ZERO };
+        let until = clock.elapsed() + soon;
+        while let Some((name, slot)) = self.late_slot() {
+            if clock.elapsed() > until {
+                return record.violate(format!("slot {slot} of {name} is not decided in calm"));
+            }
             pass(Duration::from_millis(200)).await;
-            let is_done = |detail: &JobDetail| detail.view.state.is_final();
-            if self.open.load(Ordering::Acquire) == 0 && self.details().iter().all(is_done) {
+        }
+        // While a clock is not believed, slots that come have to wait.
+        let until = clock.elapsed() + if is_stepped { Duration::ZERO } else { SETTLED_AFTER };
+        while clock.elapsed() < until {
+            pass(Duration::from_millis(200)).await;
+            if let Some((name, slot)) = self.late_slot() {
+                return record.violate(format!("slot {slot} of {name} is late in calm"));
+            }
+        }
+    }
+
+    /// A slot that should be decided by now.
+    fn late_slot(&self) -> Option<(String, Timestamp)> {
+        // A leader that does not hear of a change, or of a failover that undid one, finds it when it
+        // next looks.
+        let looks = self.database.mix.is_deaf || self.database.record.counts().failovers > 0;
+        let patience = if looks { mix::timing().schedule } else { Duration::ZERO };
+        let patience = patience + Duration::from_secs(1);
+        let is_late = |schedule: &Schedule| {
+            let due_at = schedule.due_at()?.max(schedule.changed_at);
+            (due_at + patience < self.database.clock.now()).then(|| (schedule.name.clone(), due_at))
+        };
+        self.all_schedules().iter().find_map(is_late)
+    }
+
+    fn all_schedules(&self) -> Vec<Schedule> {
+        at_once(self.database.store.schedules("", None, limits::PAGE_MAX)).unwrap_or_default()
+    }
+
+    /// Waits until everything is done, as long as something gets done: jobs of one schedule may
+    /// have to wait for each other. Schedules make no more jobs.
+    async fn drain(&self) {
+        let clock = &self.database.clock;
+        let (mut fewest, mut until) = (usize::MAX, clock.elapsed() + DRAIN_MAX);
+        while clock.elapsed() < until {
+            let mut is_done = self.open.load(Ordering::Acquire) == 0;
+            for schedule in self.all_schedules().iter().filter(|schedule| schedule.enabled) {
+                // One that was deleted meanwhile makes no jobs either.
+                drop(self.schedules.disable("", &schedule.name, &keeper()).await);
+                is_done = false;
+            }
+            let left = self.jobs().iter().filter(|view| !view.state.is_final()).count();
+            if is_done && left == 0 {
                 return;
             }
+            if left < fewest {
+                (fewest, until) = (left, clock.elapsed() + DRAIN_MAX);
+            }
+            pass(Duration::from_millis(200)).await;
         }
     }
 
@@ -325,20 +420,47 @@ impl World {
         }
     }
 
-    /// Everything that the store knows of every job.
-    fn details(&self) -> Vec<JobDetail> {
+    /// Every job of the store.
+    fn jobs(&self) -> Vec<JobView> {
         let store = &*self.database.store;
-        let mut details = Vec::new();
-        let mut after = None;
-        while let Ok(page) = at_once(store.jobs(&JobFilter::default(), after, 500)) {
-            for view in &page.items {
-                details.extend(at_once(store.job(view.id)).ok().flatten());
-            }
+        let (mut views, mut after) = (Vec::new(), None);
+        while let Ok(page) = at_once(store.jobs(&JobFilter::default(), after, limits::PAGE_MAX)) {
+            views.extend(page.items);
             after = page.next;
             if after.is_none() {
                 break;
             }
         }
-        details
+        views
+    }
+
+    /// Everything that the store knows of every job.
+    fn details(&self) -> Vec<JobDetail> {
+        let store = &*self.database.store;
+        let detail = |view: &JobView| at_once(store.job(view.id)).ok().flatten();
+        self.jobs().iter().filter_map(detail).collect()
+    }
+
+    /// Everything that the store knows of schedules.
+    fn kept(&self) -> Kept {
+        let store = &*self.database.store;
+        let ledger = |id| -> Vec<SlotView> {
+            let (mut views, mut after) = (Vec::new(), None);
+            while let Ok(page) = at_once(store.slots(id, after, limits::PAGE_MAX)) {
+                views.extend(page.items);
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            views.reverse();
+            views
+        };
+        let known = self.database.record.schedules();
+        Kept {
+            schedules: self.all_schedules(),
+            ledgers: known.into_iter().map(|id| (id, ledger(id))).collect(),
+            changes: at_once(store.leader_changes(SCHEDULER, limits::PAGE_MAX)).unwrap_or_default(),
+        }
     }
 }

@@ -28,7 +28,7 @@ fn a_settle_without_a_fence_is_found() {
 
 #[test]
 fn a_counted_lease_is_found() {
-    check(Bug::CountedLease, 7, "was accepted, but the job was held by");
+    check(Bug::CountedLease, 10, "was accepted, but the job was held by");
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn counting_an_attempt_at_its_end_is_found() {
 
 #[test]
 fn releasing_by_id_is_found() {
-    check(Bug::ReleaseById, 4, "was accepted, but the job was held by");
+    check(Bug::ReleaseById, 2, "was accepted, but the job was held by");
 }
 
 #[test]
@@ -64,4 +64,24 @@ fn a_wedge_after_a_lost_connection_is_found() {
 #[test]
 fn claiming_beyond_capacity_is_found() {
     check(Bug::ClaimBeyondCapacity, 2, "jobs that wait beside");
+}
+
+#[test]
+fn planning_only_what_is_young_is_found() {
+    check(Bug::LookBackWindow, 1, "where due are");
+}
+
+#[test]
+fn moving_the_watermark_after_the_jobs_is_found() {
+    check(Bug::TwoTransactionClaim, 2, "whose ledger names another");
+}
+
+#[test]
+fn moving_the_watermark_before_the_jobs_is_found() {
+    check(Bug::WatermarkFirst, 2, "where due are");
+}
+
+#[test]
+fn firing_under_a_remembered_term_is_found() {
+    check(Bug::CachedFence, 12, "is the last");
 }

@@ -23,7 +23,8 @@ CREATE TABLE punctual_job (
   fresh_after INTEGER NOT NULL DEFAULT 0, -- attempts up to this one used none of the budget
   created_at INTEGER NOT NULL,
   schedule BLOB,
-  slot INTEGER,
+  slot INTEGER, -- NULL beside a schedule: somebody ran it by hand
+  facts TEXT, -- what its handler is told about the schedule; NULL without one
   unique_key TEXT,
   key_scope INTEGER, -- 1 tenant, 2 kind, 3 queue
   key_us INTEGER, -- NULL: held until the job has ended
@@ -67,6 +68,24 @@ CREATE TABLE punctual_job_timer (
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX punctual_job_timer_job ON punctual_job_timer (job);
 CREATE INDEX punctual_job_timer_place ON punctual_job_timer (queue, kind, attempt);
+
+-- What waits for its schedule's earlier jobs. Each has a row in job_live, too.
+CREATE TABLE punctual_job_wait (
+  schedule BLOB NOT NULL,
+  slot INTEGER NOT NULL,
+  job BLOB NOT NULL,
+  due_at INTEGER NOT NULL,
+  queue TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  spent INTEGER NOT NULL,
+  crashes INTEGER NOT NULL,
+  flags INTEGER NOT NULL,
+  PRIMARY KEY (schedule, slot, job)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX punctual_job_wait_job ON punctual_job_wait (job);
+CREATE INDEX punctual_job_wait_place ON punctual_job_wait (queue, kind);
 
 -- What runs. The deleted row is the fence.
 CREATE TABLE punctual_job_lease (
@@ -121,6 +140,26 @@ CREATE TABLE punctual_job_attempt (
   ended_at INTEGER NOT NULL,
   error TEXT,
   PRIMARY KEY (job, attempt)
+) STRICT, WITHOUT ROWID;
+
+-- Steps of jobs: what the next attempt need not do again.
+CREATE TABLE punctual_job_step (
+  job BLOB NOT NULL,
+  name TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  result TEXT NOT NULL,
+  PRIMARY KEY (job, name)
+) STRICT, WITHOUT ROWID;
+
+-- Lines of handlers' logs; levels have the codes of `LogLevel`.
+CREATE TABLE punctual_job_log (
+  job BLOB NOT NULL,
+  attempt INTEGER NOT NULL,
+  number INTEGER NOT NULL, -- within the attempt, from 1
+  level INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  text TEXT NOT NULL,
+  PRIMARY KEY (job, attempt, number)
 ) STRICT, WITHOUT ROWID;
 
 -- Unique keys that are held; without an expiry they go when the job ends.
@@ -184,12 +223,14 @@ CREATE TABLE punctual_leader_change (
 ) STRICT;
 CREATE INDEX punctual_leader_change_role ON punctual_leader_change (role, id);
 
--- A schedule that nobody has stopped for good stands in the index of what is due.
+-- A schedule that has something to decide stands in the index of what is due: at its next slot, or
+-- when a pause ends, if that is later. Of `max`, one NULL makes NULL: it is paused without an end.
 CREATE TABLE punctual_schedule (
   id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
   tenant TEXT NOT NULL,
   name TEXT NOT NULL,
   owner TEXT NOT NULL,
+  set_name TEXT NOT NULL, -- empty: of no set
   shard INTEGER NOT NULL,
   revision INTEGER NOT NULL,
   stamp INTEGER NOT NULL, -- raised by every write
@@ -203,12 +244,23 @@ CREATE TABLE punctual_schedule (
   last_slot INTEGER,
   created_at INTEGER NOT NULL,
   changed_at INTEGER NOT NULL,
+  due_at INTEGER GENERATED ALWAYS AS (
+    CASE
+      WHEN enabled = 0 OR set_aside IS NOT NULL THEN NULL
+      WHEN pause_since IS NULL THEN next_slot
+      ELSE max(next_slot, pause_until)
+    END) VIRTUAL,
   spec TEXT NOT NULL,
   UNIQUE (tenant, name)
 ) STRICT;
-CREATE INDEX punctual_schedule_due ON punctual_schedule (shard, next_slot, id)
-WHERE enabled = 1 AND set_aside IS NULL AND next_slot IS NOT NULL
-  AND (pause_since IS NULL OR pause_until IS NOT NULL);
+CREATE INDEX punctual_schedule_due ON punctual_schedule (shard, due_at, id) WHERE due_at IS NOT NULL;
+CREATE INDEX punctual_schedule_set_member ON punctual_schedule (tenant, set_name, name) WHERE set_name <> '';
+
+-- Sets of schedules, and the generation of each that is in force.
+CREATE TABLE punctual_schedule_set (
+  name TEXT NOT NULL PRIMARY KEY,
+  generation INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE punctual_schedule_revision (
   schedule BLOB NOT NULL,

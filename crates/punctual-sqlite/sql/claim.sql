@@ -4,7 +4,7 @@
 -- The order of the answer is no promise of SQL, so the caller sorts what it got.
 SELECT r.rank, r.job, r.queue, r.kind, r.due_at, r.priority, r.attempt, r.spent, r.crashes, r.flags,
   j.tenant, j.owner, j.max_attempts, j.timeout_us, j.budget_us, j.expires_at, j.schedule, j.slot,
-  j.tags, j.trace, j.payload
+  j.facts, j.tags, j.trace, j.payload
 FROM (
   {arms}
   ORDER BY rank, job

@@ -1,2 +1,2 @@
 -- Sets a schedule aside that cannot be planned. By rowid.
-UPDATE punctual_schedule SET stamp = stamp + 1, set_aside = ?2 WHERE rowid = ?1;
+UPDATE punctual_schedule SET stamp = ?3, set_aside = ?2 WHERE rowid = ?1;

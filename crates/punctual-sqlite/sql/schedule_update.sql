@@ -2,5 +2,6 @@
 -- cannot be read is worth keeping for whoever mends it. Index: the unique id.
 UPDATE punctual_schedule
 SET owner = coalesce(?2, owner), revision = ?3, stamp = ?4, enabled = ?5, pause_who = ?6, pause_why = ?7, pause_since = ?8,
-  pause_until = ?9, set_aside = ?10, next_slot = ?11, changed_at = ?12, spec = coalesce(?13, spec)
+  pause_until = ?9, set_aside = ?10, next_slot = ?11, last_slot = ?12, changed_at = ?13,
+  spec = coalesce(?14, spec)
 WHERE id = ?1;

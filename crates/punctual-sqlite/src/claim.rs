@@ -180,7 +180,7 @@ fn read_claimed(
         owner: row.get(11)?,
         queue: seat.queue.clone(),
         kind: seat.kind.clone(),
-        payload: rows::json(row, 20)?,
+        payload: rows::json(row, 21)?,
         priority: seat.priority,
         attempt: seat.attempt + 1,
         spent: seat.spent,
@@ -192,9 +192,9 @@ fn read_claimed(
         expires_at: rows::instant_opt(row, 15)?,
         due_at: seat.due_at,
         claimed_at: now,
-        schedule: rows::schedule_and_slot(row, 16)?,
-        tags: rows::list(row, 18)?,
-        trace: row.get(19)?,
+        origin: rows::origin(row, 16)?,
+        tags: rows::list(row, 19)?,
+        trace: row.get(20)?,
     })
 }
 

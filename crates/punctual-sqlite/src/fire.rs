@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use punctual_core::{NodeId, ScheduleId, Timestamp};
+use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{
-    Due, DueSchedule, Fence, FireAnswer, Fired, Schedule, SlotPlan, SlotView, limits, rules,
+    CancelAnswer, Due, Fence, FireAnswer, Fired, Schedule, Seated, Seats, SlotPlan, SlotView,
+    limits, rules,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Outcome;
-use crate::{jobs, leaders, rows, sql};
+use crate::{jobs, leaders, lists, rows, sql};
 
 /// What is due, and which schedules cannot be read and must be set aside.
 pub(crate) fn due(
@@ -18,33 +19,29 @@ pub(crate) fn due(
     shard: i16,
     most: usize,
 ) -> Outcome<(Due, Vec<Schedule>)> {
-    let most = rows::rows(most.min(limits::FIRE_MAX));
-    let mut due = db.prepare_cached(sql::SCHEDULE_DUE)?;
-    let mut live = db.prepare_cached(sql::LIVE)?;
-    let (mut schedules, mut unreadable) = (Vec::new(), Vec::new());
-    for schedule in due.query_map(params![shard, now.as_micros(), most], rows::schedule)? {
-        let schedule = schedule?;
-        // None that was set aside before is due.
-        if schedule.set_aside.is_some() {
-            unreadable.push(schedule);
-            continue;
-        }
-        let asked = params![schedule.id.as_bytes(), rows::rows(limits::LIVE_COUNT_MAX)];
-        let jobs = live.query_map(asked, |row| Ok(rows::job_id(row, 0).ok()))?;
-        let mut live = jobs.filter_map(Result::transpose).collect::<rusqlite::Result<Vec<_>>>()?;
-        let live_count = live.len();
-        live.truncate(limits::LIVE_MAX);
-        schedules.push(DueSchedule { schedule, live, live_count });
-    }
-    Ok((Due { at: now, schedules }, unreadable))
+    let most = most.min(limits::FIRE_MAX);
+    let fresh = now - rules::FRESH;
+    let between = |after: i64, until: Timestamp| -> Outcome<Vec<Schedule>> {
+        let mut due = db.prepare_cached(sql::SCHEDULE_DUE)?;
+        let bound = params![shard, after, until.as_micros(), rows::rows(most)];
+        Ok(due.query_map(bound, rows::schedule)?.collect::<rusqlite::Result<_>>()?)
+    };
+    let (fresh, behind) = (between(fresh.as_micros(), now)?, between(i64::MIN, fresh)?);
+    // None that was set aside before is due.
+    let (unreadable, schedules) = rules::fresh_first(fresh, behind, most)
+        .into_iter()
+        .partition(|schedule| schedule.set_aside.is_some());
+    let mut next = db.prepare_cached(sql::SCHEDULE_NEXT)?;
+    let next = next.query_row(params![shard, now.as_micros()], |row| rows::instant(row, 0));
+    Ok((Due { at: now, schedules, next: next.optional()? }, unreadable))
 }
 
 /// Sets schedules aside that cannot be read, unless somebody has changed them since.
 pub(crate) fn set_aside(db: &Connection, unreadable: &[Schedule]) -> Outcome<()> {
     for Schedule { id, stamp, .. } in unreadable {
         let mark = mark(db, *id)?.filter(|mark| mark.stamp == *stamp);
-        if let Some(Mark { rowid, .. }) = mark {
-            let reason = params![rowid, rules::UNREADABLE];
+        if let Some(Mark { rowid, stamp, .. }) = mark {
+            let reason = params![rowid, rules::UNREADABLE, stamp + 1];
             db.prepare_cached(sql::SCHEDULE_SET_ASIDE)?.execute(reason)?;
         }
     }
@@ -59,11 +56,13 @@ pub(crate) fn fire(
     plans: &[SlotPlan],
 ) -> Outcome<Fired> {
     let Some(leader) = leaders::renew(db, now, fence, lease)? else {
-        return Ok(Fired { at: now, until: None, answers: Vec::new() });
+        return Ok(Fired { at: now, until: None, answers: Vec::new(), refused: 0 });
     };
     let by = (fence.term, leader.node);
-    let answers = plans.iter().map(|plan| fire_one(db, now, by, plan)).collect::<Outcome<_>>()?;
-    Ok(Fired { at: now, until: Some(leader.until), answers })
+    let mut refused = 0;
+    let fire = |plan| fire_one(db, now, by, plan, &mut refused);
+    let answers = plans.iter().map(fire).collect::<Outcome<_>>()?;
+    Ok(Fired { at: now, until: Some(leader.until), answers, refused })
 }
 
 /// What a plan is compared with.
@@ -95,15 +94,19 @@ fn fire_one(
     now: Timestamp,
     (term, node): (i64, NodeId),
     plan: &SlotPlan,
+    refused: &mut usize,
 ) -> Outcome<FireAnswer> {
     let mark = mark(db, plan.schedule)?;
-    let Some(mark) = mark.filter(|mark| mark.stamp == plan.stamp && mark.enabled) else {
+    let is_current = |mark: &Mark| mark.stamp == plan.stamp && mark.enabled && !plan.is_early(now);
+    let Some(mark) = mark.filter(is_current) else {
         return Ok(FireAnswer::Stale);
     };
-    let (slots, next_slot) = match plan.check(mark.next_slot, now) {
+    let stamp = rules::next_stamp(mark.stamp, now);
+    let (slots, next_slot) = match plan.check(mark.next_slot) {
         Ok(advance) => advance,
         Err(reason) => {
-            db.prepare_cached(sql::SCHEDULE_SET_ASIDE)?.execute(params![mark.rowid, reason])?;
+            db.prepare_cached(sql::SCHEDULE_SET_ASIDE)?
+                .execute(params![mark.rowid, reason, stamp])?;
             return Ok(FireAnswer::SetAside(reason));
         }
     };
@@ -113,17 +116,45 @@ fn fire_one(
         next_slot.map(Timestamp::as_micros),
         last_slot.map(Timestamp::as_micros),
         now.as_micros(),
+        stamp,
     ])?;
+    let mut seats = seats(db, now, plan)?;
     for row in slots {
-        insert_slot(db, plan.schedule, &row.decided(term, node, mark.revision, now))?;
-        if let Some(job) = &row.job {
-            jobs::insert_fired(db, now, job, plan.schedule, row.slot)?;
+        let seated = seats.take(row);
+        *refused += usize::from(matches!(seated, Seated::Refused(_)));
+        let view = row.decided(&seated, term, node, mark.revision, now);
+        insert_slot(db, plan.schedule, &view)?;
+        if let Some(job) = row.job.as_ref().filter(|_| view.job.is_some()) {
+            jobs::insert_fired(db, now, job, (plan.schedule, row.slot), &seated)?;
         }
     }
     Ok(FireAnswer::Applied)
 }
 
-fn insert_slot(db: &Connection, schedule: ScheduleId, view: &SlotView) -> Outcome<()> {
+/// Who is in the way of a plan's jobs; those that it calls off are called off here.
+fn seats(db: &Connection, now: Timestamp, plan: &SlotPlan) -> Outcome<Seats> {
+    let mut live = Vec::new();
+    if plan.asks_for_unfinished() {
+        live = unfinished(db, plan.schedule)?;
+    }
+    if let Some(actor) = plan.calls_off() {
+        for (job, _) in live.clone().into_iter().take(limits::FIRE_CANCEL_MAX) {
+            if jobs::cancel(db, now, job, &actor)? == CancelAnswer::Cancelled {
+                live.retain(|(other, _)| *other != job);
+            }
+        }
+    }
+    let waiting = live.iter().filter(|(_, is_waiting)| *is_waiting).count();
+    Ok(Seats::new(plan, live.into_iter().map(|(job, _)| job).collect(), waiting))
+}
+
+/// The unfinished jobs of a schedule, oldest first, and whether each waits for others.
+fn unfinished(db: &Connection, schedule: ScheduleId) -> Outcome<Vec<(JobId, bool)>> {
+    let asked = params![schedule.as_bytes(), rows::rows(limits::LIVE_MAX)];
+    lists::all(db, sql::LIVE, asked, |row| Ok((rows::job_id(row, 0)?, row.get(1)?)))
+}
+
+pub(crate) fn insert_slot(db: &Connection, schedule: ScheduleId, view: &SlotView) -> Outcome<()> {
     db.prepare_cached(sql::SLOT_INSERT)?.execute(params![
         schedule.as_bytes(),
         view.slot.as_micros(),

@@ -4,13 +4,13 @@ use punctual_core::job::JobState;
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::{
     Actor, CancelAnswer, EnqueueAnswer, Enqueued, Json, KeyLifetime, KeyScope, MoveAnswer, NewJob,
-    Placement, Rejection, RequeueAnswer, UniqueKey, rules,
+    Placement, Rejection, RequeueAnswer, Seated, UniqueKey, rules,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Outcome;
 use crate::places::{self, End, HAS_KEY, Seat, Taken, Wait, take_waiting};
-use crate::rows::{self, Read};
+use crate::rows::{self, Bound, Read};
 use crate::{sql, upkeep};
 
 pub(crate) fn enqueue(db: &Connection, now: Timestamp, jobs: &[NewJob]) -> Outcome<Enqueued> {
@@ -19,7 +19,7 @@ pub(crate) fn enqueue(db: &Connection, now: Timestamp, jobs: &[NewJob]) -> Outco
 }
 
 fn enqueue_one(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<EnqueueAnswer> {
-    if let Err(message) = job.check() {
+    if let Err(message) = job.check_enqueued() {
         return Ok(EnqueueAnswer::Rejected(Rejection::Invalid(message)));
     }
     if job.unique.is_some() {
@@ -27,33 +27,28 @@ fn enqueue_one(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<Enqueue
         if db.prepare_cached(sql::JOB_EXISTS)?.exists([job.id.as_bytes()])? {
             return Ok(EnqueueAnswer::Created);
         }
-        match take_key(db, now, job)? {
-            None => {}
-            Some((holder, hash)) if hash == job.payload_hash() => {
-                return Ok(EnqueueAnswer::Duplicate(holder));
-            }
-            Some((holder, _)) => {
-                return Ok(EnqueueAnswer::Rejected(Rejection::KeyTaken(holder)));
-            }
+        if let Some(holder) = take_key(db, now, job)? {
+            return Ok(held_by(holder, job));
         }
     }
-    if insert_body(db, now, job, None)? {
-        seat(now, job, false).wait(db, job.id, now)?;
+    if insert_new(db, now, job)? {
+        seat(now, job, job.origin.is_some()).wait(db, job.id, now)?;
     }
     Ok(EnqueueAnswer::Created)
+}
+
+/// The answer to a job whose key is held, by whom and with which hash.
+pub(crate) fn held_by((holder, hash): (JobId, i64), job: &NewJob) -> EnqueueAnswer {
+    match hash == job.payload_hash() {
+        true => EnqueueAnswer::Duplicate(holder),
+        false => EnqueueAnswer::Rejected(Rejection::KeyTaken(holder)),
+    }
 }
 
 /// Takes a job's unique key, if it has one; or says who holds it, and the hash of its payload.
 fn take_key(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<Option<(JobId, i64)>> {
     let Some(key) = job.stored_key() else { return Ok(None) };
-    let taken = db.prepare_cached(sql::KEY_TAKE)?.execute(params![
-        job.tenant,
-        key,
-        job.id.as_bytes(),
-        job.payload_hash(),
-        job.key_expires_at(now).map(Timestamp::as_micros),
-        now.as_micros(),
-    ])?;
+    let taken = db.prepare_cached(sql::KEY_TAKE)?.execute(key_values(now, job, &key))?;
     if taken == 1 {
         return Ok(None);
     }
@@ -61,8 +56,33 @@ fn take_key(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<Option<(Jo
     Ok(Some(db.prepare_cached(sql::KEY_HOLDER)?.query_row((&job.tenant, key), holder)?))
 }
 
+/// Which job holds the unique key of this one.
+pub(crate) fn key_holder(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<Option<JobId>> {
+    let Some(key) = job.stored_key() else { return Ok(None) };
+    held(db, now, &job.tenant, &key)
+}
+
+/// Which job holds a unique key, as it is stored.
+fn held(db: &Connection, now: Timestamp, tenant: &str, key: &str) -> Outcome<Option<JobId>> {
+    let mut statement = db.prepare_cached(sql::KEY_HELD)?;
+    let bound = params![tenant, key, now.as_micros()];
+    Ok(statement.query_row(bound, |row| rows::job_id(row, 0)).optional()?)
+}
+
+/// What `key_take` is told.
+pub(crate) fn key_values<'a>(now: Timestamp, job: &'a NewJob, key: &'a str) -> [Bound<'a>; 6] {
+    [
+        job.tenant.as_str().into(),
+        key.into(),
+        rows::blob(job.id.as_bytes()),
+        job.payload_hash().into(),
+        rows::or_null(job.key_expires_at(now).map(Timestamp::as_micros)),
+        now.as_micros().into(),
+    ]
+}
+
 /// Where a new job begins.
-fn seat(now: Timestamp, job: &NewJob, is_live: bool) -> Seat {
+pub(crate) fn seat(now: Timestamp, job: &NewJob, is_live: bool) -> Seat {
     Seat {
         queue: job.queue.clone(),
         kind: job.kind.clone(),
@@ -75,54 +95,67 @@ fn seat(now: Timestamp, job: &NewJob, is_live: bool) -> Seat {
     }
 }
 
-/// Writes a body; false if there was one with this id.
-fn insert_body(
-    db: &Connection,
-    now: Timestamp,
-    job: &NewJob,
-    origin: Option<(ScheduleId, Timestamp)>,
-) -> Outcome<bool> {
+/// Writes a body, and notes a job of a schedule as unfinished; false if there was one with this id.
+fn insert_new(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<bool> {
+    let is_new = insert_body(db, now, job)?;
+    if let Some(origin) = job.origin.as_ref().filter(|_| is_new) {
+        let bound = [origin.schedule.as_bytes(), job.id.as_bytes()];
+        db.prepare_cached(sql::LIVE_INSERT)?.execute(bound)?;
+    }
+    Ok(is_new)
+}
+
+fn insert_body(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<bool> {
+    Ok(db.prepare_cached(sql::JOB_INSERT)?.execute(body_values(now, job))? == 1)
+}
+
+/// What `job_insert` is told.
+pub(crate) fn body_values(now: Timestamp, job: &NewJob) -> [Bound<'_>; 20] {
+    let origin = job.origin.as_ref();
     let due_at = job.delay.due_at(now);
     let unique = job.unique.as_ref();
     let lifetime = unique.and_then(|unique| match unique.lifetime {
         KeyLifetime::Job => None,
         KeyLifetime::For(wait) => Some(rows::micros(wait)),
     });
-    let written = db.prepare_cached(sql::JOB_INSERT)?.execute(params![
-        job.id.as_bytes(),
-        job.tenant,
-        job.owner,
-        job.queue,
-        job.kind,
-        job.priority,
-        job.max_attempts,
-        job.timeout.map(rows::micros),
-        job.budget.map(rows::micros),
-        job.expires_after.map(|wait| (due_at + wait).as_micros()),
-        now.as_micros(),
-        origin.as_ref().map(|(schedule, _)| schedule.as_bytes()),
-        origin.map(|(_, slot)| slot.as_micros()),
-        unique.map(|unique| &unique.key),
-        unique.map(|unique| scope_code(unique.scope)),
-        lifetime,
-        (!job.tags.is_empty()).then(|| rows::list_text(&job.tags)),
-        job.trace,
-        job.payload.as_str(),
-    ])?;
-    Ok(written == 1)
+    [
+        rows::blob(job.id.as_bytes()),
+        job.tenant.as_str().into(),
+        job.owner.as_str().into(),
+        job.queue.as_str().into(),
+        job.kind.as_str().into(),
+        job.priority.into(),
+        job.max_attempts.into(),
+        rows::or_null(job.timeout.map(rows::micros)),
+        rows::or_null(job.budget.map(rows::micros)),
+        rows::or_null(job.expires_after.map(|wait| (due_at + wait).as_micros())),
+        now.as_micros().into(),
+        rows::or_null(origin.map(|origin| rows::blob(origin.schedule.as_bytes()))),
+        rows::or_null(origin.and_then(|origin| origin.slot).map(Timestamp::as_micros)),
+        rows::or_null(origin.map(|origin| origin.facts.as_str())),
+        rows::or_null(unique.map(|unique| unique.key.as_str())),
+        rows::or_null(unique.map(|unique| scope_code(unique.scope))),
+        rows::or_null(lifetime),
+        rows::or_null((!job.tags.is_empty()).then(|| rows::list_text(&job.tags))),
+        rows::or_null(job.trace.as_deref()),
+        job.payload.as_str().into(),
+    ]
 }
 
-/// Writes the job of a slot, unless there is one with its id.
+/// Writes the job of a slot, unless there is one with its id; where it waits for others, behind them.
 pub(crate) fn insert_fired(
     db: &Connection,
     now: Timestamp,
     job: &NewJob,
-    schedule: ScheduleId,
-    slot: Timestamp,
+    slot: (ScheduleId, Timestamp),
+    seated: &Seated,
 ) -> Outcome<()> {
-    if insert_body(db, now, job, Some((schedule, slot)))? {
-        db.prepare_cached(sql::LIVE_INSERT)?.execute([schedule.as_bytes(), job.id.as_bytes()])?;
-        seat(now, job, true).wait(db, job.id, now)?;
+    if insert_new(db, now, job)? {
+        let seat = seat(now, job, true);
+        match seated {
+            Seated::Waits => seat.behind_others(db, job.id, slot)?,
+            Seated::Free | Seated::Refused(_) => seat.wait(db, job.id, now)?,
+        };
     }
     Ok(())
 }
@@ -195,6 +228,7 @@ pub(crate) fn requeue(
         db.prepare_cached(sql::LIVE_INSERT)?.execute([schedule.as_bytes(), job.as_bytes()])?;
     }
     db.prepare_cached(sql::DONE_DELETE)?.execute([job.as_bytes()])?;
+    db.prepare_cached(sql::STEP_DELETE)?.execute([job.as_bytes()])?;
     // Somebody wants it now: what it was given at first has run out or does not matter.
     db.prepare_cached(sql::JOB_REFRESH)?.execute(params![job.as_bytes(), attempt])?;
     let mut seat = seat(now, &body, schedule.is_some());
@@ -257,11 +291,7 @@ fn move_key(db: &Connection, now: Timestamp, job: JobId, queue: &str) -> Outcome
     let Some((body, _)) = body else { return Ok(None) };
     let moved = NewJob { queue: queue.to_owned(), ..body.clone() };
     let (Some(old), Some(new)) = (body.stored_key(), moved.stored_key()) else { return Ok(None) };
-    let holder = |key: &str| -> Outcome<Option<JobId>> {
-        let bound = params![body.tenant, key, now.as_micros()];
-        let mut statement = db.prepare_cached(sql::KEY_HELD)?;
-        Ok(statement.query_row(bound, |row| rows::job_id(row, 0)).optional()?)
-    };
+    let holder = |key: &str| held(db, now, &body.tenant, key);
     if old == new || holder(&old)? != Some(job) {
         return Ok(None);
     }
@@ -297,6 +327,7 @@ pub(crate) fn place(
         match wait {
             Wait::Line => seat.in_line(db, job)?,
             Wait::Timer => seat.at_timer(db, job)?,
+            Wait::Behind(schedule, slot) => seat.behind_others(db, job, (schedule, slot))?,
         };
         return Ok(MoveAnswer::KeyTaken(rival));
     }
@@ -311,7 +342,10 @@ pub(crate) fn place(
     };
     (seat.queue, seat.priority) = placed;
     seat.due_at = to.due_at.unwrap_or(seat.due_at);
-    let state = seat.wait(db, job, now)?;
+    let state = match wait {
+        Wait::Line | Wait::Timer => seat.wait(db, job, now)?,
+        Wait::Behind(schedule, slot) => seat.behind_others(db, job, (schedule, slot))?,
+    };
     upkeep::note(db, now, actor, "place job", &job.to_string())?;
     Ok(MoveAnswer::Moved(state))
 }

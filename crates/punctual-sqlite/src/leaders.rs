@@ -100,3 +100,9 @@ pub(crate) fn resign(db: &Connection, now: Timestamp, fence: &Fence) -> Outcome<
     ];
     Ok(db.prepare_cached(sql::LEADER_RESIGN)?.execute(ended)? == 1)
 }
+
+/// The end of a role's lease, if anybody ever led it.
+pub(crate) fn lease_until(db: &Connection, role: &str) -> Outcome<Option<Timestamp>> {
+    let mut lease = db.prepare_cached(sql::LEADER_LEASE)?;
+    Ok(lease.query_row([role], |row| rows::instant(row, 0)).optional()?)
+}

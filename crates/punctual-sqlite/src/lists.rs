@@ -3,9 +3,9 @@
 use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, ScheduleId};
 use punctual_store::{
-    AttemptView, AuditCursor, AuditView, Cursor, JobDetail, JobFilter, JobView, Json, Page, Pager,
-    RevisionCursor, RevisionView, RollupCount, RollupCursor, RollupFilter, Schedule, SlotCursor,
-    SlotView, Source, limits,
+    AttemptView, AuditCursor, AuditView, Cursor, JobDetail, JobFilter, JobView, Json, LogCursor,
+    LogView, Page, Pager, RevisionCursor, RevisionView, RollupCount, RollupCursor, RollupFilter,
+    Schedule, SlotCursor, SlotView, Source, limits,
 };
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_iter};
@@ -62,6 +62,31 @@ pub(crate) fn schedules(
 ) -> Outcome<Vec<Schedule>> {
     let most = rows::rows(most.min(limits::PAGE_MAX));
     all(db, sql::SCHEDULES, params![tenant, after.unwrap_or(""), most], rows::schedule)
+}
+
+pub(crate) fn schedules_of(
+    db: &Connection,
+    tenant: &str,
+    set: &str,
+    after: Option<&str>,
+    most: usize,
+) -> Outcome<Vec<Schedule>> {
+    let most = rows::rows(most.min(limits::PAGE_MAX));
+    let bound = params![tenant, set, after.unwrap_or(""), most];
+    all(db, sql::SCHEDULES_OF, bound, rows::schedule)
+}
+
+pub(crate) fn log(
+    db: &Connection,
+    job: JobId,
+    after: Option<LogCursor>,
+    most: usize,
+) -> Outcome<Page<LogView, LogCursor>> {
+    // Both count from 1.
+    let LogCursor(attempt, number) = after.unwrap_or(LogCursor(0, 0));
+    let bound = params![job.as_bytes(), attempt, number];
+    let cursor = |row: &Row| Ok(LogCursor(row.get(0)?, row.get(1)?));
+    page(db, sql::LOG, bound, most, cursor, |row| rows::log_line(row).map(Some))
 }
 
 pub(crate) fn slots(
@@ -134,10 +159,10 @@ pub(crate) fn jobs(
     let Some(source) = filter.source() else { return Ok(Pager::new(most).page()) };
     let (statement, bound) = jobs_statement(source, filter, after);
     let cursor = |row: &Row| {
-        let ended = if filter.is_by_end() { rows::instant_opt(row, 17)? } else { None };
+        let ended = if filter.is_by_end() { rows::instant_opt(row, 19)? } else { None };
         Ok(Cursor { ended, job: rows::job_id(row, 0)? })
     };
-    let asked = |row: &Row| match row.get(19)? {
+    let asked = |row: &Row| match row.get(21)? {
         Some(true) => rows::job_view(row),
         _ => Ok(None),
     };
@@ -236,6 +261,7 @@ fn drive(source: Source, terms: &mut Terms) -> From {
         }
         Source::Ready => From::Place("ready AS s INDEXED BY punctual_job_ready_job"),
         Source::Timers => From::Place("timer AS s INDEXED BY punctual_job_timer_job"),
+        Source::Blocked => From::Place("wait AS s INDEXED BY punctual_job_wait_job"),
         Source::Running => From::Place("lease AS s"),
         Source::Ended => From::Place("done AS s"),
         Source::Failed => {
@@ -257,6 +283,7 @@ fn ask(filter: &JobFilter, terms: &mut Terms) {
             JobState::Ready => terms.add("r.job IS NOT NULL", []),
             JobState::Scheduled => terms.add("t.attempt <= 0", []),
             JobState::Retrying => terms.add("t.attempt > 0", []),
+            JobState::Blocked => terms.add("w.job IS NOT NULL", []),
             JobState::Running => terms.add("l.job IS NOT NULL", []),
             ended => terms.add("d.outcome = ?_", [Value::Integer(rows::end_code(ended))]),
         }
@@ -310,24 +337,24 @@ fn read_detail(row: &Row) -> Read<Option<(JobDetail, Option<AttemptView>)>> {
         _ => None,
     };
     let is_last = matches!(view.state, JobState::Running | JobState::Succeeded);
-    let last = rows::instant_opt(row, 26)?.filter(|_| is_last).map(|claimed_at| AttemptView {
+    let last = rows::instant_opt(row, 28)?.filter(|_| is_last).map(|claimed_at| AttemptView {
         attempt: view.attempt,
-        node: rows::node_id(row, 25).ok(),
+        node: rows::node_id(row, 27).ok(),
         claimed_at,
         ended_at: view.finished_at,
         outcome,
         error: None,
     });
     let detail = JobDetail {
-        owner: rows::text(row, 19),
-        payload: rows::json(row, 28).unwrap_or_else(|_| Json::null()),
-        result: rows::or_none(row, 27).map(Json::from_canonical),
-        tags: rows::list(row, 20).unwrap_or_default(),
-        trace: rows::text_opt(row, 21),
-        spent: rows::or_none(row, 22).unwrap_or(0),
-        crashes: rows::or_none(row, 23).unwrap_or(0),
-        cancel_asked: row.get(24)?,
-        progress: rows::progress(row, 29)?,
+        owner: rows::text(row, 21),
+        payload: rows::json(row, 30).unwrap_or_else(|_| Json::null()),
+        result: rows::or_none(row, 29).map(Json::from_canonical),
+        tags: rows::list(row, 22).unwrap_or_default(),
+        trace: rows::text_opt(row, 23),
+        spent: rows::or_none(row, 24).unwrap_or(0),
+        crashes: rows::or_none(row, 25).unwrap_or(0),
+        cancel_asked: row.get(26)?,
+        progress: rows::progress(row, 31)?,
         attempts: Vec::new(),
         view,
     };

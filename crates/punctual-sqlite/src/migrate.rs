@@ -27,16 +27,16 @@ const MIGRATIONS: &[Migration] = &[Migration {
 /// The schema that this program writes.
 pub(crate) const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
 
-const VERSION: &str = "schema_version";
-const BREAKING: &str = "schema_breaking";
+pub(crate) const VERSION: &str = "schema_version";
+pub(crate) const BREAKING: &str = "schema_breaking";
+
+/// Is there a table that says which schema a file has?
+pub(crate) const HAS_META: &str =
+    "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'punctual_meta'";
 
 /// The number of the last migration of a file and of the last breaking one; 0 if it has none.
 pub(crate) fn version(db: &Connection) -> rusqlite::Result<(i64, i64)> {
-    let has_meta: bool = db.query_row(
-        "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'punctual_meta'",
-        [],
-        |row| row.get(0),
-    )?;
+    let has_meta: bool = db.query_row(HAS_META, [], |row| row.get(0))?;
     if has_meta { Ok((meta(db, VERSION)?, meta(db, BREAKING)?)) } else { Ok((0, 0)) }
 }
 

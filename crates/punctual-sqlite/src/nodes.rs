@@ -58,7 +58,9 @@ pub(crate) fn beat(db: &Connection, now: Timestamp, ask: &BeatAsk) -> Outcome<Be
         .collect();
     let strays = strays.into_iter().take(limits::LEASES_MAX).collect();
     let cancels = held.iter().filter(|held| held.is_cancelled).map(|held| held.job).collect();
-    Ok(Beaten { at: now, alive, strays, cancels, roles })
+    let sought = ask.seeks.iter().map(|role| leaders::lease_until(db, role));
+    let sought = sought.collect::<Outcome<_>>()?;
+    Ok(Beaten { at: now, alive, strays, cancels, roles, sought })
 }
 
 fn note_progress(db: &Connection, now: Timestamp, progress: &Progress) -> Outcome<()> {
@@ -84,7 +86,8 @@ pub(crate) fn release(
     let (held, _) = leases_of(db, node)?;
     let given = held.into_iter().filter(|held| leases.contains(&held.lease));
     for Held { job, lease, .. } in given.take(limits::RELEASE_MAX) {
-        let item = Settlement { job, lease, transition: rules::RELEASED, result: None };
+        let item =
+            Settlement { job, lease, transition: rules::RELEASED, result: None, then: Vec::new() };
         settle::settle_one(db, now, &item)?;
         jobs.push(job);
     }

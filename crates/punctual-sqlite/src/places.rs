@@ -1,12 +1,12 @@
-//! Where a job is in its life: in line, at a timer, under a lease, or ended.
+//! Where a job is in its life: in line, at a timer, behind others, under a lease, or ended.
 
 use punctual_core::job::JobState;
-use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
+use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{Json, rules};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Outcome;
-use crate::rows::{self, Read};
+use crate::rows::{self, Bound, Fields, Read};
 use crate::sql;
 
 /// The job has, or had, a unique key.
@@ -44,16 +44,16 @@ pub(crate) fn flags(has_key: bool, is_live: bool) -> i64 {
 
 impl Seat {
     /// `queue, kind, due_at, priority, attempt, spent, crashes, flags` from `at` on.
-    pub(crate) fn read(row: &Row, at: usize) -> Read<Seat> {
+    pub(crate) fn read(row: &impl Fields, at: usize) -> Read<Seat> {
         Ok(Seat {
-            queue: row.get(at)?,
-            kind: row.get(at + 1)?,
+            queue: row.read(at)?,
+            kind: row.read(at + 1)?,
             due_at: rows::instant(row, at + 2)?,
-            priority: row.get(at + 3)?,
-            attempt: row.get(at + 4)?,
-            spent: row.get(at + 5)?,
-            crashes: row.get(at + 6)?,
-            flags: row.get(at + 7)?,
+            priority: row.read(at + 3)?,
+            attempt: row.read(at + 4)?,
+            spent: row.read(at + 5)?,
+            crashes: row.read(at + 6)?,
+            flags: row.read(at + 7)?,
         })
     }
 
@@ -61,7 +61,12 @@ impl Seat {
     /// recorded, of which none counts, and whatever it may hold.
     pub(crate) fn salvage(db: &Connection, job: JobId, row: &Row, at: usize) -> Outcome<Seat> {
         let mut last = db.prepare_cached(sql::ATTEMPT_LAST)?;
-        let attempt: i64 = last.query_row([job.as_bytes()], |row| row.get(0))?;
+        let attempt = last.query_row([job.as_bytes()], |row| row.get(0))?;
+        Ok(Seat::salvaged(attempt, row, at)?)
+    }
+
+    /// The same after the recorded attempt that is the last.
+    pub(crate) fn salvaged(attempt: i64, row: &impl Fields, at: usize) -> Read<Seat> {
         Ok(Seat {
             queue: rows::text(row, at),
             kind: rows::text(row, at + 1),
@@ -81,26 +86,58 @@ impl Seat {
 
     /// Puts the job in line.
     pub(crate) fn in_line(&self, db: &Connection, job: JobId) -> Outcome<JobState> {
-        db.prepare_cached(sql::READY_INSERT)?.execute(params![
-            self.queue,
-            self.kind,
-            rules::rank(self.due_at, self.priority).as_micros(),
-            job.as_bytes(),
-            self.due_at.as_micros(),
-            self.priority,
-            self.attempt,
-            self.spent,
-            self.crashes,
-            self.flags,
-        ])?;
+        db.prepare_cached(sql::READY_INSERT)?.execute(self.line(&job))?;
         Ok(JobState::Ready)
+    }
+
+    /// What `ready_insert` is told.
+    pub(crate) fn line<'a>(&'a self, job: &'a JobId) -> [Bound<'a>; 10] {
+        [
+            self.queue.as_str().into(),
+            self.kind.as_str().into(),
+            rules::rank(self.due_at, self.priority).as_micros().into(),
+            rows::blob(job.as_bytes()),
+            self.due_at.as_micros().into(),
+            self.priority.into(),
+            self.attempt.into(),
+            self.spent.into(),
+            self.crashes.into(),
+            self.flags.into(),
+        ]
     }
 
     /// Lets the job wait for its time.
     pub(crate) fn at_timer(&self, db: &Connection, job: JobId) -> Outcome<JobState> {
-        db.prepare_cached(sql::TIMER_INSERT)?.execute(params![
-            self.due_at.as_micros(),
+        db.prepare_cached(sql::TIMER_INSERT)?.execute(self.timer(&job))?;
+        Ok(timer_state(self.attempt))
+    }
+
+    /// What `timer_insert` is told.
+    pub(crate) fn timer<'a>(&'a self, job: &'a JobId) -> [Bound<'a>; 9] {
+        [
+            self.due_at.as_micros().into(),
+            rows::blob(job.as_bytes()),
+            self.queue.as_str().into(),
+            self.kind.as_str().into(),
+            self.priority.into(),
+            self.attempt.into(),
+            self.spent.into(),
+            self.crashes.into(),
+            self.flags.into(),
+        ]
+    }
+
+    /// Lets the job wait for the earlier ones of its schedule.
+    pub(crate) fn behind_others(
+        &self,
+        db: &Connection,
+        job: JobId,
+        (schedule, slot): (ScheduleId, Timestamp),
+    ) -> Outcome<JobState> {
+        db.prepare_cached(sql::WAIT_INSERT)?.execute(params![
+            schedule.as_bytes(),
             job.as_bytes(),
+            self.due_at.as_micros(),
             self.queue,
             self.kind,
             self.priority,
@@ -108,44 +145,50 @@ impl Seat {
             self.spent,
             self.crashes,
             self.flags,
+            slot.as_micros(),
         ])?;
-        Ok(timer_state(self.attempt))
+        Ok(JobState::Blocked)
     }
 
-    /// Ends the job: its key and its seat among its schedule's unfinished jobs are free.
-    pub(crate) fn end(&self, db: &Connection, job: JobId, end: &End) -> Outcome<()> {
-        let is_dead_letter = end.state == JobState::Failed;
-        let (lease, node, claimed_at) = match end.attempt {
-            Some((lease, node, claimed_at)) => (Some(lease), Some(node), Some(claimed_at)),
-            None => (None, None, None),
-        };
-        db.prepare_cached(sql::DONE_INSERT)?.execute(params![
-            job.as_bytes(),
-            rows::end_code(end.state),
-            end.at.as_micros(),
-            self.attempt,
-            self.spent,
-            self.crashes,
-            lease.as_ref().map(LeaseId::as_bytes),
-            node.as_ref().map(NodeId::as_bytes),
-            claimed_at.map(Timestamp::as_micros),
-            is_dead_letter.then_some(&self.queue),
-            is_dead_letter.then_some(&self.kind),
-            end.error,
-            end.result.map(Json::as_str),
-        ])?;
+    /// Ends the job: its key and its seat among its schedule's unfinished jobs are free. Says
+    /// whether one of these waits.
+    pub(crate) fn end(&self, db: &Connection, job: JobId, end: &End) -> Outcome<bool> {
+        db.prepare_cached(sql::DONE_INSERT)?.execute(self.done(&job, end))?;
         self.free(db, job)
     }
 
-    /// Lets go of what the job holds until it has ended.
-    fn free(&self, db: &Connection, job: JobId) -> Outcome<()> {
+    /// What `done_insert` is told.
+    pub(crate) fn done<'a>(&'a self, job: &'a JobId, end: &'a End<'a>) -> [Bound<'a>; 13] {
+        let is_dead_letter = end.state == JobState::Failed;
+        let attempt = end.attempt.as_ref();
+        [
+            rows::blob(job.as_bytes()),
+            rows::end_code(end.state).into(),
+            end.at.as_micros().into(),
+            self.attempt.into(),
+            self.spent.into(),
+            self.crashes.into(),
+            rows::or_null(attempt.map(|(lease, ..)| rows::blob(lease.as_bytes()))),
+            rows::or_null(attempt.map(|(_, node, _)| rows::blob(node.as_bytes()))),
+            rows::or_null(attempt.map(|(.., claimed_at)| claimed_at.as_micros())),
+            rows::or_null(is_dead_letter.then_some(self.queue.as_str())),
+            rows::or_null(is_dead_letter.then_some(self.kind.as_str())),
+            rows::or_null(end.error),
+            rows::or_null(end.result.map(Json::as_str)),
+        ]
+    }
+
+    /// Lets go of what the job holds until it has ended, and says whether a job of its schedule waits.
+    fn free(&self, db: &Connection, job: JobId) -> Outcome<bool> {
         if self.flags & HAS_KEY != 0 {
             db.prepare_cached(sql::KEY_RELEASE)?.execute([job.as_bytes()])?;
         }
         if self.flags & IS_LIVE != 0 {
-            db.prepare_cached(sql::LIVE_DELETE)?.execute([job.as_bytes()])?;
+            let mut delete = db.prepare_cached(sql::LIVE_DELETE)?;
+            let is_waited_for = delete.query_row([job.as_bytes()], |row| row.get(0)).optional()?;
+            return Ok(is_waited_for.unwrap_or(false));
         }
-        Ok(())
+        Ok(false)
     }
 }
 
@@ -153,9 +196,11 @@ impl Seat {
 pub(crate) fn set_aside(db: &Connection, now: Timestamp, job: JobId, seat: &Seat) -> Outcome<()> {
     if db.prepare_cached(sql::JOB_EXISTS)?.exists([job.as_bytes()])? {
         let (state, error) = (JobState::Failed, Some(rules::UNREADABLE));
-        return seat.end(db, job, &End { state, at: now, attempt: None, error, result: None });
+        seat.end(db, job, &End { state, at: now, attempt: None, error, result: None })?;
+    } else {
+        seat.free(db, job)?;
     }
-    seat.free(db, job)
+    Ok(())
 }
 
 /// Ends the job of a lease that cannot be read, known by the bytes that stand for its id. None if
@@ -170,7 +215,7 @@ pub(crate) fn drop_lease(db: &Connection, now: Timestamp, job: &[u8]) -> Outcome
     Ok(id)
 }
 
-fn timer_state(attempt: u32) -> JobState {
+pub(crate) fn timer_state(attempt: u32) -> JobState {
     if attempt == 0 { JobState::Scheduled } else { JobState::Retrying }
 }
 
@@ -188,6 +233,8 @@ pub(crate) enum Wait {
     Line,
     /// At a timer.
     Timer,
+    /// Behind others of this schedule, in the order of slots.
+    Behind(ScheduleId, Timestamp),
 }
 
 impl Taken {
@@ -209,7 +256,15 @@ pub(crate) fn take_waiting(db: &Connection, job: JobId) -> Outcome<Option<(Taken
             return Ok(Some((Taken::read(db, job, row, 0)?, wait)));
         }
     }
-    Ok(None)
+    let mut statement = db.prepare_cached(sql::WAIT_TAKE)?;
+    let mut rows = statement.query([job.as_bytes()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let mut taken = Taken::read(db, job, row, 0)?;
+    let schedule: Option<[u8; 16]> = rows::or_none(row, 8);
+    taken.is_readable &= schedule.is_some();
+    let schedule = ScheduleId::from_bytes(schedule.unwrap_or_default());
+    let wait = Wait::Behind(schedule, rows::instant(row, 9)?);
+    Ok(Some((taken, wait)))
 }
 
 /// An ended job: how, after how many attempts, and under which lease.
@@ -219,15 +274,20 @@ pub(crate) struct Ended {
     pub(crate) lease: Option<LeaseId>,
 }
 
-/// How a job ended, if it has.
-pub(crate) fn ended(db: &Connection, job: JobId) -> Outcome<Option<Ended>> {
-    let read = |row: &Row| {
+impl Ended {
+    /// What `done_look` tells.
+    pub(crate) fn read(row: &impl Fields) -> Read<Ended> {
         Ok(Ended {
             state: rows::end_state(row, 0)?,
             attempt: rows::or_none(row, 1).unwrap_or(0),
             lease: rows::or_none(row, 2).map(LeaseId::from_bytes),
         })
-    };
+    }
+}
+
+/// How a job ended, if it has.
+pub(crate) fn ended(db: &Connection, job: JobId) -> Outcome<Option<Ended>> {
+    let read = |row: &Row| Ended::read(row);
     Ok(db.prepare_cached(sql::DONE_LOOK)?.query_row([job.as_bytes()], read).optional()?)
 }
 
@@ -237,6 +297,7 @@ pub(crate) fn unfinished_state(db: &Connection, job: JobId) -> Outcome<Option<Jo
         Ok(match row.get(0)? {
             1 => JobState::Ready,
             2 => timer_state(rows::or_none(row, 1).unwrap_or(0)),
+            4 => JobState::Blocked,
             _ => JobState::Running,
         })
     };

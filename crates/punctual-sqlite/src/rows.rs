@@ -5,16 +5,49 @@
 
 use std::time::Duration;
 
-use punctual_core::job::{AttemptOutcome, JobState, SlotOutcome};
+use punctual_core::job::{AttemptOutcome, JobState, LogLevel, SlotOutcome};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, AuditEntry, AuditView, Fence, JobView, Json, Leader, LeaderChange, Node, NodeInfo,
-    Pause, ProgressView, Queue, QueueLimits, RevisionView, RollupCount, Schedule, SlotView, rules,
+    Actor, AuditEntry, AuditView, Fence, JobView, Json, Leader, LeaderChange, LogView, Node,
+    NodeInfo, Origin, Pause, ProgressView, Queue, QueueLimits, RevisionView, RollupCount, Schedule,
+    SlotView, StepView, rules,
 };
-use rusqlite::types::{FromSql, Type, ValueRef};
+use rusqlite::types::{FromSql, ToSqlOutput, Type, Value, ValueRef};
 use rusqlite::{Error, Row};
 
 pub(crate) type Read<T> = rusqlite::Result<T>;
+
+/// A value of a statement's parameter, for whichever driver runs it.
+pub(crate) type Bound<'a> = ToSqlOutput<'a>;
+
+/// The same for a value that may be missing.
+pub(crate) fn or_null<'a>(value: Option<impl Into<Bound<'a>>>) -> Bound<'a> {
+    value.map_or(ToSqlOutput::Owned(Value::Null), Into::into)
+}
+
+/// The same for the bytes of an id.
+pub(crate) fn blob(id: &[u8; 16]) -> Bound<'_> {
+    ToSqlOutput::from(id.as_slice())
+}
+
+/// A row, whichever driver has read it.
+pub(crate) trait Fields {
+    /// A value as it is.
+    fn value(&self, at: usize) -> Read<ValueRef<'_>>;
+
+    /// A value of this type.
+    fn read<T: FromSql>(&self, at: usize) -> Read<T>;
+}
+
+impl Fields for Row<'_> {
+    fn value(&self, at: usize) -> Read<ValueRef<'_>> {
+        self.get_ref(at)
+    }
+
+    fn read<T: FromSql>(&self, at: usize) -> Read<T> {
+        self.get(at)
+    }
+}
 
 /// Length of time in the unit of the store.
 pub(crate) fn micros(length: Duration) -> i64 {
@@ -26,8 +59,8 @@ pub(crate) fn rows(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-pub(crate) fn instant(row: &Row, at: usize) -> Read<Timestamp> {
-    Ok(Timestamp::from_micros(row.get(at)?))
+pub(crate) fn instant(row: &impl Fields, at: usize) -> Read<Timestamp> {
+    Ok(Timestamp::from_micros(row.read(at)?))
 }
 
 pub(crate) fn instant_opt(row: &Row, at: usize) -> Read<Option<Timestamp>> {
@@ -44,29 +77,29 @@ pub(crate) fn length_opt(row: &Row, at: usize) -> Read<Option<Duration>> {
 }
 
 /// A text for people, as far as it can be read.
-pub(crate) fn text(row: &Row, at: usize) -> String {
-    match row.get_ref(at) {
+pub(crate) fn text(row: &impl Fields, at: usize) -> String {
+    match row.value(at) {
         Ok(ValueRef::Text(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
         _ => String::new(),
     }
 }
 
 /// The same, or none.
-pub(crate) fn text_opt(row: &Row, at: usize) -> Option<String> {
-    matches!(row.get_ref(at), Ok(ValueRef::Text(_))).then(|| text(row, at))
+pub(crate) fn text_opt(row: &impl Fields, at: usize) -> Option<String> {
+    matches!(row.value(at), Ok(ValueRef::Text(_))).then(|| text(row, at))
 }
 
 /// A value for people; none if it cannot be read.
-pub(crate) fn or_none<T: FromSql>(row: &Row, at: usize) -> Option<T> {
-    row.get(at).ok()
+pub(crate) fn or_none<T: FromSql>(row: &impl Fields, at: usize) -> Option<T> {
+    row.read(at).ok()
 }
 
-pub(crate) fn job_id(row: &Row, at: usize) -> Read<JobId> {
-    Ok(JobId::from_bytes(row.get(at)?))
+pub(crate) fn job_id(row: &impl Fields, at: usize) -> Read<JobId> {
+    Ok(JobId::from_bytes(row.read(at)?))
 }
 
-pub(crate) fn node_id(row: &Row, at: usize) -> Read<NodeId> {
-    Ok(NodeId::from_bytes(row.get(at)?))
+pub(crate) fn node_id(row: &impl Fields, at: usize) -> Read<NodeId> {
+    Ok(NodeId::from_bytes(row.read(at)?))
 }
 
 pub(crate) fn lease_id(row: &Row, at: usize) -> Read<LeaseId> {
@@ -115,8 +148,8 @@ pub(crate) fn end_code(state: JobState) -> i64 {
 }
 
 /// How a job ended. A code that nobody knows is no success, and not what somebody asked for.
-pub(crate) fn end_state(row: &Row, at: usize) -> Read<JobState> {
-    Ok(match row.get::<_, i64>(at)? {
+pub(crate) fn end_state(row: &impl Fields, at: usize) -> Read<JobState> {
+    Ok(match row.read::<i64>(at)? {
         1 => JobState::Succeeded,
         3 => JobState::Cancelled,
         _ => JobState::Failed,
@@ -133,6 +166,12 @@ pub(crate) fn schedule_and_slot(
 ) -> Read<Option<(ScheduleId, Option<Timestamp>)>> {
     let Some(schedule) = row.get::<_, Option<[u8; 16]>>(at)? else { return Ok(None) };
     Ok(Some((ScheduleId::from_bytes(schedule), instant_opt(row, at + 1)?)))
+}
+
+/// `schedule, slot, facts` from `at` on.
+pub(crate) fn origin(row: &Row, at: usize) -> Read<Option<Origin>> {
+    let Some((schedule, slot)) = schedule_and_slot(row, at)? else { return Ok(None) };
+    Ok(Some(Origin { schedule, slot, facts: json(row, at + 2)? }))
 }
 
 /// `pause_who, pause_why, pause_since, pause_until` from `at` on. It holds whoever made it.
@@ -197,6 +236,7 @@ pub(crate) fn schedule(row: &Row) -> Read<Schedule> {
             tenant: text(row, 1),
             name: text(row, 2),
             owner: text(row, 3),
+            set: text(row, 18),
             shard: i16::try_from(shard).unwrap_or(-1),
             revision: row.get(5)?,
             stamp: row.get(6)?,
@@ -218,6 +258,7 @@ fn readable_schedule(row: &Row) -> Read<Schedule> {
         tenant: row.get(1)?,
         name: row.get(2)?,
         owner: row.get(3)?,
+        set: row.get(18)?,
         shard: row.get(4)?,
         revision: row.get(5)?,
         stamp: row.get(6)?,
@@ -240,6 +281,21 @@ pub(crate) fn revision(row: &Row) -> Read<RevisionView> {
         why: text(row, 3),
         at: instant(row, 4)?,
         superseded_at: instant_opt(row, 5)?,
+    })
+}
+
+pub(crate) fn step(row: &Row) -> Read<StepView> {
+    Ok(StepView { name: row.get(0)?, result: json(row, 1)?, at: instant(row, 2)? })
+}
+
+/// A line of a log. A level that nobody knows may be one that matters.
+pub(crate) fn log_line(row: &Row) -> Read<LogView> {
+    Ok(LogView {
+        attempt: row.get(0)?,
+        number: row.get(1)?,
+        level: or_none(row, 2).and_then(LogLevel::from_code).unwrap_or(LogLevel::Error),
+        text: text(row, 3),
+        at: instant(row, 4)?,
     })
 }
 
@@ -292,12 +348,14 @@ pub(crate) fn job_view(row: &Row) -> Read<Option<JobView>> {
         let attempt: Option<i64> = row.get(at)?;
         Ok(attempt.map(|attempt| u32::try_from(attempt).unwrap_or(0)))
     };
-    let (state, attempt, due_at) = match (tried(9)?, tried(11)?, tried(13)?, tried(15)?) {
+    let places = (tried(9)?, tried(11)?, tried(13)?, tried(15)?, tried(17)?);
+    let (state, attempt, due_at) = match places {
         (Some(attempt), ..) => (JobState::Ready, attempt, instant_opt(row, 10)?),
         (_, Some(0), ..) => (JobState::Scheduled, 0, instant_opt(row, 12)?),
         (_, Some(attempt), ..) => (JobState::Retrying, attempt, instant_opt(row, 12)?),
-        (_, _, Some(attempt), _) => (JobState::Running, attempt, instant_opt(row, 14)?),
-        (.., Some(attempt)) => (end_state(row, 16)?, attempt, None),
+        (_, _, Some(attempt), ..) => (JobState::Blocked, attempt, instant_opt(row, 14)?),
+        (.., Some(attempt), _) => (JobState::Running, attempt, instant_opt(row, 16)?),
+        (.., Some(attempt)) => (end_state(row, 18)?, attempt, None),
         _ => return Ok(None),
     };
     Ok(Some(JobView {
@@ -311,8 +369,8 @@ pub(crate) fn job_view(row: &Row) -> Read<Option<JobView>> {
         max_attempts: or_none(row, 5).unwrap_or(0),
         created_at: instant(row, 6)?,
         due_at,
-        finished_at: instant_opt(row, 17)?,
+        finished_at: instant_opt(row, 19)?,
         schedule: schedule_and_slot(row, 7).unwrap_or(None),
-        error: text_opt(row, 18),
+        error: text_opt(row, 20),
     }))
 }

@@ -5,7 +5,7 @@ use punctual_store::{Actor, EditAnswer, NewSchedule, Schedule, ScheduleChange, r
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::Outcome;
-use crate::{rows, sql, upkeep};
+use crate::{fire, rows, sql, upkeep};
 
 pub(crate) fn create(db: &Connection, now: Timestamp, new: &NewSchedule) -> Outcome<Schedule> {
     if let Some(schedule) = find(db, new.id)? {
@@ -35,6 +35,7 @@ pub(crate) fn create(db: &Connection, now: Timestamp, new: &NewSchedule) -> Outc
         schedule.created_at.as_micros(),
         schedule.changed_at.as_micros(),
         schedule.spec.as_str(),
+        schedule.set,
     ])?;
     revise(db, now, &schedule, &new.actor)?;
     upkeep::note(db, now, &new.actor, "create schedule", &new.name)?;
@@ -68,7 +69,9 @@ pub(crate) fn change(
     if schedule.stamp != stamp {
         return Ok(EditAnswer::Stale(schedule));
     }
-    schedule.change(change, actor, now)?;
+    for passed in schedule.change(change, actor, now)? {
+        fire::insert_slot(db, id, &passed)?;
+    }
     let is_defined = matches!(change, ScheduleChange::Define { .. });
     let pause = schedule.pause.as_ref();
     db.prepare_cached(sql::SCHEDULE_UPDATE)?.execute(params![
@@ -83,6 +86,7 @@ pub(crate) fn change(
         pause.and_then(|pause| pause.until).map(Timestamp::as_micros),
         schedule.set_aside,
         schedule.next_slot.map(Timestamp::as_micros),
+        schedule.last_slot.map(Timestamp::as_micros),
         schedule.changed_at.as_micros(),
         is_defined.then_some(schedule.spec.as_str()),
     ])?;

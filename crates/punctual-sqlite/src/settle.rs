@@ -1,16 +1,17 @@
 //! Ending attempts.
 
-use punctual_core::job::{AttemptOutcome, JobState, Next};
+use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
 use punctual_core::{LeaseId, NodeId, Timestamp};
 use punctual_store::{Settled, Settlement, Settlements, rules};
 use rusqlite::{Connection, params};
 
 use crate::error::Outcome;
-use crate::places::{self, End, Taken};
-use crate::{rows, sql};
+use crate::places::{self, End, Ended, Seat, Taken};
+use crate::rows::{self, Bound, Fields, Read};
+use crate::{jobs, sql};
 
 /// An attempt whose lease row was just deleted.
-struct Held {
+pub(crate) struct Held {
     lease: LeaseId,
     node: NodeId,
     taken: Taken,
@@ -18,20 +19,100 @@ struct Held {
     cancel: Option<String>,
 }
 
+impl Held {
+    /// What `lease_take` tells, but for the seat, which may have to be salvaged.
+    pub(crate) fn read(item: &Settlement, taken: Taken, row: &impl Fields) -> Read<Held> {
+        Ok(Held {
+            lease: item.lease,
+            // Who reports is who ran it, also if the row cannot say so.
+            node: rows::node_id(row, 0).unwrap_or(NodeId::from_bytes([0; 16])),
+            taken,
+            claimed_at: rows::instant(row, 9)?,
+            cancel: rows::text_opt(row, 10),
+        })
+    }
+
+    /// What becomes of the attempt, and the seat that its job goes on with.
+    pub(crate) fn follow(&mut self, item: &Settlement) -> Transition {
+        let mut transition = rules::with_cancel(&item.transition, self.cancel.as_deref());
+        let seat = &mut self.taken.seat;
+        if !self.taken.is_readable {
+            seat.attempt += 1;
+            transition = rules::without_further_attempt(transition);
+        }
+        seat.spent += u32::from(item.transition.outcome.counts());
+        seat.crashes += u32::from(transition.outcome == AttemptOutcome::Abandoned);
+        transition
+    }
+
+    pub(crate) fn seat(&mut self) -> &mut Seat {
+        &mut self.taken.seat
+    }
+
+    /// How its job ends with it.
+    pub(crate) fn end<'a>(
+        &self,
+        now: Timestamp,
+        item: &'a Settlement,
+        transition: &'a Transition,
+    ) -> End<'a> {
+        End {
+            state: rules::final_state(transition.next),
+            at: now,
+            attempt: Some((self.lease, self.node, self.claimed_at)),
+            error: transition.error.as_deref(),
+            result: item.result.as_ref(),
+        }
+    }
+
+    /// What `attempt_insert` is told.
+    pub(crate) fn attempt<'a>(
+        &'a self,
+        now: Timestamp,
+        item: &'a Settlement,
+        transition: &'a Transition,
+    ) -> [Bound<'a>; 8] {
+        [
+            rows::blob(item.job.as_bytes()),
+            self.taken.seat.attempt.into(),
+            rows::blob(self.lease.as_bytes()),
+            rows::blob(self.node.as_bytes()),
+            transition.outcome.code().into(),
+            self.claimed_at.as_micros().into(),
+            now.as_micros().into(),
+            rows::or_null(transition.error.as_deref()),
+        ]
+    }
+}
+
 pub(crate) fn settle(
     db: &Connection,
     now: Timestamp,
     batch: &[Settlement],
 ) -> Outcome<Settlements> {
-    let answers = batch.iter().map(|item| settle_one(db, now, item)).collect::<Outcome<_>>()?;
-    Ok(Settlements { at: now, answers })
+    let mut settlements = Settlements { at: now, answers: Vec::new(), frees: false };
+    for item in batch {
+        let (settled, frees) = settle_one(db, now, item)?;
+        settlements.answers.push(settled);
+        settlements.frees |= frees;
+    }
+    Ok(settlements)
 }
 
-pub(crate) fn settle_one(db: &Connection, now: Timestamp, item: &Settlement) -> Outcome<Settled> {
+/// Settles one attempt, and says whether a job ended of whose schedule another waits.
+pub(crate) fn settle_one(
+    db: &Connection,
+    now: Timestamp,
+    item: &Settlement,
+) -> Outcome<(Settled, bool)> {
     match take(db, item)? {
-        Some(held) => Ok(Settled::Applied(apply(db, now, item, held)?)),
-        None if is_recorded(db, item)? => Ok(Settled::Already),
-        None => Ok(Settled::Fenced),
+        Some(held) => {
+            let (state, frees) = apply(db, now, item, held)?;
+            jobs::enqueue(db, now, &item.then)?;
+            Ok((Settled::Applied(state), frees))
+        }
+        None if is_recorded(db, item)? => Ok((Settled::Already, false)),
+        None => Ok((Settled::Fenced, false)),
     }
 }
 
@@ -40,42 +121,29 @@ fn take(db: &Connection, item: &Settlement) -> Outcome<Option<Held>> {
     let mut statement = db.prepare_cached(sql::LEASE_TAKE)?;
     let mut found = statement.query([item.job.as_bytes(), item.lease.as_bytes()])?;
     let Some(row) = found.next()? else { return Ok(None) };
-    let held = Held {
-        lease: item.lease,
-        // Who reports is who ran it, also if the row cannot say so.
-        node: rows::node_id(row, 0).unwrap_or(NodeId::from_bytes([0; 16])),
-        taken: Taken::read(db, item.job, row, 1)?,
-        claimed_at: rows::instant(row, 9)?,
-        cancel: rows::text_opt(row, 10),
-    };
-    Ok(Some(held))
+    let taken = Taken::read(db, item.job, row, 1)?;
+    Ok(Some(Held::read(item, taken, row)?))
 }
 
-fn apply(db: &Connection, now: Timestamp, item: &Settlement, mut held: Held) -> Outcome<JobState> {
-    let mut transition = rules::with_cancel(&item.transition, held.cancel.as_deref());
-    if !held.taken.is_readable {
-        held.taken.seat.attempt += 1;
-        transition = rules::without_further_attempt(transition);
+fn apply(
+    db: &Connection,
+    now: Timestamp,
+    item: &Settlement,
+    mut held: Held,
+) -> Outcome<(JobState, bool)> {
+    let transition = held.follow(item);
+    if transition.outcome != AttemptOutcome::Succeeded {
+        record(db, now, item, &held, &transition)?;
     }
-    let (outcome, error) = (transition.outcome, transition.error.as_deref());
-    if outcome != AttemptOutcome::Succeeded {
-        record(db, now, item, &held, outcome, error)?;
-    }
-    let mut seat = held.taken.seat;
-    seat.spent += u32::from(item.transition.outcome.counts());
-    seat.crashes += u32::from(outcome == AttemptOutcome::Abandoned);
     match transition.next {
-        Next::Ready => seat.in_line(db, item.job),
+        Next::Ready => Ok((held.seat().in_line(db, item.job)?, false)),
         Next::After(wait) => {
-            seat.due_at = now + wait;
-            seat.at_timer(db, item.job)
+            held.seat().due_at = now + wait;
+            Ok((held.seat().at_timer(db, item.job)?, false))
         }
         Next::Succeeded | Next::Failed | Next::Cancelled => {
-            let state = rules::final_state(transition.next);
-            let attempt = Some((held.lease, held.node, held.claimed_at));
-            let end = End { state, at: now, attempt, error, result: item.result.as_ref() };
-            seat.end(db, item.job, &end)?;
-            Ok(state)
+            let end = held.end(now, item, &transition);
+            Ok((end.state, held.seat().end(db, item.job, &end)?))
         }
     }
 }
@@ -86,23 +154,13 @@ fn record(
     now: Timestamp,
     item: &Settlement,
     held: &Held,
-    outcome: AttemptOutcome,
-    error: Option<&str>,
+    transition: &Transition,
 ) -> Outcome<()> {
-    if outcome == AttemptOutcome::Snoozed {
-        let forget = params![item.job.as_bytes(), outcome.code()];
+    if transition.outcome == AttemptOutcome::Snoozed {
+        let forget = params![item.job.as_bytes(), transition.outcome.code()];
         db.prepare_cached(sql::ATTEMPT_FORGET)?.execute(forget)?;
     }
-    db.prepare_cached(sql::ATTEMPT_INSERT)?.execute(params![
-        item.job.as_bytes(),
-        held.taken.seat.attempt,
-        held.lease.as_bytes(),
-        held.node.as_bytes(),
-        outcome.code(),
-        held.claimed_at.as_micros(),
-        now.as_micros(),
-        error,
-    ])?;
+    db.prepare_cached(sql::ATTEMPT_INSERT)?.execute(held.attempt(now, item, transition))?;
     Ok(())
 }
 
@@ -111,11 +169,15 @@ fn is_recorded(db: &Connection, item: &Settlement) -> Outcome<bool> {
     let outcome = item.transition.outcome;
     if outcome == AttemptOutcome::Succeeded
         && let Some(ended) = places::ended(db, item.job)?
-        && ended.state == JobState::Succeeded
-        && ended.lease == Some(item.lease)
+        && has_succeeded(item, &ended)
     {
         return Ok(true);
     }
     let recorded = params![item.job.as_bytes(), item.lease.as_bytes(), outcome.code()];
     Ok(db.prepare_cached(sql::ATTEMPT_RECORDED)?.exists(recorded)?)
+}
+
+/// Did the job end with this very attempt, and well?
+pub(crate) fn has_succeeded(item: &Settlement, ended: &Ended) -> bool {
+    ended.state == JobState::Succeeded && ended.lease == Some(item.lease)
 }

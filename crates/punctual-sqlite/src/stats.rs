@@ -42,7 +42,9 @@ pub(crate) fn queue_stats(
 ) -> Outcome<Page<QueueStats, StatsCursor>> {
     let mut places = running(db)?;
     places.retain(|place, _| after.as_ref().is_none_or(|after| place > after));
-    for statement in [sql::STATS_READY_NEXT, sql::STATS_TIMER_NEXT, sql::STATS_DONE_NEXT] {
+    for statement in
+        [sql::STATS_READY_NEXT, sql::STATS_TIMER_NEXT, sql::STATS_WAIT_NEXT, sql::STATS_DONE_NEXT]
+    {
         add_places(db, statement, after.as_ref(), most, &mut places)?;
     }
     let mut pager = Pager::new(most);
@@ -103,8 +105,9 @@ fn count(db: &Connection, place: &StatsCursor, running: u64) -> Outcome<QueueSta
             ready: row.get(0)?,
             scheduled: row.get(2)?,
             retrying: row.get(3)?,
+            blocked: row.get(4)?,
             running: running.min(limits::COUNT_MAX as u64),
-            failed: row.get(4)?,
+            failed: row.get(5)?,
             oldest_due: rows::instant_opt(row, 1)?,
         })
     })?)

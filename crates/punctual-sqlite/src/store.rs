@@ -15,8 +15,8 @@ use crate::open::{self, Options, Role};
 use crate::readers::Readers;
 use crate::writer::{Stopped, Writer};
 use crate::{
-    backup, claim, fire, jobs, leaders, lists, migrate, nodes, queues, rows, schedules, settle,
-    sql, stats, upkeep,
+    backup, claim, fire, jobs, leaders, lists, migrate, nodes, notes, queues, rows, schedules,
+    sets, settle, sql, stats, upkeep,
 };
 
 /// A store in one SQLite file.
@@ -110,6 +110,11 @@ impl Store for SqliteStore {
         Ok(self.bell.after(Topic::Work, answer, Enqueued::has_new))
     }
 
+    async fn key_holder(&self, at: At, job: &NewJob) -> Result<Option<JobId>> {
+        let job = job.clone();
+        self.readers.read(move |db| jobs::key_holder(db, instant(at), &job)).await
+    }
+
     async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed> {
         ask.check()?;
         let ask = ask.clone();
@@ -120,10 +125,11 @@ impl Store for SqliteStore {
 
     async fn settle(&self, at: At, batch: &[Settlement]) -> Result<Settlements> {
         rules::check_settlements(batch)?;
-        let (count, batch) = (batch.len(), batch.to_vec());
-        let settle = move |db: &rusqlite::Connection| settle::settle(db, instant(at), &batch);
-        let answer = self.engine("settle attempts")?.write(count, settle).await?;
-        Ok(self.bell.after(Topic::Work, answer, Settlements::has_ready))
+        let rows = batch.iter().map(|item| 1 + item.then.len()).sum();
+        let items = batch.to_vec();
+        let settle = move |db: &rusqlite::Connection| settle::settle(db, instant(at), &items);
+        let answer = self.engine("settle attempts")?.write(rows, settle).await?;
+        Ok(self.bell.after(Topic::Work, answer, |settled| settled.has_work(batch)))
     }
 
     async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
@@ -148,6 +154,43 @@ impl Store for SqliteStore {
         let place = move |db: &rusqlite::Connection| jobs::place(db, instant(at), job, &to, &actor);
         let answer = self.writer.write(1, place).await?;
         Ok(self.bell.after(Topic::Work, answer, |_| true))
+    }
+
+    async fn save_step(
+        &self,
+        at: At,
+        job: JobId,
+        lease: LeaseId,
+        name: &str,
+        result: &Json,
+    ) -> Result<StepAnswer> {
+        rules::check_step(name, result)?;
+        let (name, result) = (name.to_owned(), result.clone());
+        let save = move |db: &rusqlite::Connection| {
+            notes::save_step(db, instant(at), job, lease, &name, &result)
+        };
+        self.engine("save steps")?.write(1, save).await
+    }
+
+    async fn steps(&self, job: JobId) -> Result<Vec<StepView>> {
+        self.readers.read(move |db| notes::steps(db, job)).await
+    }
+
+    async fn write_log(&self, at: At, lines: &[LogLine]) -> Result<Timestamp> {
+        LogLine::check(lines)?;
+        let lines = lines.to_vec();
+        self.engine("write logs")?
+            .write(lines.len(), move |db| notes::write_log(db, instant(at), &lines))
+            .await
+    }
+
+    async fn log(
+        &self,
+        job: JobId,
+        after: Option<LogCursor>,
+        most: usize,
+    ) -> Result<Page<LogView, LogCursor>> {
+        self.readers.read(move |db| lists::log(db, job, after, most)).await
     }
 
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
@@ -329,6 +372,32 @@ impl Store for SqliteStore {
         let read =
             move |db: &rusqlite::Connection| lists::schedules(db, &tenant, after.as_deref(), most);
         self.readers.read(read).await
+    }
+
+    async fn schedules_of(
+        &self,
+        tenant: &str,
+        set: &str,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<Schedule>> {
+        let (tenant, set, after) = (tenant.to_owned(), set.to_owned(), after.map(str::to_owned));
+        let read = move |db: &rusqlite::Connection| {
+            lists::schedules_of(db, &tenant, &set, after.as_deref(), most)
+        };
+        self.readers.read(read).await
+    }
+
+    async fn register(&self, at: At, ask: &Registration) -> Result<Registered> {
+        let ask = ask.kept()?;
+        let register = move |db: &rusqlite::Connection| sets::register(db, instant(at), &ask);
+        let answer = self.writer.write(limits::SET_ENTRIES_MAX, register).await?;
+        Ok(self.bell.after(Topic::Schedules, answer, Registered::has_schedules))
+    }
+
+    async fn generation(&self, set: &str) -> Result<Option<i64>> {
+        let set = set.to_owned();
+        self.readers.read(move |db| sets::generation(db, &set)).await
     }
 
     async fn revisions(

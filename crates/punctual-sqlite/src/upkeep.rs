@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_core::job::{Next, Outcome as Ended, Standing, decide};
+use punctual_core::job::{JobState, Next, Outcome as Ended, Standing, decide};
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 use punctual_store::{
     Actor, Promoted, Pruned, ReapAsk, Reaped, ReapedJob, Retention, RollupCount, Settlement, rules,
@@ -30,9 +30,44 @@ pub(crate) fn promote(db: &Connection, now: Timestamp, most: usize) -> Outcome<P
             None => {}
         }
     }
+    free(db, &mut promoted, most)?;
     let mut next = db.prepare_cached(sql::TIMER_NEXT)?;
     promoted.next_due = next.query_row([], |row| rows::instant(row, 0)).optional()?;
     Ok(promoted)
+}
+
+/// Lets the oldest waiting job go of each schedule that has no unfinished ones but those that wait.
+fn free(db: &Connection, promoted: &mut Promoted, most: usize) -> Outcome<()> {
+    let mut schedule: Vec<u8> = Vec::new();
+    let mut freed = 0;
+    let mut statement = db.prepare_cached(sql::WAIT_NEXT)?;
+    while freed < most {
+        let mut found = statement.query([&schedule])?;
+        let Some(row) = found.next()? else { break };
+        let (key, job) = (rows::bytes(row, 0)?, rows::job_id(row, 0).ok());
+        schedule = rows::bytes(row, 9)?;
+        if row.get(10)? {
+            continue;
+        }
+        freed += 1;
+        let taken = match job {
+            Some(job) => Some((job, Taken::read(db, job, row, 1)?)),
+            None => None,
+        };
+        drop(found);
+        db.prepare_cached(sql::WAIT_DELETE)?.execute(params![schedule, key])?;
+        match taken {
+            Some((job, Taken { seat, is_readable: true })) => {
+                let state = seat.wait(db, job, promoted.at)?;
+                if state == JobState::Ready {
+                    *promoted.queues.entry(seat.queue).or_default() += 1;
+                }
+            }
+            Some((job, Taken { seat, .. })) => places::set_aside(db, promoted.at, job, &seat)?,
+            None => {}
+        }
+    }
+    Ok(())
 }
 
 /// A timer whose time has come.
@@ -147,7 +182,7 @@ fn take_back(
     };
     let transition = decide(&standing, Ended::Abandoned, &ask.policy, now);
     let next = rules::with_cancel(&transition, orphan.cancel.as_deref()).next;
-    let item = Settlement { job, lease: orphan.lease, transition, result: None };
+    let item = Settlement { job, lease: orphan.lease, transition, result: None, then: Vec::new() };
     settle::settle_one(db, now, &item)?;
     Ok(ReapedJob { job, next })
 }
@@ -172,7 +207,8 @@ pub(crate) fn prune(
     let old: Vec<Vec<u8>> =
         statement.query_map(bounds, |row| rows::bytes(row, 1))?.collect::<Read<_>>()?;
     for job in &old {
-        for statement in [sql::DONE_DELETE, sql::ATTEMPT_DELETE, sql::JOB_DELETE] {
+        let own = [sql::DONE_DELETE, sql::ATTEMPT_DELETE, sql::STEP_DELETE, sql::LOG_DELETE];
+        for statement in own.into_iter().chain([sql::JOB_DELETE]) {
             db.prepare_cached(statement)?.execute([job])?;
         }
     }

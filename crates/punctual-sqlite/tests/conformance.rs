@@ -50,6 +50,7 @@ impl Subject for OnFile {
                 &[
                     "UPDATE punctual_job_ready SET attempt = -1 WHERE job = ?1",
                     "UPDATE punctual_job_timer SET attempt = -1 WHERE job = ?1",
+                    "UPDATE punctual_job_wait SET attempt = -1 WHERE job = ?1",
                     "UPDATE punctual_job_lease SET attempt = -1 WHERE job = ?1",
                 ],
             ),

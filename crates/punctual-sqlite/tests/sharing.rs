@@ -121,6 +121,7 @@ fn eight_threads_claim_every_job_once() {
                                 error: None,
                             },
                             result: None,
+                            then: Vec::new(),
                         })
                         .collect();
                     let settled = store.settle(AT, &batch).await.unwrap();
@@ -187,10 +188,19 @@ async fn a_client_writes_jobs_and_leaves_the_rest_to_the_engine() {
         most: 1,
     };
     let node = ask(0, 0).node;
-    let beat = BeatAsk { node, roles: Vec::new(), lease, leases: Vec::new(), progress: Vec::new() };
+    let beat = BeatAsk {
+        node,
+        roles: Vec::new(),
+        seeks: Vec::new(),
+        lease,
+        leases: Vec::new(),
+        progress: Vec::new(),
+    };
     let refusals = [
         client.claim(AT, &ask(1, 1)).await.unwrap_err(),
         client.settle(AT, &[]).await.unwrap_err(),
+        client.save_step(AT, job(1).id, ask(1, 1).lease, "a", &Json::null()).await.unwrap_err(),
+        client.write_log(AT, &[]).await.unwrap_err(),
         client.join(AT, &info()).await.unwrap_err(),
         client.beat(AT, &beat).await.unwrap_err(),
         client.release(AT, node, &[]).await.unwrap_err(),
@@ -212,6 +222,8 @@ async fn a_client_writes_jobs_and_leaves_the_rest_to_the_engine() {
     insta::assert_snapshot!(told.join("\n"), @"
     Denied: `FILE` is open as a client, which may not claim jobs; do that in the process that opens it as the engine
     Denied: `FILE` is open as a client, which may not settle attempts; do that in the process that opens it as the engine
+    Denied: `FILE` is open as a client, which may not save steps; do that in the process that opens it as the engine
+    Denied: `FILE` is open as a client, which may not write logs; do that in the process that opens it as the engine
     Denied: `FILE` is open as a client, which may not enter nodes; do that in the process that opens it as the engine
     Denied: `FILE` is open as a client, which may not beat for nodes; do that in the process that opens it as the engine
     Denied: `FILE` is open as a client, which may not release jobs; do that in the process that opens it as the engine

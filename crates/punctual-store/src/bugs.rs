@@ -22,6 +22,14 @@ pub enum Bug {
     WedgeOnLostConnection,
     /// More is claimed than can start.
     ClaimBeyondCapacity,
+    /// Slots are planned if they are young, not if they are undecided.
+    LookBackWindow,
+    /// Slots become jobs in one transaction, and the watermark moves in the next.
+    TwoTransactionClaim,
+    /// The watermark moves in one transaction, and slots become jobs in the next.
+    WatermarkFirst,
+    /// Slots are fired under the term that the node remembers, whoever leads by now.
+    CachedFence,
 }
 
 impl Bug {
@@ -36,7 +44,18 @@ impl Bug {
         Bug::DrainBurnsAttempts,
         Bug::WedgeOnLostConnection,
         Bug::ClaimBeyondCapacity,
+        Bug::LookBackWindow,
+        Bug::TwoTransactionClaim,
+        Bug::WatermarkFirst,
+        Bug::CachedFence,
     ];
+}
+
+/// Is a bug planted that plans need not keep the rules for?
+pub fn has_lax_plans() -> bool {
+    [Bug::LookBackWindow, Bug::TwoTransactionClaim, Bug::WatermarkFirst]
+        .map(is_planted)
+        .contains(&true)
 }
 
 #[cfg(feature = "planted-bugs")]

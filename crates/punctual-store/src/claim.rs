@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use punctual_core::job::Standing;
-use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
+use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 
-use crate::{Json, Result, StoreError, limits, rules};
+use crate::{Json, Origin, Result, StoreError, limits, rules};
 
 /// A wish for jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,8 +97,8 @@ pub struct ClaimedJob {
     pub due_at: Timestamp,
     /// When it was claimed.
     pub claimed_at: Timestamp,
-    /// The schedule that made it, and the slot; no slot if it was run by hand.
-    pub schedule: Option<(ScheduleId, Option<Timestamp>)>,
+    /// The schedule that made it, if one did.
+    pub origin: Option<Origin>,
     /// Its tags.
     pub tags: Vec<String>,
     /// Its trace.

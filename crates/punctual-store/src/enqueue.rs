@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_core::{JobId, Timestamp, hash};
+use punctual_core::{JobId, ScheduleId, Timestamp, hash};
 
 use crate::Json;
 use crate::limits::{self, check_name};
@@ -41,6 +41,19 @@ pub struct NewJob {
     pub tags: Vec<String>,
     /// The trace that it belongs to.
     pub trace: Option<String>,
+    /// The schedule that makes it, if one does.
+    pub origin: Option<Origin>,
+}
+
+/// Where a job of a schedule comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The schedule.
+    pub schedule: ScheduleId,
+    /// The slot; none if somebody ran it by hand.
+    pub slot: Option<Timestamp>,
+    /// What its handler is told about it; text to the store.
+    pub facts: Json,
 }
 
 /// When a job is due.
@@ -115,6 +128,7 @@ impl NewJob {
             unique: None,
             tags: Vec::new(),
             trace: None,
+            origin: None,
         }
     }
 
@@ -148,6 +162,12 @@ impl NewJob {
         for tag in &self.tags {
             check_name("tag", tag, false)?;
         }
+        if let Some(bytes) = self.origin.as_ref().map(|origin| origin.facts.as_str().len())
+            && bytes > limits::FACTS_BYTES_MAX
+        {
+            let most = limits::FACTS_BYTES_MAX;
+            return Err(format!("the facts have {bytes} bytes; the most is {most}; tell less"));
+        }
         if let Some(bytes) = self.trace.as_ref().map(String::len)
             && bytes > limits::TRACE_BYTES_MAX
         {
@@ -164,6 +184,15 @@ impl NewJob {
                 limits::KEY_BYTES_MAX
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// Checks a job that somebody enqueues: slots are the leader's to fire.
+    pub fn check_enqueued(&self) -> Result<(), String> {
+        self.check()?;
+        match self.origin.as_ref().and_then(|origin| origin.slot) {
+            Some(slot) => Err(format!("slot {slot} is fired and not enqueued; leave the slot out")),
+            None => Ok(()),
         }
     }
 

@@ -17,9 +17,11 @@ pub mod limits;
 mod list;
 pub mod memory;
 mod node;
+mod notes;
 mod queue;
 pub mod rules;
 mod schedule;
+mod set;
 mod settle;
 mod upkeep;
 
@@ -29,7 +31,7 @@ use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
 pub use claim::{ClaimAsk, Claimed, ClaimedJob, QueueShare};
 
 pub use enqueue::{
-    Delay, EnqueueAnswer, Enqueued, KeyLifetime, KeyScope, NewJob, Rejection, UniqueKey,
+    Delay, EnqueueAnswer, Enqueued, KeyLifetime, KeyScope, NewJob, Origin, Rejection, UniqueKey,
 };
 pub use error::{ErrorKind, Result, StoreError};
 pub use hints::{Bell, Hints, Topic};
@@ -40,11 +42,13 @@ pub use list::{
     RevisionCursor, RevisionView, RollupCursor, SlotCursor, SlotView, Source, StatsCursor,
 };
 pub use node::{BeatAsk, Beaten, Node, NodeInfo, Progress, Released, RoleBeat};
+pub use notes::{LogCursor, LogLine, LogView, StepAnswer, StepView};
 pub use queue::{Queue, QueueChange, QueueLimits, QueueStats};
 pub use schedule::{
-    Due, DueSchedule, EditAnswer, FireAnswer, Fired, NewSchedule, Pause, Schedule, ScheduleChange,
-    SlotDecision, SlotPlan, SlotRow,
+    Due, EditAnswer, FireAnswer, Fired, NewSchedule, Pause, Schedule, ScheduleChange, Seated,
+    Seats, SlotDecision, SlotPlan, SlotRow,
 };
+pub use set::{Registered, Registration, SetEntry};
 pub use settle::{
     CancelAnswer, MoveAnswer, Placement, RequeueAnswer, Settled, Settlement, Settlements,
 };
@@ -64,9 +68,10 @@ pub enum At {
 
 /// All that punctual keeps. Each method is one transaction: it happens whole or not at all.
 ///
-/// After a lost answer, `enqueue`, `settle`, `acquire`, `resign`, `join`, `beat`, `release` and
-/// `create_schedule` may be repeated and answer as if asked once, but for jobs that are given back
-/// already. A repeated `claim` takes other jobs; what the first one took are strays, of which the
+/// After a lost answer, `enqueue`, `settle`, `acquire`, `resign`, `join`, `beat`, `release`,
+/// `create_schedule` and `write_log` may be repeated and answer as if asked once, but for jobs that
+/// are given back already; a repeated `save_step` answers with what is kept, and a repeated
+/// `register` that changed a schedule is stale. A repeated `claim` takes other jobs; what the first one took are strays, of which the
 /// next `beat` tells and which `release` gives back. `roll_up` and `audit` add again.
 ///
 /// A row that cannot be read, because somebody else wrote it or the disk damaged it, stands in
@@ -89,16 +94,46 @@ pub trait Store: Send + Sync {
     /// Takes due jobs in the order of queues and ranks, under the lease that fences their
     /// settlement.
     async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed>;
-    /// Applies decided transitions; a stale lease is reported, not applied.
+    /// Which job holds the unique key of this one now, if any: it may be the job itself. A key whose
+    /// time is over is held by nobody.
+    async fn key_holder(&self, at: At, job: &NewJob) -> Result<Option<JobId>>;
+    /// Applies decided transitions, each with the jobs that follow it; a stale lease is reported, not
+    /// applied, and nothing follows.
     async fn settle(&self, at: At, batch: &[Settlement]) -> Result<Settlements>;
     /// Calls a job off: at once if it waits, by asking its worker if it runs.
     async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer>;
     /// Makes ended jobs ready again, with all their attempts before them: none is spent, none of
-    /// their budget is used, and they expire no more, since somebody wants them now.
+    /// their budget is used, their steps are forgotten, and they expire no more, since somebody wants
+    /// them now.
     async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>>;
     /// Gives a waiting job another queue, priority or due time. A unique key that holds for its
     /// queue goes with it.
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer>;
+
+    // What handlers note
+
+    /// Keeps the result of a step of a job, while this lease of it is in force; the first result of
+    /// a name stays. At most [`limits::STEPS_MAX`] for a job.
+    async fn save_step(
+        &self,
+        at: At,
+        job: JobId,
+        lease: LeaseId,
+        name: &str,
+        result: &Json,
+    ) -> Result<StepAnswer>;
+    /// The steps of a job, in the order of their instants and then of their names.
+    async fn steps(&self, job: JobId) -> Result<Vec<StepView>>;
+    /// Writes lines of logs. A line that is there already stays as it is; those of a job that is not
+    /// there are left out, since nothing would ever drop them.
+    async fn write_log(&self, at: At, lines: &[LogLine]) -> Result<Timestamp>;
+    /// The log of a job, attempt by attempt, in the order of its lines.
+    async fn log(
+        &self,
+        job: JobId,
+        after: Option<LogCursor>,
+        most: usize,
+    ) -> Result<Page<LogView, LogCursor>>;
 
     // Nodes and leaders
 
@@ -132,7 +167,9 @@ pub trait Store: Send + Sync {
 
     // Upkeep
 
-    /// Moves due timers to the ready set.
+    /// Moves what waited long enough to the ready set: first due timers, then one job of each
+    /// schedule that has none unfinished but those that wait, its oldest; to the timers if it is
+    /// due later.
     async fn promote(&self, at: At, most: usize) -> Result<Promoted>;
     /// Declares silent nodes dead and takes their leases back.
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped>;
@@ -188,6 +225,20 @@ pub trait Store: Send + Sync {
         after: Option<&str>,
         most: usize,
     ) -> Result<Vec<Schedule>>;
+    /// The schedules of a set among a tenant's, by name, after the given one; none are of the set
+    /// without a name.
+    async fn schedules_of(
+        &self,
+        tenant: &str,
+        set: &str,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<Schedule>>;
+    /// Writes schedules of a set, all or none, unless a higher generation of it is in force; from
+    /// then on this one is. Without entries that is all it does.
+    async fn register(&self, at: At, ask: &Registration) -> Result<Registered>;
+    /// The generation of a set that is in force, if there was one.
+    async fn generation(&self, set: &str) -> Result<Option<i64>>;
     /// The revisions of a schedule, newest first.
     async fn revisions(
         &self,
@@ -195,11 +246,14 @@ pub trait Store: Send + Sync {
         after: Option<RevisionCursor>,
         most: usize,
     ) -> Result<Page<RevisionView, RevisionCursor>>;
-    /// The schedules whose next slot is due, earliest first, with their unfinished jobs. One whose
-    /// row cannot be read is set aside instead, so that it keeps no other from firing.
+    /// The schedules that have something to decide: those that are due since less than
+    /// [`rules::FRESH`] first, earliest first, and then the others; of those, if there are any, at
+    /// least a tenth. One whose row cannot be read is set aside instead, so that it keeps no other
+    /// from firing.
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due>;
     /// Advances each watermark and inserts its slots' jobs, or neither; nothing at all for a
-    /// leader whose term is over.
+    /// leader whose term is over. What becomes of a slot whose schedule has unfinished jobs is
+    /// decided here, from those that are there: see [`Seats`].
     async fn fire(
         &self,
         at: At,

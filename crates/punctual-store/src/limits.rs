@@ -7,6 +7,8 @@ pub const ENQUEUE_MAX: usize = 1_000;
 pub const CLAIM_MAX: usize = 200;
 /// Transitions settled in one transaction, for the reason of an enqueue.
 pub const SETTLE_MAX: usize = 1_000;
+/// Jobs that one settlement writes: whoever has more to follow enqueues them in parts.
+pub const THEN_MAX: usize = 100;
 /// Jobs that one release gives back: each is settled.
 pub const RELEASE_MAX: usize = 1_000;
 /// Jobs that are requeued at once: each is written anew, and its key looked for.
@@ -19,16 +21,15 @@ pub const REAP_MAX: usize = 1_000;
 pub const PRUNE_MAX: usize = 1_000;
 /// Schedules fired in one transaction.
 pub const FIRE_MAX: usize = 500;
-/// Slots of one plan: a schedule that has much to catch up leaves room for others in its fire.
-pub const PLAN_SLOTS_MAX: usize = 200;
+/// Slots of one plan: all that a schedule may catch up, a minute of seconds, and what was skipped.
+pub const PLAN_SLOTS_MAX: usize = 1_100;
 /// Slots of all plans of one fire: each may be a job, as in an enqueue.
-pub const FIRE_SLOTS_MAX: usize = 1_000;
-/// Unfinished jobs that are named of a schedule that is due: whoever cancels them goes on with the
-/// next fire.
-pub const LIVE_MAX: usize = 100;
-/// Unfinished jobs that are counted of a schedule that is due: no rule asks for more, and a
-/// schedule whose workers are gone has any number.
-pub const LIVE_COUNT_MAX: usize = 1_000;
+pub const FIRE_SLOTS_MAX: usize = 2_000;
+/// Unfinished jobs of a schedule that are looked at when it fires, and the most that wait for one
+/// another: a schedule whose workers are gone has any number.
+pub const LIVE_MAX: usize = 1_000;
+/// Jobs that one fire calls off for one schedule: each is settled or its worker asked.
+pub const FIRE_CANCEL_MAX: usize = 100;
 /// Rows of one page of a list.
 pub const PAGE_MAX: usize = 500;
 /// Rows that a page looks at: what is asked for may be rare, and nobody waits for a million others
@@ -50,6 +51,15 @@ pub const ROLES_MAX: usize = 100;
 pub const LEASES_MAX: usize = 10_000;
 /// Reports of progress in one beat: each is a write, and what is left out goes with the next.
 pub const PROGRESS_MAX: usize = 500;
+/// Steps of one job: the next attempt reads them all, and a loop that saves one in each turn is a
+/// mistake.
+pub const STEPS_MAX: usize = 1_000;
+/// Lines of a log written at once: each is a row.
+pub const LOG_LINES_MAX: usize = 1_000;
+/// The number of a line within its attempt: nobody reads more, and they are dropped together.
+pub const LOG_NUMBER_MAX: u32 = 10_000;
+/// Schedules of a set that are written at once, as many as are fired at once.
+pub const SET_ENTRIES_MAX: usize = 500;
 /// Counters added to at once: each is a write.
 pub const ROLLUP_MAX: usize = 1_000;
 /// What is added to a counter at once, in either direction: a year in microseconds is a thirtieth
@@ -69,12 +79,16 @@ pub const ERROR_BYTES_MAX: usize = 16 * 1_024;
 pub const REASON_BYTES_MAX: usize = 1_000;
 /// The note of a progress; what is longer is cut, since it is one line for people.
 pub const NOTE_BYTES_MAX: usize = 500;
-/// Names of queues, kinds, tenants, owners, roles, schedules, metrics and of people.
+/// A line of a log; what is longer is cut, since it is for people.
+pub const LOG_LINE_BYTES_MAX: usize = 4 * 1_024;
+/// Names of queues, kinds, tenants, owners, roles, schedules, sets, steps, metrics and of people.
 pub const NAME_BYTES_MAX: usize = 200;
 /// A unique key.
 pub const KEY_BYTES_MAX: usize = 500;
 /// A trace: the two headers of the W3C with room to spare; half of one would lead nowhere.
 pub const TRACE_BYTES_MAX: usize = 1_000;
+/// What a schedule tells the handler of its jobs: its name, expressions and zone fit.
+pub const FACTS_BYTES_MAX: usize = 16 * 1_024;
 /// Tags of one job; each is a name.
 pub const TAGS_MAX: usize = 20;
 /// Priorities go this far in both directions.

@@ -91,6 +91,8 @@ pub enum Source<'a> {
     Ready,
     /// Those that are due later, tried before or not.
     Timers,
+    /// Those that wait for another job.
+    Blocked,
     /// Those at work.
     Running,
     /// Those that have ended, however.
@@ -112,13 +114,14 @@ impl JobFilter {
             _ => Source::All,
         };
         Some(match self.state {
-            Some(JobState::Blocked | JobState::Skipped) => return None,
+            Some(JobState::Skipped) => return None,
             Some(JobState::Failed) => Source::Failed,
             // A schedule has few jobs, whatever their state.
             _ if self.schedule.is_some() => body,
             Some(JobState::Cancelled) => Source::Cancelled,
             Some(JobState::Ready) => Source::Ready,
             Some(JobState::Scheduled | JobState::Retrying) => Source::Timers,
+            Some(JobState::Blocked) => Source::Blocked,
             Some(JobState::Running) => Source::Running,
             // Most jobs of any queue or tenant have ended well.
             Some(JobState::Succeeded) if body == Source::All => Source::Ended,

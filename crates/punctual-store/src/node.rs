@@ -47,6 +47,8 @@ pub struct BeatAsk {
     pub roles: Vec<Fence>,
     /// For how long.
     pub lease: Duration,
+    /// The roles that it would lead if nobody did.
+    pub seeks: Vec<String>,
     /// The leases that it knows of, those of claims under way included. What the store holds for
     /// it under any other is a stray: the answer to its claim was lost.
     pub leases: Vec<LeaseId>,
@@ -84,6 +86,9 @@ pub struct Beaten {
     pub cancels: Vec<JobId>,
     /// One for each role of the request.
     pub roles: Vec<RoleBeat>,
+    /// The end of the lease of each role that it seeks, in the past if nobody leads it any more;
+    /// none if nobody ever did.
+    pub sought: Vec<Option<Timestamp>>,
 }
 
 /// Whether a role was renewed.
@@ -113,6 +118,7 @@ impl BeatAsk {
     /// Checks it against the bounds.
     pub fn check(&self) -> Result<()> {
         rules::check_count(self.roles.len(), limits::ROLES_MAX, "roles")?;
+        rules::check_count(self.seeks.len(), limits::ROLES_MAX, "roles")?;
         rules::check_count(self.leases.len(), limits::LEASES_MAX, "leases")?;
         rules::check_count(self.progress.len(), limits::PROGRESS_MAX, "reports of progress")
     }

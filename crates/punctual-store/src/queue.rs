@@ -77,6 +77,8 @@ pub struct QueueStats {
     pub scheduled: u64,
     /// Due later, tried before.
     pub retrying: u64,
+    /// Waiting for another job.
+    pub blocked: u64,
     /// At work.
     pub running: u64,
     /// Dead letters.
@@ -94,6 +96,7 @@ impl QueueStats {
             ready: 0,
             scheduled: 0,
             retrying: 0,
+            blocked: 0,
             running: 0,
             failed: 0,
             oldest_due: None,
@@ -107,6 +110,6 @@ impl QueueStats {
 
     /// Is there nothing to tell?
     pub fn is_empty(&self) -> bool {
-        self.ready + self.scheduled + self.retrying + self.running + self.failed == 0
+        self.ready + self.scheduled + self.retrying + self.blocked + self.running + self.failed == 0
     }
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
-use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
+use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp, hash};
 
 use crate::{
-    Actor, ErrorKind, Json, Result, RollupCount, Schedule, Settlement, SlotDecision, SlotPlan,
-    StoreError, limits,
+    Actor, ErrorKind, Json, NewJob, Result, RollupCount, Schedule, Settlement, SlotDecision,
+    SlotPlan, StoreError, bugs, limits,
 };
 
 /// Checks how many there are.
@@ -23,6 +23,35 @@ pub fn check_count(count: usize, most: usize, what: &str) -> Result<()> {
 pub fn rank(due_at: Timestamp, priority: i16) -> Timestamp {
     let ahead = i64::from(priority) * limits::SECONDS_PER_PRIORITY * 1_000_000;
     Timestamp::from_micros(due_at.as_micros().saturating_sub(ahead))
+}
+
+/// A schedule that is due since less than this goes before those that are behind.
+pub const FRESH: Duration = punctual_core::schedule::ON_TIME;
+
+/// Up to `most` of what is due: fresh ones before those that are behind, which have at least a
+/// tenth, so that none waits for ever.
+pub fn fresh_first<T>(mut fresh: Vec<T>, mut behind: Vec<T>, most: usize) -> Vec<T> {
+    let reserved = behind.len().min(most.div_ceil(10));
+    fresh.truncate(most - reserved);
+    behind.truncate(most - fresh.len());
+    fresh.append(&mut behind);
+    fresh
+}
+
+/// The stamp of a schedule after a write: a higher one, by how much depends on the instant. If it
+/// were counted, it would be handed out again after a failover to an older state, and a plan or a
+/// change made from the state that was lost would seem to fit.
+pub fn next_stamp(stamp: i64, now: Timestamp) -> i64 {
+    if bugs::has_lax_plans() {
+        return stamp.wrapping_add(1);
+    }
+    let step = hash::mix(now.as_micros().unsigned_abs()) >> 44;
+    stamp.wrapping_add(1 + i64::try_from(step).unwrap_or(0))
+}
+
+/// Who calls off the unfinished jobs of a schedule, and why.
+pub fn overlap_actor(slot: Timestamp) -> Actor {
+    Actor::new("punctual", &format!("overlap = cancel_running: slot {slot} is due"))
 }
 
 /// What is written down of a job or schedule whose row cannot be read.
@@ -62,8 +91,57 @@ pub fn check_settlements(batch: &[Settlement]) -> Result<()> {
             );
             return Err(StoreError::new(ErrorKind::Limit, message));
         }
+        check_then(&item.then)?;
     }
     Ok(())
+}
+
+/// Checks the jobs that are written with a settlement. None of them has an answer of its own, so
+/// that none may need one.
+fn check_then(then: &[NewJob]) -> Result<()> {
+    // It is refused for ever, unlike a bound of the moment.
+    check_count(then.len(), limits::THEN_MAX, "jobs with a settlement")
+        .map_err(|error| StoreError::invalid(error.to_string()))?;
+    for job in then {
+        let refused = match job {
+            NewJob { unique: Some(_), .. } => Some("a unique key"),
+            NewJob { origin: Some(_), .. } => Some("a schedule that it comes from"),
+            _ => None,
+        };
+        let kind = limits::cut(&job.kind, limits::NAME_BYTES_MAX);
+        if let Some(what) = refused {
+            let message = format!(
+                "a job `{kind}` that is written with a settlement has {what}; enqueue it from the handler instead"
+            );
+            return Err(StoreError::invalid(message));
+        }
+        job.check().map_err(|why| {
+            StoreError::invalid(format!("a job `{kind}` that is written with a settlement: {why}"))
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks the result of a step against the bounds.
+pub fn check_step(name: &str, result: &Json) -> Result<()> {
+    limits::check_name("step's name", name, false).map_err(StoreError::invalid)?;
+    let (bytes, most) = (result.as_str().len(), limits::RESULT_BYTES_MAX);
+    if bytes <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "the result of step `{name}` has {bytes} bytes; the most is {most}; store it elsewhere and keep a reference"
+    );
+    Err(StoreError::new(ErrorKind::Limit, message))
+}
+
+/// The error of a job that has as many steps as it may.
+pub fn too_many_steps(job: JobId) -> StoreError {
+    let message = format!(
+        "job {job} has {} steps; that is the most; save what belongs together as one step",
+        limits::STEPS_MAX
+    );
+    StoreError::new(ErrorKind::Limit, message)
 }
 
 /// Checks a release against the bounds.
@@ -193,6 +271,14 @@ pub fn still_at_work(node: NodeId, leases: u64) -> StoreError {
     let message =
         format!("node {node} still holds {leases} jobs; settle or release them before it leaves");
     StoreError::new(ErrorKind::Conflict, message)
+}
+
+/// The error of a set that is to change a schedule which is not its own.
+pub fn not_of_set(name: &str, set: &str) -> StoreError {
+    let message = format!(
+        "the schedule `{name}` is not of the set `{set}`, which changes only its own; change it by itself, or take another name"
+    );
+    StoreError::invalid(message)
 }
 
 /// The error of a name that is taken.

@@ -3,7 +3,7 @@
 use punctual_core::job::{JobState, Transition};
 use punctual_core::{JobId, LeaseId, Timestamp};
 
-use crate::{Json, Result, StoreError, limits};
+use crate::{Json, NewJob, Result, StoreError, limits};
 
 /// A decided transition of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,9 @@ pub struct Settlement {
     pub transition: Transition,
     /// What the handler returned, for an attempt that succeeded.
     pub result: Option<Json>,
+    /// Jobs that are written with it, if it is applied, as an enqueue would write them. They have
+    /// neither a unique key, whose answer nobody would hear, nor an origin.
+    pub then: Vec<NewJob>,
 }
 
 /// What became of one settlement.
@@ -36,12 +39,18 @@ pub struct Settlements {
     pub at: Timestamp,
     /// One for each settlement.
     pub answers: Vec<Settled>,
+    /// Did a job end for which others of its schedule wait? They go on with the next promote.
+    pub frees: bool,
 }
 
 impl Settlements {
-    /// May a job be claimed again now?
-    pub fn has_ready(&self) -> bool {
+    /// May a job be claimed now that was not to be claimed before: one that is ready again, or one
+    /// that was written with its settlement?
+    pub fn has_work(&self, batch: &[Settlement]) -> bool {
         self.answers.contains(&Settled::Applied(JobState::Ready))
+            || batch.iter().zip(&self.answers).any(|(item, answer)| {
+                matches!(answer, Settled::Applied(_)) && !item.then.is_empty()
+            })
     }
 }
 

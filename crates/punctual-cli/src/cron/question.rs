@@ -5,7 +5,7 @@ use jiff::civil::{Date, DateTime};
 use punctual_core::{DstFold, DstGap, Spec, Timestamp, When, Zone};
 use serde::Deserialize;
 
-use crate::Failure;
+use crate::{Failure, output};
 
 /// The most due times of one answer. A list that long is no longer for reading, and without a
 /// bound a slip of the finger would fill the disk.
@@ -137,7 +137,7 @@ impl Options {
         }
         let from = match &self.from {
             Some(text) => instant(text, &zone)?,
-            None => now(),
+            None => output::now(),
         };
         let mut spec = Spec::new(when, zone);
         if let Some(gap) = self.dst_gap {
@@ -174,9 +174,4 @@ fn instant(text: &str, zone: &Zone) -> Result<Timestamp, Unasked> {
             Ok(_) => "from: out of range".to_owned().into(),
         }),
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "a question at the prompt means the prompt's now")]
-fn now() -> Timestamp {
-    Timestamp::from_jiff(jiff::Timestamp::now())
 }

@@ -10,6 +10,13 @@ use crate::{JobId, Timestamp};
 /// that kills its process would otherwise take down one node after the other.
 pub const CRASHES_MAX: u32 = 3;
 
+/// What is written about a job whose time to start had passed.
+pub const EXPIRED: &str = "expired before it could start";
+/// What is written about a job that may take no more time.
+pub const BUDGET_USED_UP: &str = "its time budget is used up";
+/// What is written about a job whose next attempt would come too late.
+pub const EXPIRES_FIRST: &str = "it expires before the next attempt";
+
 /// Where a job stands while an attempt of it is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
@@ -148,10 +155,10 @@ fn after_failure(
     };
     let used = standing.used + now.since(standing.claimed_at);
     if standing.budget.is_some_and(|budget| used >= budget) {
-        return (Next::Failed, format!("{error} (and its time budget is used up)"));
+        return (Next::Failed, format!("{error} (and {BUDGET_USED_UP})"));
     }
     if standing.expires_at.is_some_and(|expires_at| now + wait > expires_at) {
-        return (Next::Failed, format!("{error} (and it expires before the next attempt)"));
+        return (Next::Failed, format!("{error} (and {EXPIRES_FIRST})"));
     }
     (Next::After(wait), error)
 }
@@ -164,10 +171,10 @@ pub fn refuse_start(standing: &Standing, now: Timestamp) -> Option<Transition> {
         error: Some(error.to_owned()),
     };
     if standing.expires_at.is_some_and(|expires_at| now > expires_at) {
-        return Some(failed("expired before it could start"));
+        return Some(failed(EXPIRED));
     }
     if standing.budget.is_some_and(|budget| standing.used >= budget) {
-        return Some(failed("its time budget is used up"));
+        return Some(failed(BUDGET_USED_UP));
     }
     None
 }

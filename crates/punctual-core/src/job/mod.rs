@@ -4,6 +4,9 @@ mod decide;
 mod retry;
 mod state;
 
-pub use decide::{CRASHES_MAX, Next, Outcome, Standing, Transition, decide, refuse_start};
+pub use decide::{
+    BUDGET_USED_UP, CRASHES_MAX, EXPIRED, EXPIRES_FIRST, Next, Outcome, Standing, Transition,
+    decide, refuse_start,
+};
 pub use retry::{Backoff, ErrorRule, Growth, Reaction, RetryPolicy, Spread};
-pub use state::{AttemptOutcome, JobState, SlotOutcome};
+pub use state::{AttemptOutcome, JobState, LogLevel, SlotOutcome};

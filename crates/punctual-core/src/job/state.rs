@@ -94,6 +94,20 @@ impl SlotOutcome {
     }
 }
 
+words! {
+    /// How much a line of a handler's log matters.
+    pub enum LogLevel as "log level" {
+        /// For whoever looks for a fault.
+        Debug = ("debug", 1),
+        /// What went on.
+        Info = ("info", 2),
+        /// Something is odd, and the work goes on.
+        Warn = ("warn", 3),
+        /// Something went wrong.
+        Error = ("error", 4),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +130,7 @@ mod tests {
         check_words!(JobState);
         check_words!(AttemptOutcome);
         check_words!(SlotOutcome);
+        check_words!(LogLevel);
         insta::assert_snapshot!("done".parse::<JobState>().unwrap_err(), @"`done` is no job state; there are scheduled, ready, retrying, blocked, running, succeeded, failed, cancelled, skipped");
     }
 

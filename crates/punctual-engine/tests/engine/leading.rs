@@ -114,6 +114,31 @@ async fn a_heartbeat_whose_answer_is_lost_means_unsure_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_term_regained_after_the_clock_was_set_back_is_trusted_for_a_lease_and_no_longer() {
+    let world = World::new();
+    world.skip_days(1);
+    let patient = punctual_engine::Timing { call: s(60), ..timing() };
+    let config = Config { timing: patient, maintains: false, ..producer("a") };
+    let node = world.start(config, on("none", done)).await;
+    let led = node.lead(ROLE);
+    let fence = world.soon(led.won()).await;
+    // The store's clock is set back while the leader is unsure. It asks for its term again, which
+    // the store says will end tomorrow.
+    node.line.fail(&["beat", "acquire"], Fault::Request);
+    world.soon(led.lost()).await;
+    world.unskip_days();
+    node.line.suffer(|method| match method {
+        "acquire" => Fault::None,
+        _ => Fault::Held(Arc::default()),
+    });
+    let asked_at = world.now();
+    assert_eq!(world.soon(led.won()).await, fence, "the same term");
+    assert!(leader(&world).await.until > START + s(80_000));
+    world.soon(led.lost()).await;
+    assert!(world.now() - asked_at < timing().leader_lease);
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_waits_to_win_is_told_when_a_lapsed_term_is_renewed() {
     let world = World::new();
     // A store that may take longer to answer than a leader trusts its term.
@@ -166,6 +191,28 @@ async fn a_role_that_was_resigned_can_be_sought_again() {
     world.soon(led.lost()).await;
     let second = world.soon(node.lead(ROLE).won()).await;
     assert_eq!(second.term, first.term + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_that_a_node_was_never_told_of_dies_with_it() {
+    let world = World::new();
+    let watcher = world.start(producer("watcher"), on("none", done)).await;
+    world.soon(watcher.leadership(MAINTENANCE).won()).await;
+    world.pass(s(20)).await;
+    let config = Config { maintains: false, schedules: false, ..producer("a") };
+    let node = world.start(config, on("none", done)).await;
+    let first_id = node.node();
+    node.line.fail(&["acquire"], Fault::Reply);
+    let led = node.lead(ROLE);
+    world.pass(s(1)).await;
+    assert_eq!(leader(&world).await.node, first_id);
+    node.line.cut();
+    world.pass(s(30)).await;
+    node.line.heal();
+    world.until("it is another", || node.node() != first_id).await;
+    let fence = world.soon(led.won()).await;
+    let leader = leader(&world).await;
+    assert_eq!((leader.node, leader.fence), (node.node(), fence));
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ mod configuring;
 mod leading;
 mod outcomes;
 mod predecessors;
+mod scheduling;
 mod services;
 mod settings;
 mod settling;

@@ -23,7 +23,7 @@ async fn what_a_handler_returns_is_kept() {
         async move {
             assert_eq!((attempt.job.attempt, attempt.job.spent), (1, 0));
             assert_eq!(attempt.job.payload.as_str(), r#"{"to":"ana"}"#);
-            Ended { outcome: Outcome::Done, result: Some(result) }
+            Ended { result: Some(result), ..Outcome::Done.into() }
         }
     };
     let _node = world.start(quick(), on("mail", handler)).await;
@@ -38,7 +38,7 @@ async fn a_result_that_is_too_large_fails_its_job_alone() {
     let world = World::new();
     let large = |_: Attempt| async {
         let text = format!("\"{}\"", "x".repeat(limits::RESULT_BYTES_MAX));
-        Ended { outcome: Outcome::Done, result: Some(Json::from_canonical(text)) }
+        Ended { result: Some(Json::from_canonical(text)), ..Outcome::Done.into() }
     };
     let _node = world.start(quick(), and(on("large", large), "mail", done)).await;
     let jobs = [world.job("mail"), world.job("large"), world.job("mail")];

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use punctual_conformance::Fault;
 use punctual_core::job::{JobState, Outcome, SlotOutcome};
+use punctual_core::schedule::Overlap;
 use punctual_core::{ScheduleId, Timestamp};
 use punctual_engine::{Attempt, Config, Env, MAINTENANCE, Timing};
 use punctual_store::{
@@ -37,7 +38,8 @@ async fn a_node_says_of_itself_what_it_was_told() {
 #[tokio::test(start_paused = true)]
 async fn only_a_node_that_maintains_looks_after_the_store() {
     let world = World::new();
-    let node = world.start(Config { maintains: false, ..config("a", 3) }, on("mail", done)).await;
+    let idle = Config { maintains: false, schedules: false, ..config("a", 3) };
+    let node = world.start(idle, on("mail", done)).await;
     world.pass(s(60)).await;
     assert!(!node.leadership(MAINTENANCE).is_leader());
     for method in ["acquire", "promote", "reap", "prune"] {
@@ -117,6 +119,7 @@ async fn one_slot(world: &World, fence: &Fence) -> ScheduleId {
         tenant: String::new(),
         name: "nightly".to_owned(),
         owner: String::new(),
+        set: String::new(),
         shard: 0,
         spec: Json::null(),
         next_slot: Some(Timestamp::from_seconds(now.floor_seconds())),
@@ -134,7 +137,11 @@ async fn one_slot(world: &World, fence: &Fence) -> ScheduleId {
     let plan = SlotPlan {
         schedule: schedule.id,
         stamp: schedule.stamp,
-        decision: SlotDecision::Advance { slots: vec![row], next_slot: None },
+        decision: SlotDecision::Advance {
+            overlap: Overlap::Allow,
+            slots: vec![row],
+            next_slot: None,
+        },
     };
     world.memory.fire(At::Database, fence, s(5), &[plan]).await.unwrap();
     assert_eq!(world.memory.slots(schedule.id, None, 10).await.unwrap().items.len(), 1);

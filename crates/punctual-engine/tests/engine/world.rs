@@ -189,6 +189,11 @@ impl World {
         self.skipped.fetch_add(days * 86_400, Ordering::Relaxed);
     }
 
+    /// Takes back every day that was skipped: the store's clock is set back.
+    pub(crate) fn unskip_days(&self) {
+        self.skipped.store(0, Ordering::Relaxed);
+    }
+
     /// A node's process dies: nothing of it reaches the store any more.
     pub(crate) async fn kill(&self, node: Node) {
         node.line.cut();

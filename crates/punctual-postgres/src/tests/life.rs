@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
-use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
+use punctual_core::job::{AttemptOutcome, JobState, LogLevel, Next, Transition};
+use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{
-    At, ClaimAsk, Delay, NewJob, QueueShare, Retention, Settled, Settlement, Store,
+    At, ClaimAsk, Delay, Json, LogLine, NewJob, Origin, QueueShare, Retention, Settled, Settlement,
+    StepAnswer, Store,
 };
 
 use super::{NOW, Schema, connect, job, node};
@@ -58,7 +59,7 @@ async fn settle(
 ) -> Settled {
     let error = (outcome != AttemptOutcome::Succeeded).then(|| "boom".to_owned());
     let transition = Transition { outcome, next, error };
-    let item = Settlement { job, lease, transition, result: None };
+    let item = Settlement { job, lease, transition, result: None, then: Vec::new() };
     store.settle(At::Fixed(at), &[item]).await.unwrap().answers[0]
 }
 
@@ -134,6 +135,98 @@ async fn a_day_is_dropped_and_what_must_stay_is_moved() {
 }
 
 #[tokio::test]
+async fn steps_and_logs_go_with_their_day_or_stay_with_their_job() {
+    let schema = Schema::new();
+    let store = with_days(&schema).await;
+    for number in 1..=2 {
+        enqueue(&store, job(NOW, number)).await;
+    }
+    let claimed = claim(&store, NOW, 1).await;
+    for (id, lease) in &claimed {
+        let saved = store.save_step(At::Fixed(NOW), *id, *lease, "one", &Json::null()).await;
+        assert_eq!(saved.unwrap(), StepAnswer::Saved);
+        let (level, text) = (LogLevel::Info, "hello".to_owned());
+        let line = LogLine { job: *id, attempt: 1, number: 1, level, text };
+        store.write_log(At::Fixed(NOW), &[line]).await.unwrap();
+    }
+    let [(done, _), (running, lease)] = claimed[..] else { panic!("{claimed:?}") };
+    settle(&store, NOW, claimed[0], AttemptOutcome::Succeeded, Next::Succeeded).await;
+    assert_eq!(tables_of(&schema.0, "job_step", "job", done).await, ["job_step_20270115"]);
+    assert_eq!(tables_of(&schema.0, "job_log", "job", done).await, ["job_log_20270115"]);
+
+    assert_eq!(prune(&store, NOW + 15 * DAY).await, 1);
+    for table in ["job_step", "job_log"] {
+        assert!(tables_of(&schema.0, table, "job", done).await.is_empty());
+        let tables = tables_of(&schema.0, table, "job", running).await;
+        assert_eq!(tables, [format!("{table}_default")]);
+    }
+    assert_eq!(store.steps(running).await.unwrap().len(), 1);
+    assert_eq!(store.log(running, None, 10).await.unwrap().items.len(), 1);
+
+    // What was moved is pruned with its job.
+    let late = NOW + 16 * DAY;
+    settle(&store, late, (running, lease), AttemptOutcome::Succeeded, Next::Succeeded).await;
+    assert_eq!(prune(&store, late + 15 * DAY).await, 1);
+    for table in ["job_step", "job_log"] {
+        assert!(tables_of(&schema.0, table, "job", running).await.is_empty());
+    }
+}
+
+/// A line that is being written keeps its job, and goes with it.
+#[tokio::test]
+async fn a_line_that_is_written_while_its_job_is_pruned_does_not_stay() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    store.join(At::Fixed(NOW), &node(worker())).await.unwrap();
+    let id = enqueue(&store, job(NOW, 1)).await;
+    let claimed = claim(&store, NOW, 1).await;
+    settle(&store, NOW, claimed[0], AttemptOutcome::Succeeded, Next::Succeeded).await;
+    let writer = connect().await;
+    writer.batch_execute("BEGIN").await.unwrap();
+    let text = crate::sql::qualify(crate::sql::LOG_INSERT.text, &schema.0);
+    let write = writer.prepare_typed(&text, crate::sql::LOG_INSERT.types).await.unwrap();
+    let none: Option<crate::rows::Instant> = None;
+    let (attempt, level, said) = (vec![1_i32], vec![1_i16], vec!["hello"]);
+    writer
+        .query(&write, &[&none, &vec![id.as_uuid()], &attempt, &attempt, &level, &said])
+        .await
+        .unwrap();
+    let (pruned, ()) = tokio::join!(prune(&store, NOW + 15 * DAY), async {
+        let waits =
+            "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
+        let statement = format!("%{}.job_done_default%", schema.0);
+        let watcher = connect().await;
+        while watcher.query(waits, &[&statement]).await.unwrap().is_empty() {}
+        writer.batch_execute("COMMIT").await.unwrap();
+    });
+    assert_eq!(pruned, 1);
+    assert!(tables_of(&schema.0, "job_log", "job", id).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_day_that_is_dropped_leaves_jobs_that_wait_for_others() {
+    let schema = Schema::new();
+    let store = with_days(&schema).await;
+    enqueue(&store, job(NOW, 1)).await;
+    let claimed = claim(&store, NOW, 1).await;
+    settle(&store, NOW, claimed[0], AttemptOutcome::Succeeded, Next::Succeeded).await;
+    let schedule = ScheduleId::mint(NOW, [3; 10]);
+    let origin = Some(Origin { schedule, slot: None, facts: Json::null() });
+    let id = enqueue(&store, NewJob { origin, ..job(NOW, 2) }).await;
+    let wait = "WITH gone AS (DELETE FROM {schema}.job_ready RETURNING *)
+      INSERT INTO {schema}.job_wait (schedule, slot, job, due_at, queue, kind, attempt, spent, crashes, priority, flags)
+      SELECT v.schedule, due_at, g.job, due_at, queue, kind, attempt, spent, crashes, priority, flags
+      FROM gone AS g JOIN {schema}.job_live AS v ON v.job = g.job";
+    connect().await.batch_execute(&crate::sql::qualify(wait, &schema.0)).await.unwrap();
+
+    assert_eq!(prune(&store, NOW + 16 * DAY).await, 1);
+    assert_eq!(tables_of(&schema.0, "job", "id", id).await, ["job_default"]);
+    assert_eq!(store.job(id).await.unwrap().unwrap().view.state, JobState::Blocked);
+    store.promote(At::Fixed(NOW + 16 * DAY), 10).await.unwrap();
+    assert_eq!(claim(&store, NOW + 16 * DAY, 2).await[0].0, id);
+}
+
+#[tokio::test]
 async fn a_long_reader_makes_the_upkeep_of_days_give_way() {
     let schema = Schema::new();
     let store = with_days(&schema).await;
@@ -184,4 +277,48 @@ async fn today_and_the_days_after_it_are_made_when_a_store_opens() {
     store.prune(At::Fixed(later), &Retention::default(), 1).await.unwrap();
     let id = enqueue(&store, job(later, 2)).await;
     assert!(tables_of(&schema.0, "job", "id", id).await[0].starts_with("job_2"));
+}
+
+/// Somebody else makes a day while a job of that day is on its way to the default partition.
+#[tokio::test]
+async fn a_job_that_meets_its_day_being_made_is_written_there() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let name = &schema.0;
+    let maker = connect().await;
+    let (from, to) =
+        ("00000000-0000-0000-0000-000000000000", "ffffffff-0000-0000-0000-000000000000");
+    let make = format!(
+        "BEGIN; LOCK TABLE {name}.job_default IN ACCESS EXCLUSIVE MODE;
+         CREATE TABLE {name}.job_day (LIKE {name}.job INCLUDING ALL);
+         ALTER TABLE {name}.job ATTACH PARTITION {name}.job_day FOR VALUES FROM ('{from}') TO ('{to}')"
+    );
+    maker.batch_execute(&make).await.unwrap();
+    let jobs = [job(NOW, 1)];
+    let (written, ()) = tokio::join!(store.enqueue(At::Fixed(NOW), &jobs), async {
+        let waits = format!(
+            "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = '{name}.job_default'::regclass"
+        );
+        while maker.query(&waits, &[]).await.unwrap().is_empty() {}
+        maker.batch_execute("COMMIT").await.unwrap();
+    });
+    assert_eq!(written.unwrap().answers, [punctual_store::EnqueueAnswer::Created]);
+    assert_eq!(tables_of(name, "job", "id", jobs[0].id).await, ["job_day"]);
+}
+
+/// Whoever has begun to read a table knows nothing of a day that is made now, and would miss the
+/// rows that move there.
+#[tokio::test]
+async fn a_day_is_made_only_while_nobody_reads() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let reader = connect().await;
+    let make = async || partitions::make_day(&mut store.pool.take().await.unwrap(), NOW).await;
+    for table in ["job", "job_done", "job_attempt", "job_step", "job_log"] {
+        let read = format!("BEGIN; LOCK TABLE ONLY {}.{table} IN ACCESS SHARE MODE", schema.0);
+        reader.batch_execute(&read).await.unwrap();
+        assert!(make().await.unwrap_err().is_lock_timeout(), "{table}");
+        reader.batch_execute("ROLLBACK").await.unwrap();
+    }
+    assert!(make().await.unwrap());
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use punctual_core::job::SlotOutcome;
+use punctual_core::job::{Outcome, SlotOutcome, decide};
+use punctual_core::schedule::Overlap;
 use punctual_core::{Nonce, ScheduleId, Timestamp};
 use punctual_store::*;
 
 use crate::common::{Schema, connect, schema};
-use crate::{AT, below, freeze, join, mint, number, open, random, seconds};
+use crate::{AT, ask, below, freeze, join, mint, number, open, policy, random, seconds};
 
 /// Tries what each of three leaders plans, with freezes, resignations and edits beside them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -27,6 +28,7 @@ async fn slots_are_fired_once_each_and_without_gaps_whoever_leads() {
             tenant: String::new(),
             name: format!("s{index}"),
             owner: String::new(),
+            set: String::new(),
             shard: 0,
             spec: Json::null(),
             next_slot: Some(start + STEP),
@@ -52,11 +54,8 @@ async fn slots_are_fired_once_each_and_without_gaps_whoever_leads() {
                 let fence = Fence { role: "scheduler/0".to_owned(), term, nonce };
                 for _ in 0..10 {
                     let due = store.due(AT, 0, 50).await.unwrap();
-                    let plans: Vec<SlotPlan> = due
-                        .schedules
-                        .iter()
-                        .map(|due_schedule| plan(&due_schedule.schedule, due.at, STEP))
-                        .collect();
+                    let plans: Vec<SlotPlan> =
+                        due.schedules.iter().map(|schedule| plan(schedule, due.at, STEP)).collect();
                     if below(12) == 0 {
                         freeze(Duration::from_millis(100)).await;
                     }
@@ -81,6 +80,7 @@ async fn slots_are_fired_once_each_and_without_gaps_whoever_leads() {
                     spec: Json::null(),
                     owner: String::new(),
                     next_slot: seen.next_slot,
+                    passed: Vec::new(),
                 };
                 let actor = Actor::new("ana", "edit");
                 store.change_schedule(AT, id, seen.stamp, &change, &actor).await.unwrap();
@@ -124,17 +124,94 @@ async fn slots_are_fired_once_each_and_without_gaps_whoever_leads() {
 /// Fires one slot.
 fn plan(schedule: &Schedule, now: Timestamp, step: Duration) -> SlotPlan {
     let slot = schedule.next_slot.unwrap_or(now);
+    let origin = Origin { schedule: schedule.id, slot: Some(slot), facts: Json::null() };
+    let job = NewJob::new(mint(now), "q", "k", Json::null());
     let row = SlotRow {
         slot,
         end: None,
         count: 1,
         outcome: SlotOutcome::Fired,
         reason: None,
-        job: Some(NewJob::new(mint(now), "q", "k", Json::null())),
+        job: Some(NewJob { origin: Some(origin), ..job }),
     };
+    let (overlap, slots) = (Overlap::Allow, vec![row]);
     SlotPlan {
         schedule: schedule.id,
         stamp: schedule.stamp,
-        decision: SlotDecision::Advance { slots: vec![row], next_slot: Some(slot + step) },
+        decision: SlotDecision::Advance { overlap, slots, next_slot: Some(slot + step) },
     }
+}
+
+/// Three promote, three work, and a leader fires beside them; each job waits for all before it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_schedule_that_queues_has_one_job_at_work_whoever_promotes() {
+    const JOBS: u64 = 60;
+    const STEP: Duration = Duration::from_secs(1);
+    let schema = Schema(schema());
+    let first = open(&schema).await;
+    let start = first.now(AT).await.unwrap();
+    let new = NewSchedule {
+        id: ScheduleId::mint(start, random()),
+        tenant: String::new(),
+        name: "s".to_owned(),
+        owner: String::new(),
+        set: String::new(),
+        shard: 0,
+        spec: Json::null(),
+        next_slot: Some(start - STEP * JOBS as u32),
+        actor: Actor::new("ana", "test"),
+    };
+    let id = first.create_schedule(AT, &new).await.unwrap().id;
+    let (working, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        let (store, is_done) = (open(&schema).await, done.clone());
+        tasks.push(tokio::spawn(async move {
+            while is_done.load(Ordering::SeqCst) < JOBS {
+                store.promote(AT, 10).await.unwrap();
+            }
+        }));
+        let (store, working, done) = (open(&schema).await, working.clone(), done.clone());
+        tasks.push(tokio::spawn(async move {
+            let node = join(&store).await;
+            while done.load(Ordering::SeqCst) < JOBS {
+                let claimed = store.claim(AT, &ask(node, &["q"], &["k"], 10)).await.unwrap();
+                let Some(job) = claimed.jobs.first() else { continue };
+                assert_eq!(claimed.jobs.len(), 1);
+                assert_eq!(working.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+                freeze(Duration::from_millis(below(4))).await;
+                working.fetch_sub(1, Ordering::SeqCst);
+                let transition = decide(&job.standing(), Outcome::Done, &policy(), claimed.at);
+                let settlement = Settlement {
+                    job: job.id,
+                    lease: job.lease,
+                    transition,
+                    result: None,
+                    then: Vec::new(),
+                };
+                store.settle(AT, &[settlement]).await.unwrap();
+                done.fetch_add(1, Ordering::SeqCst);
+            }
+        }));
+    }
+    let node = join(&first).await;
+    let (nonce, lease) = (Nonce::mint(Timestamp::EPOCH, random()), Duration::from_secs(60));
+    let won = first.acquire(AT, "scheduler/0", node, nonce, lease).await.unwrap();
+    let Acquired::Won { term, .. } = won else { panic!("{won:?}") };
+    let fence = Fence { role: "scheduler/0".to_owned(), term, nonce };
+    for _ in 0..JOBS {
+        let schedule = first.schedule(id).await.unwrap().unwrap();
+        let mut plan = plan(&schedule, start, STEP);
+        if let SlotDecision::Advance { overlap, .. } = &mut plan.decision {
+            *overlap = Overlap::QueueAll;
+        }
+        let fired = first.fire(AT, &fence, lease, &[plan]).await.unwrap();
+        assert_eq!(fired.answers, [FireAnswer::Applied]);
+        freeze(Duration::from_millis(below(6))).await;
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let left = number(format!("SELECT count(*) FROM {}.job_live", schema.0)).await;
+    assert_eq!((done.load(Ordering::SeqCst), left), (JOBS, 0));
 }

@@ -91,7 +91,7 @@ async fn every_job_ends_once_whatever_happens_to_its_workers() {
 
     let of = |text: &str| number(text.replace("{s}", &schema.0));
     assert_eq!(of("SELECT count(*) FROM {s}.job").await, total);
-    assert_eq!(of("SELECT (SELECT count(*) FROM {s}.job_ready) + (SELECT count(*) FROM {s}.job_timer) + (SELECT count(*) FROM {s}.job_lease)").await, 0);
+    assert_eq!(of("SELECT (SELECT count(*) FROM {s}.job_ready) + (SELECT count(*) FROM {s}.job_timer) + (SELECT count(*) FROM {s}.job_wait) + (SELECT count(*) FROM {s}.job_lease)").await, 0);
     assert_eq!(of("SELECT count(*) FROM {s}.job_done d LEFT JOIN {s}.job j ON j.id = d.job WHERE j.id IS NULL").await, 0);
     assert_eq!(of("SELECT count(*) FROM {s}.job_done d JOIN {s}.job j ON j.id = d.job WHERE d.spent > j.max_attempts OR d.crashes > 3").await, 0);
     assert_eq!(of("SELECT count(*) FROM {s}.job_key WHERE expires_at IS NULL").await, 0);
@@ -123,6 +123,7 @@ async fn work(
         while !is_over.load(Ordering::SeqCst) {
             let beat = BeatAsk {
                 node,
+                seeks: Vec::new(),
                 roles: Vec::new(),
                 lease: LIFETIME,
                 leases: Vec::new(),
@@ -174,7 +175,7 @@ async fn settle_all(store: &PostgresStore, seen: &Seen, claimed: &Claimed) {
                 _ => Outcome::Done,
             };
             let transition = decide(&job.standing(), outcome, &policy(), claimed.at);
-            Settlement { job: job.id, lease: job.lease, transition, result: None }
+            Settlement { job: job.id, lease: job.lease, transition, result: None, then: Vec::new() }
         })
         .collect();
     let answers = store.settle(AT, &items).await.unwrap().answers;

@@ -122,6 +122,7 @@ async fn two_settles_of_one_lease_apply_once_and_leave_no_lease() {
             lease: job.lease,
             transition: decide(&job.standing(), outcome, &policy(), now),
             result: None,
+            then: Vec::new(),
         };
         let done: Vec<_> = claimed.iter().map(|job| settlement(job, Outcome::Done)).collect();
         let given: Vec<_> =
@@ -303,7 +304,13 @@ async fn a_duplicate_in_an_open_transaction_does_not_hold_up_the_holder() {
     let claimed = store.claim(AT, &ask(node, &["q"], &["k"], 1)).await.unwrap().jobs;
     let transition =
         Transition { outcome: AttemptOutcome::Succeeded, next: Next::Succeeded, error: None };
-    let item = Settlement { job: job.id, lease: claimed[0].lease, transition, result: None };
+    let item = Settlement {
+        job: job.id,
+        lease: claimed[0].lease,
+        transition,
+        result: None,
+        then: Vec::new(),
+    };
     let settled = store.settle(AT, &[item]).await.unwrap().answers;
     assert_eq!(settled, [Settled::Applied(JobState::Succeeded)]);
     open_transaction.rollback().await.unwrap();
@@ -347,6 +354,7 @@ async fn a_limit_is_never_exceeded() {
                             error: None,
                         },
                         result: None,
+                        then: Vec::new(),
                     })
                     .collect();
                 // Counted before it is settled, so that what is counted is never too much.

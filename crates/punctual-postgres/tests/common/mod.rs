@@ -2,8 +2,6 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-pub(crate) mod cluster;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
@@ -93,9 +91,12 @@ impl Fresh {
             "job",
             "job_ready",
             "job_timer",
+            "job_wait",
             "job_lease",
             "job_done",
             "job_attempt",
+            "job_step",
+            "job_log",
             "job_key",
             "job_live",
             "queue",
@@ -103,6 +104,7 @@ impl Fresh {
             "leader",
             "leader_change",
             "schedule",
+            "schedule_set",
             "schedule_revision",
             "slot",
             "rollup",

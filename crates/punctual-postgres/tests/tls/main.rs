@@ -8,8 +8,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use common::cluster::{Cluster, give};
 use common::options;
+use punctual_conformance::cluster::{Cluster, give};
 use punctual_postgres::PostgresStore;
 use punctual_store::Store;
 

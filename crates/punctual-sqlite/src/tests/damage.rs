@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use punctual_core::job::{JobState, Outcome, RetryPolicy, SlotOutcome, decide};
+use punctual_core::job::{JobState, LogLevel, Outcome, RetryPolicy, SlotOutcome, decide};
+use punctual_core::schedule::Overlap;
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::{
     Acquired, Actor, At, BeatAsk, ClaimAsk, ClaimedJob, Delay, EditAnswer, Fence, JobFilter, Json,
-    KeyLifetime, KeyScope, NewJob, NewSchedule, Placement, QueueChange, QueueLimits, QueueShare,
-    ReapAsk, Retention, RollupCount, RollupFilter, ScheduleChange, Settlement, SlotDecision,
-    SlotPlan, SlotRow, Store, UniqueKey, rules,
+    KeyLifetime, KeyScope, LogLine, NewJob, NewSchedule, Origin, Placement, QueueChange,
+    QueueLimits, QueueShare, ReapAsk, Retention, RollupCount, RollupFilter, ScheduleChange,
+    Settlement, SlotDecision, SlotPlan, SlotRow, StepAnswer, Store, UniqueKey, rules,
 };
 use rusqlite::Connection;
 
@@ -29,6 +30,8 @@ const DAMAGES: &[&str] = &[
     "UPDATE punctual_job SET max_attempts = -1, priority = 1000000 WHERE id = ?1",
     "UPDATE punctual_job SET timeout_us = -1, budget_us = -1 WHERE id = ?1",
     "UPDATE punctual_job SET schedule = x'00' WHERE id = ?1",
+    "UPDATE punctual_job SET facts = CAST(x'ff' AS TEXT) WHERE id = ?1",
+    "UPDATE punctual_job SET facts = NULL WHERE id = ?1",
     "UPDATE punctual_job SET unique_key = 'k', key_scope = 9, key_us = -1 WHERE id = ?1",
     "UPDATE punctual_job SET fresh_after = -9223372036854775807 WHERE id = ?1",
     "DELETE FROM punctual_job WHERE id = ?1",
@@ -41,6 +44,12 @@ const DAMAGES: &[&str] = &[
     "UPDATE punctual_job_timer SET due_at = -9223372036854775807 WHERE job = ?1",
     "UPDATE punctual_job_timer SET job = substr(job, 2) WHERE job = ?1",
     "UPDATE punctual_job_timer SET queue = CAST(x'ff' AS TEXT) WHERE job = ?1",
+    "UPDATE punctual_job_wait SET attempt = -1 WHERE job = ?1",
+    "UPDATE punctual_job_wait SET schedule = x'00' WHERE job = ?1",
+    "UPDATE punctual_job_wait SET job = substr(job, 2) WHERE job = ?1",
+    "UPDATE punctual_job_wait SET queue = CAST(x'ff' AS TEXT), priority = 1000000 WHERE job = ?1",
+    "DELETE FROM punctual_job_wait WHERE job = ?1",
+    "DELETE FROM punctual_job_live WHERE job = ?1",
     "UPDATE punctual_job_lease SET attempt = -1 WHERE job = ?1",
     "UPDATE punctual_job_lease SET lease = x'00' WHERE job = ?1",
     "UPDATE punctual_job_lease SET node = x'00' WHERE job = ?1",
@@ -52,6 +61,10 @@ const DAMAGES: &[&str] = &[
     "UPDATE punctual_job_done SET job = substr(job, 2) WHERE job = ?1",
     "UPDATE punctual_job_attempt SET outcome = 99, node = x'00', error = CAST(x'ff' AS TEXT) WHERE job = ?1",
     "UPDATE punctual_job_attempt SET attempt = -1 WHERE job = ?1",
+    "UPDATE punctual_job_step SET result = CAST(x'ff' AS TEXT) WHERE job = ?1",
+    "UPDATE punctual_job_step SET name = CAST(x'ff' AS TEXT), at = -9223372036854775807 WHERE job = ?1",
+    "UPDATE punctual_job_log SET level = 99, text = CAST(x'ff' AS TEXT) WHERE job = ?1",
+    "UPDATE punctual_job_log SET attempt = -1, number = 9999999999 WHERE job = ?1",
     "UPDATE punctual_job_key SET job = x'00' WHERE job = ?1",
     "INSERT INTO punctual_job_live (schedule, job) SELECT id, x'00' FROM punctual_schedule WHERE id = ?1",
     "UPDATE punctual_queue SET max_running = -1 WHERE name = 'bulk' AND ?1 IS NOT NULL",
@@ -67,6 +80,7 @@ const DAMAGES: &[&str] = &[
     "UPDATE punctual_schedule SET spec = CAST(x'ff' AS TEXT) WHERE id = ?1",
     "UPDATE punctual_schedule SET name = CAST(x'ff' AS TEXT), owner = CAST(x'ff' AS TEXT) WHERE id = ?1",
     "UPDATE punctual_schedule SET shard = 100000 WHERE id = ?1",
+    "UPDATE punctual_schedule SET set_name = CAST(x'ff' AS TEXT) WHERE id = ?1",
     "UPDATE punctual_schedule SET revision = -5, stamp = -5, last_slot = 9223372036854775807 WHERE id = ?1",
     "UPDATE punctual_schedule SET pause_since = 1, pause_until = 2, pause_who = NULL WHERE id = ?1",
     "UPDATE punctual_schedule SET set_aside = CAST(x'ff' AS TEXT) WHERE id = ?1",
@@ -87,8 +101,9 @@ struct Scene {
     dead: NodeId,
     fence: Fence,
     schedules: [ScheduleId; 2],
-    /// In line, at a timer, running on the worker, running on the dead node, failed, succeeded.
-    jobs: [[JobId; 2]; 6],
+    /// In line, at a timer, running on the worker, running on the dead node, failed, succeeded,
+    /// behind others of its schedule that have just ended.
+    jobs: [[JobId; 2]; 7],
 }
 
 async fn claim(
@@ -120,6 +135,7 @@ async fn end(store: &SqliteStore, node: NodeId, number: u8, outcome: Outcome) {
             lease: job.lease,
             transition: decide(&job.standing(), outcome.clone(), &RetryPolicy::default(), NOW),
             result: Some(Json::null()),
+            then: Vec::new(),
         })
         .collect();
     assert_eq!(batch.len(), 2);
@@ -151,7 +167,14 @@ async fn set(store: &SqliteStore) -> Scene {
     for holder in [worker, dead] {
         let running = pair();
         store.enqueue(at, &running).await.unwrap();
-        claim(store, at, holder, 20 + jobs.len() as u8, 2).await;
+        for held in claim(store, at, holder, 20 + jobs.len() as u8, 2).await {
+            let (job, lease) = (held.id, held.lease);
+            let saved = store.save_step(at, job, lease, "one", &Json::null()).await.unwrap();
+            assert_eq!(saved, StepAnswer::Saved);
+            let (level, text) = (LogLevel::Info, "hello".to_owned());
+            let line = LogLine { job, attempt: 1, number: 1, level, text };
+            store.write_log(at, &[line]).await.unwrap();
+        }
         jobs.push(running.map(|job| job.id));
     }
     let unique =
@@ -165,20 +188,22 @@ async fn set(store: &SqliteStore) -> Scene {
     }
 
     let schedules = [5, 6].map(|number| ScheduleId::mint(NOW, id(number)));
+    let mut blocked = Vec::new();
     for (schedule, name) in schedules.iter().zip(["bad", "good"]) {
         let new = NewSchedule {
             id: *schedule,
             tenant: String::new(),
             name: name.to_owned(),
             owner: String::new(),
+            set: String::new(),
             shard: 0,
             spec: Json::null(),
-            next_slot: Some(NOW),
+            next_slot: Some(NOW - Duration::from_secs(2)),
             actor: Actor::new("ana", "why"),
         };
         let schedule = store.create_schedule(at, &new).await.unwrap();
         let row = SlotRow {
-            slot: NOW,
+            slot: NOW - Duration::from_secs(2),
             end: None,
             count: 1,
             outcome: SlotOutcome::Missed,
@@ -186,10 +211,21 @@ async fn set(store: &SqliteStore) -> Scene {
             job: None,
         };
         let next_slot = Some(NOW + Duration::from_secs(1));
-        let decision = SlotDecision::Advance { slots: vec![row], next_slot };
+        let mut slots = vec![row];
+        let fired = pair();
+        for (job, slot) in fired.iter().zip([NOW - Duration::from_secs(1), NOW]) {
+            let origin = Origin { schedule: schedule.id, slot: Some(slot), facts: Json::null() };
+            let job = Some(NewJob { origin: Some(origin), ..job.clone() });
+            let outcome = SlotOutcome::Fired;
+            slots.push(SlotRow { slot, end: None, count: 1, outcome, reason: None, job });
+        }
+        let decision = SlotDecision::Advance { overlap: Overlap::QueueOne, slots, next_slot };
         let plan = SlotPlan { schedule: schedule.id, stamp: schedule.stamp, decision };
         store.fire(at, &fence, LEASE, &[plan]).await.unwrap();
+        store.cancel(at, fired[0].id, &Actor::new("ana", "why")).await.unwrap();
+        blocked.push(fired[1].id);
     }
+    let blocked: [JobId; 2] = blocked.try_into().unwrap();
     let limit = QueueChange::Limit(QueueLimits { max_running: Some(100) });
     store.change_queue(at, "bulk", &limit, &Actor::new("ana", "why")).await.unwrap();
     let count = RollupCount {
@@ -203,7 +239,7 @@ async fn set(store: &SqliteStore) -> Scene {
     store.roll_up(&[count]).await.unwrap();
     let [failed, succeeded, running, lost]: [[JobId; 2]; 4] = jobs.try_into().unwrap();
     let waiting = [ready.map(|job| job.id), timer.map(|job| job.id)];
-    let jobs = [waiting[0], waiting[1], running, lost, failed, succeeded];
+    let jobs = [waiting[0], waiting[1], running, lost, failed, succeeded, blocked];
     Scene { worker, dead, fence, schedules, jobs }
 }
 
@@ -212,8 +248,9 @@ async fn go_on(store: &SqliteStore, scene: &Scene, round: u64) {
     let now = NOW + Duration::from_secs(60 + round);
     let at = At::Fixed(now);
     let due = store.due(at, 0, 10).await.unwrap().schedules;
-    assert!(due.iter().any(|due| due.schedule.id == scene.schedules[1]), "the good one is due");
+    assert!(due.iter().any(|due| due.id == scene.schedules[1]), "the good one is due");
     let beat = BeatAsk {
+        seeks: Vec::new(),
         node: scene.worker,
         roles: vec![scene.fence.clone()],
         lease: LEASE,
@@ -245,6 +282,8 @@ async fn go_on(store: &SqliteStore, scene: &Scene, round: u64) {
     }
     for job in scene.jobs.as_flattened() {
         store.job(*job).await.unwrap();
+        store.steps(*job).await.unwrap();
+        store.log(*job, None, 500).await.unwrap();
     }
     for schedule in scene.schedules {
         store.schedule(schedule).await.unwrap();
@@ -288,7 +327,7 @@ async fn no_damaged_row_stops_anything_else() {
         }
         let [bad, _] = scene.schedules;
         if let Some(schedule) = store.schedule(bad).await.unwrap() {
-            let disable = ScheduleChange::Disable;
+            let disable = ScheduleChange::Disable { passed: Vec::new() };
             let stamp = schedule.stamp;
             let edited = store.change_schedule(late, bad, stamp, &disable, &actor).await.unwrap();
             let EditAnswer::Done(edited) = edited else { panic!("{edited:?}") };
@@ -297,4 +336,27 @@ async fn no_damaged_row_stops_anything_else() {
         let far = At::Fixed(NOW + Duration::from_secs(400 * 86_400));
         store.prune(far, &Retention::default(), 100).await.unwrap();
     }
+}
+
+/// Its work is done again, and the new result stays.
+#[tokio::test]
+async fn a_step_that_cannot_be_read_gives_way() {
+    let (directory, store) = fresh();
+    let at = At::Fixed(NOW);
+    let worker = NodeId::mint(NOW, id(1));
+    store.join(at, &node(worker)).await.unwrap();
+    store.enqueue(at, &[job(1)]).await.unwrap();
+    let held = claim(&store, at, worker, 2, 1).await.remove(0);
+    let save = async |result: &str| {
+        let result = Json::parse(result).unwrap();
+        store.save_step(at, held.id, held.lease, "one", &result).await.unwrap()
+    };
+    assert_eq!(save("1").await, StepAnswer::Saved);
+    let db = Connection::open(directory.path().join("jobs.db")).unwrap();
+    let damage = "UPDATE punctual_job_step SET result = CAST(x'ff' AS TEXT)";
+    assert_eq!(db.execute(damage, []).unwrap(), 1);
+    assert_eq!(store.steps(held.id).await.unwrap(), []);
+    assert_eq!(save("2").await, StepAnswer::Saved);
+    assert_eq!(save("3").await, StepAnswer::Already(Json::parse("2").unwrap()));
+    assert_eq!(store.steps(held.id).await.unwrap().len(), 1);
 }

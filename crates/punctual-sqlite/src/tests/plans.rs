@@ -45,7 +45,13 @@ fn fill(db: &Connection) -> u32 {
                 _ => (AttemptOutcome::Succeeded, Next::Succeeded),
             };
             let transition = Transition { outcome, next, error: None };
-            let item = Settlement { job: job.id, lease: job.lease, transition, result: None };
+            let item = Settlement {
+                job: job.id,
+                lease: job.lease,
+                transition,
+                result: None,
+                then: Vec::new(),
+            };
             settle::settle(db, NOW, &[item]).unwrap();
         }
     }
@@ -97,10 +103,22 @@ fn hot_statements_go_by_their_index() {
         (
             "due",
             sql::SCHEDULE_DUE.to_owned(),
-            "punctual_schedule_due (shard=? AND next_slot>? AND next_slot<?)",
+            "punctual_schedule_due (shard=? AND due_at>? AND due_at<?)",
         ),
+        (
+            "due: next",
+            sql::SCHEDULE_NEXT.to_owned(),
+            "punctual_schedule_due (shard=? AND due_at>?)",
+        ),
+        ("fire: unfinished jobs", sql::LIVE.to_owned(), "l USING PRIMARY KEY (schedule=?)"),
         ("promote", sql::TIMER_DUE.to_owned(), "punctual_job_timer USING PRIMARY KEY (due_at<?)"),
         ("promote: delete", sql::TIMER_DELETE.to_owned(), "PRIMARY KEY ((due_at,job)<(?,?))"),
+        ("promote: free", sql::WAIT_NEXT.to_owned(), "w USING PRIMARY KEY (schedule>?)"),
+        (
+            "promote: in the way",
+            sql::WAIT_NEXT.to_owned(),
+            "o USING COVERING INDEX punctual_job_wait_job (job=?)",
+        ),
         ("prune", sql::DONE_OLD.to_owned(), "punctual_job_done_finished (finished_at<?)"),
         ("prune: dead letters", sql::DONE_OLD.to_owned(), "punctual_job_done_died (finished_at<?)"),
         ("prune: slots", sql::SLOT_PRUNE.to_owned(), "punctual_slot_decided (decided_at<?)"),
@@ -120,6 +138,7 @@ fn hot_statements_go_by_their_index() {
         ("running on a node", sql::LEASE_COUNT.to_owned(), "punctual_job_lease_node (node=?)"),
         ("cancel: in line", sql::READY_TAKE.to_owned(), "punctual_job_ready_job (job=?)"),
         ("cancel: timer", sql::TIMER_TAKE.to_owned(), "punctual_job_timer_job (job=?)"),
+        ("cancel: behind others", sql::WAIT_TAKE.to_owned(), "punctual_job_wait_job (job=?)"),
         ("newest", list(JobFilter::default()), "sqlite_autoindex_punctual_job_1 (id<?)"),
         (
             "by queue",
@@ -140,6 +159,7 @@ fn hot_statements_go_by_their_index() {
         ("ready", in_state(JobState::Ready), "punctual_job_ready_job (job<?)"),
         ("running", in_state(JobState::Running), "s USING PRIMARY KEY (job<?)"),
         ("retrying", in_state(JobState::Retrying), "punctual_job_timer_job (job<?)"),
+        ("blocked", in_state(JobState::Blocked), "punctual_job_wait_job (job<?)"),
         ("succeeded", in_state(JobState::Succeeded), "s USING PRIMARY KEY (job<?)"),
         ("cancelled", in_state(JobState::Cancelled), "punctual_job_done_cancelled (job<?)"),
         (
@@ -176,6 +196,11 @@ fn hot_statements_go_by_their_index() {
             "punctual_job_timer_place (queue=? AND kind=? AND attempt<?)",
         ),
         (
+            "statistics: behind others",
+            sql::STATS.to_owned(),
+            "punctual_job_wait_place (queue=? AND kind=?)",
+        ),
+        (
             "statistics: dead letters",
             sql::STATS.to_owned(),
             "punctual_job_done_place (queue=? AND kind=?)",
@@ -191,6 +216,11 @@ fn hot_statements_go_by_their_index() {
             "punctual_job_timer_place ((queue,kind)>(?,?))",
         ),
         (
+            "statistics: places behind others",
+            sql::STATS_WAIT_NEXT.to_owned(),
+            "punctual_job_wait_place ((queue,kind)>(?,?))",
+        ),
+        (
             "statistics: places of dead letters",
             sql::STATS_DONE_NEXT.to_owned(),
             "punctual_job_done_place ((queue,kind)>(?,?))",
@@ -203,6 +233,20 @@ fn hot_statements_go_by_their_index() {
             "PRIMARY KEY ((minute,metric,queue,kind)>(?,?,?,?) AND minute<?)",
         ),
         ("audit", sql::AUDITS.to_owned(), "USING INTEGER PRIMARY KEY (rowid<?)"),
+        ("a step", sql::STEP.to_owned(), "punctual_job_step USING PRIMARY KEY (job=? AND name=?)"),
+        ("steps", sql::STEPS.to_owned(), "punctual_job_step USING PRIMARY KEY (job=?)"),
+        ("steps: how many", sql::STEP_COUNT.to_owned(), "PRIMARY KEY (job=?)"),
+        (
+            "log",
+            sql::LOG.to_owned(),
+            "punctual_job_log USING PRIMARY KEY (job=? AND (attempt,number)>(?,?))",
+        ),
+        ("prune: logs", sql::LOG_DELETE.to_owned(), "punctual_job_log USING PRIMARY KEY (job=?)"),
+        (
+            "schedules of a set",
+            sql::SCHEDULES_OF.to_owned(),
+            "punctual_schedule_set_member (tenant=? AND set_name=? AND name>?)",
+        ),
         ("one job", sql::JOB.to_owned(), "sqlite_autoindex_punctual_job_1 (id=?)"),
     ];
     let mut plans = String::new();

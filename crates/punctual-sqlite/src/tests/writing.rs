@@ -2,11 +2,11 @@
 
 use std::sync::mpsc;
 
-use punctual_core::job::JobState;
+use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
 use punctual_core::{LeaseId, NodeId};
 use punctual_store::{
-    Actor, At, AuditEntry, ClaimAsk, ErrorKind, JobFilter, QueueChange, QueueShare, Result, Store,
-    StoreError, rules,
+    Actor, At, AuditEntry, ClaimAsk, ErrorKind, JobFilter, NewJob, QueueChange, QueueShare, Result,
+    Settled, Settlement, Store, StoreError, rules,
 };
 use rusqlite::{Connection, ffi};
 use tokio::sync::oneshot;
@@ -345,4 +345,36 @@ async fn a_backup_that_nobody_waits_for_appears_whole_or_not_at_all() {
         .collect();
     left.sort();
     assert_eq!(left, ["copy.db"]);
+}
+
+/// What follows an attempt is part of its settlement, also when it fails.
+#[tokio::test]
+async fn a_settlement_whose_jobs_cannot_be_written_is_not_applied() {
+    let (directory, store) = fresh();
+    store.join(AT, &super::node(ask().node)).await.unwrap();
+    store.enqueue(AT, &[job(1)]).await.unwrap();
+    let held = store.claim(AT, &ask()).await.unwrap().jobs.remove(0);
+    let other = Connection::open(directory.path().join("jobs.db")).unwrap();
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON punctual_job WHEN NEW.kind = 'bad'
+      BEGIN SELECT RAISE(ABORT, 'no'); END";
+    other.execute_batch(refuse).unwrap();
+    let bad = NewJob { kind: "bad".to_owned(), ..job(3) };
+    let settlement = Settlement {
+        job: held.id,
+        lease: held.lease,
+        transition: Transition {
+            outcome: AttemptOutcome::Succeeded,
+            next: Next::Succeeded,
+            error: None,
+        },
+        result: None,
+        then: vec![job(2), bad],
+    };
+    let settle = async || store.settle(AT, std::slice::from_ref(&settlement)).await;
+    assert_eq!(settle().await.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(store.job(held.id).await.unwrap().unwrap().view.state, JobState::Running);
+    assert_eq!(store.job(job(2).id).await.unwrap(), None);
+    other.execute_batch("DROP TRIGGER refuse").unwrap();
+    assert_eq!(settle().await.unwrap().answers, [Settled::Applied(JobState::Succeeded)]);
+    assert_eq!(store.jobs(&JobFilter::default(), None, 10).await.unwrap().items.len(), 3);
 }

@@ -1,7 +1,7 @@
 //! Jobs: enqueue, claim, settle, cancel, requeue, place.
 
 use punctual_core::job::{AttemptOutcome, JobState, Next};
-use punctual_core::{JobId, LeaseId, ScheduleId, Timestamp};
+use punctual_core::{JobId, LeaseId, Timestamp};
 
 use super::state::{Attempt, Body, Done, Key, Lease, Life, Place, State};
 use crate::bugs::{Bug, is_planted};
@@ -14,7 +14,7 @@ impl State {
     }
 
     fn enqueue_one(&mut self, now: Timestamp, job: &NewJob) -> EnqueueAnswer {
-        if let Err(message) = job.check() {
+        if let Err(message) = job.check_enqueued() {
             return EnqueueAnswer::Rejected(Rejection::Invalid(message));
         }
         if self.bodies.contains_key(&job.id) {
@@ -24,7 +24,7 @@ impl State {
             return EnqueueAnswer::Created;
         }
         match self.take_key(now, job) {
-            Ok(()) => self.insert_job(now, job.clone(), None),
+            Ok(()) => self.insert_job(now, job.clone(), false),
             Err(holder) if holder.hash == job.payload_hash() => {
                 return EnqueueAnswer::Duplicate(holder.job);
             }
@@ -48,6 +48,11 @@ impl State {
     /// Another job that holds a key.
     fn rival(&self, now: Timestamp, key: &(String, String), job: JobId) -> Option<&Key> {
         self.keys.get(key).filter(|holder| holder.is_in_force(now) && holder.job != job)
+    }
+
+    pub(super) fn key_holder(&self, now: Timestamp, job: &NewJob) -> Option<JobId> {
+        let key = (job.tenant.clone(), job.stored_key()?);
+        self.keys.get(&key).filter(|holder| holder.is_in_force(now)).map(|holder| holder.job)
     }
 
     /// Lets a key that holds for a job's queue go with the job; the error is who holds it there.
@@ -74,25 +79,21 @@ impl State {
         Ok(())
     }
 
-    /// Writes a job, unless there is one with its id.
-    pub(super) fn insert_job(
-        &mut self,
-        now: Timestamp,
-        job: NewJob,
-        schedule: Option<(ScheduleId, Option<Timestamp>)>,
-    ) {
+    /// Writes a job, unless there is one with its id. A blocked one waits for the earlier jobs of
+    /// its schedule.
+    pub(super) fn insert_job(&mut self, now: Timestamp, job: NewJob, is_blocked: bool) {
         if self.bodies.contains_key(&job.id) {
             return;
         }
         let due_at = job.delay.due_at(now);
         let life = Life::new(due_at);
-        let place = if due_at > now { Place::Timer(life) } else { Place::Ready(life) };
+        let place = if is_blocked { Place::Blocked(life) } else { Place::waiting(life, now) };
         self.places.insert(job.id, place);
-        if let Some((schedule, _)) = schedule {
-            self.live.insert((schedule, job.id));
+        if let Some(origin) = &job.origin {
+            self.live.insert((origin.schedule, job.id));
         }
         let expires_at = job.expires_after.map(|wait| due_at + wait);
-        let body = Body { job, expires_at, fresh_after: 0, schedule, created_at: now };
+        let body = Body { job, expires_at, fresh_after: 0, created_at: now };
         self.bodies.insert(body.job.id, body);
     }
 
@@ -190,7 +191,7 @@ impl State {
             expires_at: body.expires_at,
             due_at: life.due_at,
             claimed_at: now,
-            schedule: body.schedule,
+            origin: job.origin.clone(),
             tags: job.tags.clone(),
             trace: job.trace.clone(),
         })
@@ -206,7 +207,9 @@ impl State {
         match self.places.get(&item.job) {
             Some(Place::Lease(lease)) if lease.lease == item.lease || is_unfenced(item) => {
                 let lease = lease.clone();
-                Settled::Applied(self.apply(now, item, lease))
+                let state = self.apply(now, item, lease);
+                self.enqueue(now, &item.then);
+                Settled::Applied(state)
             }
             _ if self.is_recorded(item) => Settled::Already,
             _ => Settled::Fenced,
@@ -286,6 +289,14 @@ impl State {
         self.live.retain(|(_, live)| *live != job);
     }
 
+    /// Does a job of this one's schedule wait for others?
+    pub(super) fn is_waited_for(&self, job: JobId) -> bool {
+        let schedule = |job| Some(self.bodies.get(&job)?.schedule()?.0);
+        let own = schedule(job);
+        let is_of_same = |job: &JobId| own.is_some() && schedule(*job) == own;
+        self.places.iter().any(|(job, place)| matches!(place, Place::Blocked(_)) && is_of_same(job))
+    }
+
     /// Is this lease's own outcome written down already?
     fn is_recorded(&self, item: &Settlement) -> bool {
         let outcome = item.transition.outcome;
@@ -311,7 +322,7 @@ impl State {
                 lease.cancel = Some(reason);
                 CancelAnswer::Asked
             }
-            Some(Place::Ready(life) | Place::Timer(life)) => {
+            Some(Place::Ready(life) | Place::Timer(life) | Place::Blocked(life)) => {
                 let life = *life;
                 let done = Done::without_attempt(JobState::Cancelled, self.known(job, life), now);
                 self.end(job, Done { error: Some(reason), ..done });
@@ -336,7 +347,7 @@ impl State {
         if let Err(holder) = self.take_key(now, &body.job) {
             return RequeueAnswer::KeyTaken(holder.job);
         }
-        if let Some((schedule, _)) = body.schedule {
+        if let Some((schedule, _)) = body.schedule() {
             self.live.insert((schedule, job));
         }
         // Somebody wants it now: what it was given at first has run out or does not matter.
@@ -344,6 +355,7 @@ impl State {
             body.expires_at = None;
             body.fresh_after = attempt;
         }
+        self.forget_steps(job);
         self.places.insert(job, Place::Ready(Life { attempt, ..Life::new(now) }));
         self.note(now, actor, "requeue job", &job.to_string());
         RequeueAnswer::Requeued
@@ -356,9 +368,10 @@ impl State {
         to: &Placement,
         actor: &Actor,
     ) -> MoveAnswer {
-        let life = match self.places.get(&job) {
+        let (life, is_blocked) = match self.places.get(&job) {
             None => return MoveAnswer::NotFound,
-            Some(Place::Ready(life) | Place::Timer(life)) => *life,
+            Some(Place::Ready(life) | Place::Timer(life)) => (*life, false),
+            Some(Place::Blocked(life)) => (*life, true),
             Some(place) => return MoveAnswer::NotWaiting(place.state()),
         };
         if !life.is_readable {
@@ -371,7 +384,7 @@ impl State {
             return MoveAnswer::KeyTaken(rival);
         }
         let life = Life { due_at: to.due_at.unwrap_or(life.due_at), ..life };
-        let place = if life.due_at > now { Place::Timer(life) } else { Place::Ready(life) };
+        let place = if is_blocked { Place::Blocked(life) } else { Place::waiting(life, now) };
         let state = place.state();
         self.places.insert(job, place);
         if let Some(body) = self.bodies.get_mut(&job) {

@@ -13,7 +13,9 @@ impl State {
     fn job_view(&self, id: JobId) -> Option<JobView> {
         let (body, place) = (self.bodies.get(&id)?, self.places.get(&id)?);
         let (attempt, due_at) = match place {
-            Place::Ready(life) | Place::Timer(life) => (life.attempt, Some(life.due_at)),
+            Place::Ready(life) | Place::Timer(life) | Place::Blocked(life) => {
+                (life.attempt, Some(life.due_at))
+            }
             Place::Lease(lease) => (lease.life.attempt, Some(lease.life.due_at)),
             Place::Done(done) => (done.attempt, None),
         };
@@ -33,7 +35,7 @@ impl State {
             created_at: body.created_at,
             due_at,
             finished_at,
-            schedule: body.schedule,
+            schedule: body.schedule(),
             error,
         })
     }
@@ -42,7 +44,9 @@ impl State {
         let (view, body, place) =
             (self.job_view(id)?, self.bodies.get(&id)?, self.places.get(&id)?);
         let (spent, crashes) = match place {
-            Place::Ready(life) | Place::Timer(life) => (life.spent, life.crashes),
+            Place::Ready(life) | Place::Timer(life) | Place::Blocked(life) => {
+                (life.spent, life.crashes)
+            }
             Place::Lease(lease) => (lease.life.spent, lease.life.crashes),
             Place::Done(done) => (done.spent, done.crashes),
         };
@@ -81,7 +85,7 @@ impl State {
                     });
                 }
             }
-            Place::Ready(_) | Place::Timer(_) => {}
+            Place::Ready(_) | Place::Timer(_) | Place::Blocked(_) => {}
         }
         Some(JobDetail {
             view,
@@ -110,11 +114,12 @@ impl State {
     fn is_in(&self, source: Source<'_>, body: &Body, place: &Place) -> bool {
         match source {
             Source::All => true,
-            Source::Schedule(id) => body.schedule.is_some_and(|(schedule, _)| schedule == id),
+            Source::Schedule(id) => body.schedule().is_some_and(|(schedule, _)| schedule == id),
             Source::Queue(queue) => body.job.queue == queue,
             Source::Tenant(tenant) => body.job.tenant == tenant,
             Source::Ready => matches!(place, Place::Ready(_)),
             Source::Timers => matches!(place, Place::Timer(_)),
+            Source::Blocked => matches!(place, Place::Blocked(_)),
             Source::Running => matches!(place, Place::Lease(_)),
             Source::Ended => matches!(place, Place::Done(_)),
             Source::Failed => place.state() == JobState::Failed,
@@ -191,6 +196,7 @@ impl State {
                 }
                 (_, JobState::Scheduled) => &mut entry.scheduled,
                 (_, JobState::Retrying) => &mut entry.retrying,
+                (_, JobState::Blocked) => &mut entry.blocked,
                 (_, JobState::Running) => &mut entry.running,
                 (_, JobState::Failed) => &mut entry.failed,
                 _ => continue,

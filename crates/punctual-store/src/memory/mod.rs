@@ -6,7 +6,9 @@
 mod jobs;
 mod lists;
 mod nodes;
+mod notes;
 mod schedules;
+mod sets;
 mod state;
 mod upkeep;
 
@@ -94,8 +96,17 @@ impl Store for Memory {
         rules::check_settlements(batch)?;
         let now = self.time(at);
         let mut state = self.lock();
-        let answers = batch.iter().map(|item| state.settle(now, item)).collect();
-        Ok(self.bell.after(Topic::Work, Settlements { at: now, answers }, Settlements::has_ready))
+        let answers: Vec<Settled> = batch.iter().map(|item| state.settle(now, item)).collect();
+        let mut settled = batch.iter().zip(&answers);
+        let frees = settled.any(|(item, answer)| {
+            matches!(answer, Settled::Applied(to) if to.is_final()) && state.is_waited_for(item.job)
+        });
+        let settled = Settlements { at: now, answers, frees };
+        Ok(self.bell.after(Topic::Work, settled, |settled| settled.has_work(batch)))
+    }
+
+    async fn key_holder(&self, at: At, job: &NewJob) -> Result<Option<JobId>> {
+        Ok(self.lock().key_holder(self.time(at), job))
     }
 
     async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
@@ -114,6 +125,38 @@ impl Store for Memory {
         to.check()?;
         let answer = self.lock().place(self.time(at), job, to, &actor.kept()?);
         Ok(self.bell.after(Topic::Work, answer, |_| true))
+    }
+
+    async fn save_step(
+        &self,
+        at: At,
+        job: JobId,
+        lease: LeaseId,
+        name: &str,
+        result: &Json,
+    ) -> Result<StepAnswer> {
+        rules::check_step(name, result)?;
+        self.lock().save_step(self.time(at), job, lease, name, result)
+    }
+
+    async fn steps(&self, job: JobId) -> Result<Vec<StepView>> {
+        Ok(self.lock().list_steps(job))
+    }
+
+    async fn write_log(&self, at: At, lines: &[LogLine]) -> Result<Timestamp> {
+        LogLine::check(lines)?;
+        let now = self.time(at);
+        self.lock().write_log(now, lines);
+        Ok(now)
+    }
+
+    async fn log(
+        &self,
+        job: JobId,
+        after: Option<LogCursor>,
+        most: usize,
+    ) -> Result<Page<LogView, LogCursor>> {
+        Ok(self.lock().list_log(job, after, most))
     }
 
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
@@ -259,7 +302,29 @@ impl Store for Memory {
         after: Option<&str>,
         most: usize,
     ) -> Result<Vec<Schedule>> {
-        Ok(self.lock().list_schedules(tenant, after, most))
+        Ok(self.lock().list_schedules(tenant, None, after, most))
+    }
+
+    async fn schedules_of(
+        &self,
+        tenant: &str,
+        set: &str,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<Schedule>> {
+        if set.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(self.lock().list_schedules(tenant, Some(set), after, most))
+    }
+
+    async fn register(&self, at: At, ask: &Registration) -> Result<Registered> {
+        let answer = self.lock().register(self.time(at), &ask.kept()?)?;
+        Ok(self.bell.after(Topic::Schedules, answer, Registered::has_schedules))
+    }
+
+    async fn generation(&self, set: &str) -> Result<Option<i64>> {
+        Ok(self.lock().generations.get(set).copied())
     }
 
     async fn revisions(

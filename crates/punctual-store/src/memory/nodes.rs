@@ -62,6 +62,7 @@ impl State {
             strays: strays.into_iter().take(limits::LEASES_MAX).collect(),
             cancels: cancelled.map(|(job, _)| job).collect(),
             roles,
+            sought: ask.seeks.iter().map(|role| Some(self.leaders.get(role)?.until)).collect(),
         }
     }
 
@@ -70,7 +71,8 @@ impl State {
         let mut held = self.leases_of(node);
         held.retain(|(_, held)| leases.contains(&held.lease));
         for (job, Lease { lease, .. }) in held.into_iter().take(limits::RELEASE_MAX) {
-            self.settle(now, &Settlement { job, lease, transition: rules::RELEASED, result: None });
+            let (transition, then) = (rules::RELEASED, Vec::new());
+            self.settle(now, &Settlement { job, lease, transition, result: None, then });
             jobs.push(job);
         }
         Released { at: now, jobs }

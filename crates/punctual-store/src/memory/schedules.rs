@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use punctual_core::{JobId, ScheduleId, Timestamp};
 
-use super::state::State;
+use super::state::{Place, State};
+use crate::bugs::{Bug, is_planted};
 use crate::*;
 
 impl State {
@@ -53,7 +54,9 @@ impl State {
         if schedule.stamp != stamp {
             return Ok(EditAnswer::Stale(schedule));
         }
-        schedule.change(change, actor, now)?;
+        for passed in schedule.change(change, actor, now)? {
+            self.slots.insert((id, passed.slot, passed.run), passed);
+        }
         self.schedules.insert(id, schedule.clone());
         if matches!(change, ScheduleChange::Define { .. }) {
             self.spoiled.remove(&rules::Spoil::Schedule(id));
@@ -108,13 +111,16 @@ impl State {
     pub(super) fn list_schedules(
         &self,
         tenant: &str,
+        set: Option<&str>,
         after: Option<&str>,
         most: usize,
     ) -> Vec<Schedule> {
-        let is_after = |schedule: &&Schedule| {
-            schedule.tenant == tenant && after.is_none_or(|after| schedule.name.as_str() > after)
+        let is_asked = |schedule: &&Schedule| {
+            schedule.tenant == tenant
+                && set.is_none_or(|set| schedule.set == set)
+                && after.is_none_or(|after| schedule.name.as_str() > after)
         };
-        let named = self.schedules.values().filter(is_after);
+        let named = self.schedules.values().filter(is_asked);
         let mut schedules: Vec<Schedule> =
             named.filter_map(|schedule| self.seen(schedule.id)).collect();
         schedules.sort_by(|left, right| left.name.cmp(&right.name));
@@ -123,39 +129,28 @@ impl State {
     }
 
     pub(super) fn due(&mut self, now: Timestamp, shard: i16, most: usize) -> Due {
-        let is_due = |schedule: &&Schedule| {
-            schedule.shard == shard
-                && schedule.enabled
-                && schedule.set_aside.is_none()
-                && !schedule.is_paused(now)
-                && schedule.next_slot.is_some_and(|slot| slot <= now)
-        };
-        let mut due: Vec<Schedule> = self.schedules.values().filter(is_due).cloned().collect();
-        due.sort_by_key(|schedule| (schedule.next_slot, schedule.id));
-        due.truncate(most.min(limits::FIRE_MAX));
-        let spoiled: Vec<ScheduleId> = due
-            .extract_if(.., |due| self.spoiled.contains(&rules::Spoil::Schedule(due.id)))
-            .map(|due| due.id)
+        let mut all: Vec<(Timestamp, ScheduleId)> = self
+            .schedules
+            .values()
+            .filter(|schedule| schedule.shard == shard)
+            .filter_map(|schedule| Some((schedule.due_at()?, schedule.id)))
             .collect();
-        for id in spoiled {
-            if let Some(schedule) = self.schedules.get_mut(&id) {
+        all.sort_unstable();
+        let next = all.iter().map(|(due_at, _)| *due_at).find(|due_at| *due_at > now);
+        all.retain(|(due_at, _)| *due_at <= now);
+        let (fresh, behind) = all.into_iter().partition(|(due_at, _)| *due_at > now - rules::FRESH);
+        let mut due = Due { at: now, schedules: Vec::new(), next };
+        for (_, id) in rules::fresh_first(fresh, behind, most.min(limits::FIRE_MAX)) {
+            let is_spoiled = self.spoiled.contains(&rules::Spoil::Schedule(id));
+            let Some(schedule) = self.schedules.get_mut(&id) else { continue };
+            if is_spoiled {
                 schedule.stamp += 1;
                 schedule.set_aside = Some(rules::UNREADABLE.to_owned());
+            } else {
+                due.schedules.push(schedule.clone());
             }
         }
-        let with_live = |schedule: Schedule| {
-            let live: Vec<JobId> = self
-                .live
-                .iter()
-                .filter(|(id, _)| *id == schedule.id)
-                .map(|(_, job)| *job)
-                .take(limits::LIVE_COUNT_MAX)
-                .collect();
-            let live_count = live.len();
-            let live = live.into_iter().take(limits::LIVE_MAX).collect();
-            DueSchedule { schedule, live, live_count }
-        };
-        Due { at: now, schedules: due.into_iter().map(with_live).collect() }
+        due
     }
 
     pub(super) fn fire(
@@ -165,22 +160,43 @@ impl State {
         lease: Duration,
         plans: &[SlotPlan],
     ) -> Fired {
-        let Some(leader) = self.renew(now, fence, lease).cloned() else {
-            return Fired { at: now, until: None, answers: Vec::new() };
+        let leader = match is_planted(Bug::CachedFence) {
+            true => self.remembered(now, fence),
+            false => self.renew(now, fence, lease).cloned(),
         };
-        let answers = plans.iter().map(|plan| self.fire_one(now, &leader, plan)).collect();
-        Fired { at: now, until: Some(leader.until), answers }
+        let Some(leader) = leader else {
+            return Fired { at: now, until: None, answers: Vec::new(), refused: 0 };
+        };
+        let mut refused = 0;
+        let answers =
+            plans.iter().map(|plan| self.fire_one(now, &leader, plan, &mut refused)).collect();
+        Fired { at: now, until: Some(leader.until), answers, refused }
     }
 
-    fn fire_one(&mut self, now: Timestamp, leader: &Leader, plan: &SlotPlan) -> FireAnswer {
+    /// A planted bug: whoever led in that term leads for ever.
+    fn remembered(&self, now: Timestamp, fence: &Fence) -> Option<Leader> {
+        let is_its =
+            |change: &&LeaderChange| change.role == fence.role && change.term == fence.term;
+        let change = self.leader_changes.iter().find(is_its)?;
+        let (fence, node) = (fence.clone(), change.node);
+        Some(Leader { fence, node, since: change.at, until: now, steady_since: change.at })
+    }
+
+    fn fire_one(
+        &mut self,
+        now: Timestamp,
+        leader: &Leader,
+        plan: &SlotPlan,
+        refused: &mut usize,
+    ) -> FireAnswer {
         let Some(schedule) = self.schedules.get_mut(&plan.schedule) else {
             return FireAnswer::Stale;
         };
-        if schedule.stamp != plan.stamp || !schedule.enabled {
+        if schedule.stamp != plan.stamp || !schedule.enabled || plan.is_early(now) {
             return FireAnswer::Stale;
         }
-        schedule.stamp += 1;
-        let (slots, next_slot) = match plan.check(schedule.next_slot, now) {
+        schedule.stamp = rules::next_stamp(schedule.stamp, now);
+        let (slots, next_slot) = match plan.check(schedule.next_slot) {
             Ok(advance) => advance,
             Err(reason) => {
                 schedule.set_aside = Some(reason.clone());
@@ -192,14 +208,34 @@ impl State {
         schedule.last_slot =
             slots.last().map(|row| row.end.unwrap_or(row.slot)).or(schedule.last_slot);
         let revision = schedule.revision;
+        let mut seats = self.seats(now, plan);
         for row in slots {
-            let view = row.decided(leader.fence.term, leader.node, revision, now);
-            self.slots.insert((plan.schedule, row.slot, view.run), view);
-            if let Some(job) = &row.job {
-                self.insert_job(now, job.clone(), Some((plan.schedule, Some(row.slot))));
+            let seated = seats.take(row);
+            *refused += usize::from(matches!(seated, Seated::Refused(_)));
+            let view = row.decided(&seated, leader.fence.term, leader.node, revision, now);
+            if let Some(job) = row.job.clone().filter(|_| view.job.is_some()) {
+                self.insert_job(now, job, seated == Seated::Waits);
             }
+            self.slots.insert((plan.schedule, row.slot, view.run), view);
         }
         FireAnswer::Applied
+    }
+
+    /// Who is in the way of a plan's jobs; those that it calls off are called off here.
+    fn seats(&mut self, now: Timestamp, plan: &SlotPlan) -> Seats {
+        let of_schedule = self.live.iter().filter(|(schedule, _)| *schedule == plan.schedule);
+        let mut live: Vec<JobId> =
+            of_schedule.map(|(_, job)| *job).take(limits::LIVE_MAX).collect();
+        if let Some(actor) = plan.calls_off() {
+            for job in live.clone().into_iter().take(limits::FIRE_CANCEL_MAX) {
+                if self.cancel(now, job, &actor) == CancelAnswer::Cancelled {
+                    live.retain(|other| *other != job);
+                }
+            }
+        }
+        let is_waiting = |job: &&JobId| matches!(self.places.get(job), Some(Place::Blocked(_)));
+        let waiting = live.iter().filter(is_waiting).count();
+        Seats::new(plan, live, waiting)
     }
 
     pub(super) fn list_slots(

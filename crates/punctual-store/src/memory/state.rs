@@ -17,6 +17,10 @@ pub(super) struct State {
     pub(super) places: BTreeMap<JobId, Place>,
     /// Attempts that did not end in success.
     pub(super) attempts: BTreeMap<(JobId, u32), Attempt>,
+    /// Steps of jobs, by name.
+    pub(super) steps: BTreeMap<(JobId, String), StepView>,
+    /// Lines of logs, by attempt and number.
+    pub(super) log: BTreeMap<(JobId, LogCursor), LogView>,
     /// Unique keys that are held, by tenant and stored key.
     pub(super) keys: BTreeMap<(String, String), Key>,
     /// Unfinished jobs of schedules.
@@ -32,6 +36,8 @@ pub(super) struct State {
     /// Oldest first.
     pub(super) revisions: BTreeMap<ScheduleId, Vec<RevisionView>>,
     pub(super) slots: BTreeMap<(ScheduleId, Timestamp, i32), SlotView>,
+    /// Generations of sets that are in force.
+    pub(super) generations: BTreeMap<String, i64>,
     /// Count and sum by minute, metric, queue and kind.
     pub(super) rollups: BTreeMap<(Timestamp, String, String, String), (i64, i64)>,
     /// Oldest first.
@@ -46,7 +52,6 @@ pub(super) struct Body {
     pub(super) expires_at: Option<Timestamp>,
     /// Attempts up to this one were before the job was last requeued and use none of its budget.
     pub(super) fresh_after: u32,
-    pub(super) schedule: Option<(ScheduleId, Option<Timestamp>)>,
     pub(super) created_at: Timestamp,
 }
 
@@ -66,6 +71,8 @@ pub(super) struct Life {
 pub(super) enum Place {
     Ready(Life),
     Timer(Life),
+    /// Waits for the schedule's earlier jobs.
+    Blocked(Life),
     Lease(Lease),
     Done(Done),
 }
@@ -141,12 +148,25 @@ impl Life {
     }
 }
 
+impl Body {
+    /// The schedule that made it, and the slot.
+    pub(super) fn schedule(&self) -> Option<(ScheduleId, Option<Timestamp>)> {
+        self.job.origin.as_ref().map(|origin| (origin.schedule, origin.slot))
+    }
+}
+
 impl Place {
+    /// Where a job waits that is due then.
+    pub(super) fn waiting(life: Life, now: Timestamp) -> Place {
+        if life.due_at > now { Place::Timer(life) } else { Place::Ready(life) }
+    }
+
     pub(super) fn state(&self) -> JobState {
         match self {
             Place::Ready(_) => JobState::Ready,
             Place::Timer(life) if life.attempt == 0 => JobState::Scheduled,
             Place::Timer(_) => JobState::Retrying,
+            Place::Blocked(_) => JobState::Blocked,
             Place::Lease(_) => JobState::Running,
             Place::Done(done) => done.state,
         }
@@ -165,7 +185,9 @@ impl State {
                 self.spoiled.insert(what);
             }
             Spoil::Seat(job) => match self.places.get_mut(&job) {
-                Some(Place::Ready(life) | Place::Timer(life)) => life.spoil(),
+                Some(Place::Ready(life) | Place::Timer(life) | Place::Blocked(life)) => {
+                    life.spoil();
+                }
                 Some(Place::Lease(lease)) => lease.life.spoil(),
                 Some(Place::Done(_)) | None => {}
             },

@@ -1,5 +1,7 @@
 //! Promote, reap, prune, counters and the audit.
 
+use std::collections::BTreeMap;
+
 use punctual_core::job::{JobState, Next, Outcome, Standing, decide};
 use punctual_core::{JobId, ScheduleId, Timestamp};
 
@@ -19,11 +21,7 @@ impl State {
             .collect();
         timers.sort_unstable();
         let due = timers.iter().take_while(|(due_at, _)| *due_at <= now).take(most).count();
-        let mut promoted = Promoted {
-            at: now,
-            queues: Default::default(),
-            next_due: timers.get(due).map(|(due_at, _)| *due_at),
-        };
+        let mut promoted = Promoted { at: now, queues: Default::default(), next_due: None };
         for (_, job) in &timers[..due] {
             if let (Some(Place::Timer(life)), Some(body)) =
                 (self.places.get(job).cloned(), self.bodies.get(job))
@@ -36,7 +34,41 @@ impl State {
                 }
             }
         }
+        for job in self.freed(most) {
+            let Some(Place::Blocked(life)) = self.places.get(&job).cloned() else { continue };
+            if !life.is_readable {
+                self.set_aside(now, job, life);
+                continue;
+            }
+            let place = Place::waiting(life, now);
+            if let (Place::Ready(_), Some(body)) = (&place, self.bodies.get(&job)) {
+                *promoted.queues.entry(body.job.queue.clone()).or_default() += 1;
+            }
+            self.places.insert(job, place);
+        }
+        let timers = self.places.values().filter_map(|place| match place {
+            Place::Timer(life) => Some(life.due_at),
+            _ => None,
+        });
+        promoted.next_due = timers.min();
         promoted
+    }
+
+    /// The first waiting job of each schedule that has no others, in the order of schedules. First
+    /// is the earliest slot: ids sort by the clocks of those who minted them, and those made at
+    /// once by chance.
+    fn freed(&self, most: usize) -> Vec<JobId> {
+        let waiting = |job: &JobId| match self.places.get(job)? {
+            Place::Blocked(_) => Some((self.bodies.get(job)?.schedule()?.1, *job)),
+            _ => None,
+        };
+        let mut first: BTreeMap<ScheduleId, Option<(Option<Timestamp>, JobId)>> = BTreeMap::new();
+        for (schedule, job) in &self.live {
+            let own = waiting(job);
+            let first = first.entry(*schedule).or_insert(own);
+            *first = first.zip(own).map(|(first, own)| first.min(own));
+        }
+        first.into_values().flatten().map(|(_, job)| job).take(most).collect()
     }
 
     pub(super) fn reap(&mut self, now: Timestamp, ask: &ReapAsk) -> Reaped {
@@ -104,7 +136,8 @@ impl State {
             false => decide(&standing, Outcome::Abandoned, &ask.policy, now),
         };
         let next = rules::with_cancel(&transition, lease.cancel.as_deref()).next;
-        self.settle(now, &Settlement { job, lease: lease.lease, transition, result: None });
+        let (lease, then) = (lease.lease, Vec::new());
+        self.settle(now, &Settlement { job, lease, transition, result: None, then });
         Some(ReapedJob { job, next })
     }
 
@@ -132,6 +165,8 @@ impl State {
             self.spoiled.remove(&rules::Spoil::Body(job));
             self.spoiled.remove(&rules::Spoil::Tags(job));
             self.attempts.retain(|(of, _), _| *of != job);
+            self.forget_steps(job);
+            self.log.retain(|(of, _), _| *of != job);
             pruned.jobs += 1;
         }
 

@@ -1,4 +1,5 @@
-//! A PostgreSQL server of a test's own, for what must not happen to the one that all share.
+//! A PostgreSQL server of a test's own, for what must not happen to the one that all share, and a
+//! pooler before it. Their programs are found on PATH, which `cargo xtask` sees to.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -10,9 +11,11 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use tempfile::TempDir;
 
 /// A server, which ends with this value.
-pub(crate) struct Cluster {
-    pub(crate) port: u16,
-    pub(crate) data: PathBuf,
+pub struct Cluster {
+    /// Where it listens.
+    pub port: u16,
+    /// Where its data are.
+    pub data: PathBuf,
     server: Option<Child>,
     directory: TempDir,
 }
@@ -34,7 +37,7 @@ fn user() -> Option<(u32, u32)> {
 }
 
 /// A program of PostgreSQL, as that user.
-pub(crate) fn program(name: &str) -> Command {
+pub fn program(name: &str) -> Command {
     let mut command = Command::new(name);
     command.env("LC_ALL", "C").current_dir("/").stdin(Stdio::null());
     if let Some((uid, gid)) = user() {
@@ -44,7 +47,11 @@ pub(crate) fn program(name: &str) -> Command {
 }
 
 /// Gives a path to that user.
-pub(crate) fn give(path: &Path) {
+///
+/// # Panics
+///
+/// If it cannot be given away.
+pub fn give(path: &Path) {
     if let Some((uid, gid)) = user() {
         chown(path, Some(uid), Some(gid)).expect("it can be given away");
     }
@@ -73,7 +80,7 @@ fn is_ready(port: &str) -> bool {
 
 impl Cluster {
     /// A new server with these settings, its data in a directory of its own or in this one.
-    pub(crate) fn new(settings: &[&str], data: Option<PathBuf>) -> Cluster {
+    pub fn new(settings: &[&str], data: Option<PathBuf>) -> Cluster {
         let directory = tempfile::tempdir().expect("a directory");
         give(directory.path());
         let data = data.unwrap_or_else(|| directory.path().join("data"));
@@ -85,7 +92,7 @@ impl Cluster {
     }
 
     /// A server that follows another one.
-    pub(crate) fn standby_of(primary: &Cluster) -> Cluster {
+    pub fn standby_of(primary: &Cluster) -> Cluster {
         let directory = tempfile::tempdir().expect("a directory");
         give(directory.path());
         let data = directory.path().join("data");
@@ -108,7 +115,7 @@ impl Cluster {
     }
 
     /// Starts it, and waits until it answers.
-    pub(crate) fn start(&mut self) {
+    pub fn start(&mut self) {
         let mut postgres = program("postgres");
         postgres.arg("-D").arg(&self.data).arg("-k").arg(self.directory.path());
         postgres.args(["-h", "127.0.0.1", "-c", "fsync=off", "-p"]).arg(self.port.to_string());
@@ -125,7 +132,7 @@ impl Cluster {
     }
 
     /// Ends it as a crash does.
-    pub(crate) fn crash(&mut self) {
+    pub fn crash(&mut self) {
         self.control(&["stop", "-m", "immediate", "-w", "-s"]);
         if let Some(mut server) = self.server.take() {
             server.wait().expect("it has ended");
@@ -133,7 +140,7 @@ impl Cluster {
     }
 
     /// Makes a standby a primary.
-    pub(crate) fn promote(&self) {
+    pub fn promote(&self) {
         self.control(&["promote", "-w", "-s"]);
     }
 
@@ -141,11 +148,13 @@ impl Cluster {
         run(program("pg_ctl").args(arguments).arg("-D").arg(&self.data));
     }
 
-    pub(crate) fn url(&self) -> String {
+    /// Where its superuser finds it.
+    pub fn url(&self) -> String {
         self.url_of("postgres", "postgres")
     }
 
-    pub(crate) fn url_of(&self, user: &str, database: &str) -> String {
+    /// Where this user finds this database.
+    pub fn url_of(&self, user: &str, database: &str) -> String {
         format!("postgres://{user}@127.0.0.1:{}/{database}", self.port)
     }
 }
@@ -160,5 +169,48 @@ impl Drop for Cluster {
                 let _ = server.wait();
             }
         }
+    }
+}
+
+/// pgbouncer in transaction mode before a server; it ends with this value.
+pub struct Pooler {
+    /// Where it listens.
+    pub port: u16,
+    pooler: Child,
+    _directory: TempDir,
+}
+
+impl Pooler {
+    /// Starts one, and waits until it takes connections. After a crash of the server it looks for it
+    /// every second: by default it waits for fifteen, and so would everybody behind it.
+    pub fn before(cluster: &Cluster) -> Pooler {
+        let directory = tempfile::tempdir().expect("a directory");
+        give(directory.path());
+        let (port, settings) = (free_port(), directory.path().join("pgbouncer.ini"));
+        let text = format!(
+            "[databases]\n* = host=127.0.0.1 port={} user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
+             listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\n\
+             max_client_conn = 1000\ndefault_pool_size = 20\nserver_login_retry = 1\n",
+            cluster.port
+        );
+        fs::write(&settings, text).expect("it can be written");
+        // Debian keeps it where only root looks.
+        let found = ["/usr/sbin/pgbouncer", "/usr/local/sbin/pgbouncer"];
+        let name = found.into_iter().find(|path| Path::new(path).exists()).unwrap_or("pgbouncer");
+        let mut pooler = program(name);
+        let pooler = pooler.arg(&settings).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut pooler = pooler.expect("pgbouncer starts");
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(pooler.try_wait().expect("a child").is_none(), "pgbouncer does not start");
+        }
+        Pooler { port, pooler, _directory: directory }
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        // It has no children.
+        let _ = self.pooler.kill();
+        let _ = self.pooler.wait();
     }
 }

@@ -1,0 +1,105 @@
+//! What lies behind: a year of seconds of one schedule, and one slot of each of a million.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_core::schedule::{Definition, Missed, plan};
+use punctual_engine::{Env, System};
+
+use super::grouped;
+use super::lot::{Lot, daily, each_second};
+use super::speed::{follower, lead};
+use super::table::{self, ON_TIME};
+use crate::Failure;
+use crate::databases::Databases;
+use crate::measure::{Times, now};
+use crate::queue::{counts_to, start, stop};
+use crate::report::{Figure, Goal, Unit};
+
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+const HOUR: Duration = Duration::from_secs(3_600);
+/// How often a year is decided, and one more that warms caches.
+const YEARS: usize = 9;
+/// Schedules that go on each second beside those that are behind.
+const FRESH: usize = 100;
+/// How long a backlog is watched at most.
+const LONGEST: Duration = Duration::from_secs(900);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A schedule of every second that nobody has looked at for a year, and does not want it back.
+pub(crate) async fn year(databases: &Databases) -> Result<Vec<Figure>, Failure> {
+    let database = databases.fresh("year").await?;
+    let table = table::open(&database).await?;
+    let definition = Definition { missed: Missed::None, ..each_second() };
+    let classes = YEARS + 1;
+    let lot = Lot { number: 0, count: classes, definition, stride: 1, classes };
+    table.fill(&lot).await?;
+    let mut steps = follower(database.store().await?).await?;
+    let (mut passes, mut plans) = (Vec::new(), Vec::new());
+    let rule = lot.definition.rule(&lot.name(0))?;
+    for class in 0..classes {
+        let at = table.now().await?;
+        let watermark = Timestamp::from_seconds(at.floor_seconds()) - YEAR;
+        let started = now();
+        let planned = plan(&rule, &lot.name(class), watermark, None, at);
+        plans.push(started.elapsed());
+        drop(planned);
+        // Those before it would come along with their fresh slots.
+        if class > 0 {
+            table.stage(&lot, class - 1, at + YEAR).await?;
+        }
+        table.stage(&lot, class, watermark).await?;
+        lead(&mut steps).await?;
+        let started = now();
+        let decided = steps.fire().await?;
+        passes.push(started.elapsed());
+        if decided != 1 {
+            return Err(format!("{decided} schedules were decided where one was due").into());
+        }
+    }
+    let rows = table.rows_behind(&lot).await? as f64 / classes as f64;
+    let (passes, plans) = (Times::of(passes.split_off(1)), Times::of(plans.split_off(1)));
+    let name = |what| format!("a year of seconds behind: {what}");
+    Ok(vec![
+        Figure::alone(name("the pass that decides it"), Unit::Millis, passes.median)
+            .goal(Goal::AtMost(50.0)),
+        Figure::alone(name("its plan alone"), Unit::Millis, plans.median),
+        Figure::alone(name("rows of the ledger"), Unit::Rows, rows).goal(Goal::AtMost(1.0)),
+    ])
+}
+
+/// Many schedules that are an hour behind, and some that go on beside them.
+pub(crate) async fn backlog(databases: &Databases, count: usize) -> Result<Vec<Figure>, Failure> {
+    let database = databases.fresh("backlog").await?;
+    let table = table::open(&database).await?;
+    let behind = Lot::of(0, count, daily(table.now().await?));
+    let fresh = Lot::of(1, FRESH, each_second());
+    table.fill(&behind).await?;
+    table.fill(&fresh).await?;
+    let first = Timestamp::from_seconds(table.now().await?.floor_seconds());
+    table.stage(&behind, 0, first - HOUR).await?;
+    database.rest().await?;
+    let started_at = Timestamp::from_seconds(table.now().await?.ceil_seconds());
+    table.stage(&fresh, 0, started_at).await?;
+    let engine = start(database.store().await?, counts_to(usize::MAX, Arc::default())).await?;
+    let started = now();
+    while table.is_behind(first - ON_TIME).await? && started.elapsed() < LONGEST {
+        System.sleep(LOOK_EVERY).await;
+    }
+    let took = started.elapsed();
+    let decided = table.rows_behind(&behind).await?;
+    let late = table.late(&fresh, started_at).await?;
+    stop(&engine).await;
+    if late.is_empty() {
+        return Err(format!("nothing was decided of {}", fresh.about()).into());
+    }
+    let late = Times::of(late);
+    let name = |what| format!("{} behind, {FRESH} a second beside: {what}", grouped(count));
+    Ok(vec![
+        Figure::alone(name("fires"), Unit::PerSecond, decided as f64 / took.as_secs_f64()),
+        Figure::alone(name("all of it"), Unit::Millis, took.as_secs_f64() * 1_000.0),
+        Figure::alone(name("fresh, median"), Unit::Millis, late.median),
+        Figure::alone(name("fresh, p99"), Unit::Millis, late.p99),
+    ])
+}

@@ -1,0 +1,64 @@
+//! What went wrong, for programs and people (RFC 9457).
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// Names the kind of problem.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The kind in words.
+    pub title: String,
+    /// The status of the answer.
+    pub status: u16,
+    /// What happened, with the value and the way out.
+    pub detail: String,
+    /// A word for programs that does not change.
+    pub code: String,
+    /// Where in the request it is, if it is in the request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldError>,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// A place in the request, and what is wrong there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FieldError {
+    /// A JSON pointer into the body, or the name of a parameter.
+    pub pointer: String,
+    /// What is wrong.
+    pub detail: String,
+}
+
+impl Problem {
+    /// A problem of this code.
+    pub fn new(status: u16, code: &str, title: &str, detail: impl Into<String>) -> Problem {
+        Problem {
+            kind: format!("urn:punctual:problem:{code}"),
+            title: title.to_owned(),
+            status,
+            detail: detail.into(),
+            code: code.to_owned(),
+            errors: Vec::new(),
+            hint: None,
+        }
+    }
+
+    /// With what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: &str) -> Problem {
+        self.hint = Some(hint.to_owned());
+        self
+    }
+
+    /// With the place in the request.
+    #[must_use]
+    pub fn at(mut self, pointer: impl Into<String>, detail: impl Into<String>) -> Problem {
+        self.errors.push(FieldError { pointer: pointer.into(), detail: detail.into() });
+        self
+    }
+}

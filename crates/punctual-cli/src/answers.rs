@@ -1,0 +1,62 @@
+//! `punctual why` and `punctual doctor`: answers in words.
+
+use std::io::Write;
+
+use clap::Subcommand;
+use punctual_api::{Diagnosis, Why};
+
+use crate::exit::Failure;
+use crate::output::print_json;
+use crate::target::{Client, part};
+
+#[derive(Subcommand)]
+pub(crate) enum About {
+    /// Why is a job where it is?
+    Job {
+        /// The job
+        id: String,
+    },
+    /// Why does a schedule fire, or not?
+    Schedule {
+        /// The schedule
+        name: String,
+    },
+    /// Why does a queue move, or not?
+    Queue {
+        /// The queue
+        name: String,
+    },
+}
+
+/// Why something is as it is.
+pub(crate) fn why(about: About, client: &Client, is_json: bool) -> Result<(), Failure> {
+    let path = match about {
+        About::Job { id } => format!("/why/jobs/{}", part(&id)),
+        About::Schedule { name } => format!("/why/schedules/{}", part(&name)),
+        About::Queue { name } => format!("/why/queues/{}", part(&name)),
+    };
+    let why: Why = client.get(&path)?;
+    let mut out = anstream::stdout().lock();
+    match is_json {
+        true => print_json(&mut out, &why)?,
+        false => writeln!(out, "{}", why.text.trim_end())?,
+    }
+    match why.reasons.first().map(|reason| reason.code.as_str()) {
+        Some("not_found") => Err(Failure::not_found("")),
+        _ => Ok(()),
+    }
+}
+
+/// Looks for whatever is not as it should be; a problem is a failure.
+pub(crate) fn doctor(client: &Client, is_json: bool) -> Result<(), Failure> {
+    let diagnosis: Diagnosis = client.get("/doctor")?;
+    let mut out = anstream::stdout().lock();
+    match is_json {
+        true => print_json(&mut out, &diagnosis)?,
+        false => writeln!(out, "{}", diagnosis.text.trim_end())?,
+    }
+    match diagnosis.is_healthy {
+        true => Ok(()),
+        false => Err(Failure::failed("")),
+    }
+}

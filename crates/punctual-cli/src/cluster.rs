@@ -1,0 +1,152 @@
+//! `punctual queue`, `node` and `leader`: where jobs wait, who works, who leads.
+
+use std::io::Write;
+
+use clap::Subcommand;
+use punctual_api::{Leader, List, Node, PauseAsk, Queue};
+
+use crate::exit::Failure;
+use crate::output::{self, FAINT, print_json};
+use crate::target::{Client, part};
+
+#[derive(Subcommand)]
+pub(crate) enum QueueCommand {
+    /// List queues and what is in them
+    #[command(visible_alias = "ls")]
+    List,
+    /// Claim nothing more from a queue, until then or until it is resumed
+    Pause {
+        /// The queue
+        name: String,
+        /// Until then
+        #[arg(long, value_name = "RFC3339")]
+        until: Option<String>,
+        /// Why
+        #[arg(long, default_value = "")]
+        why: String,
+    },
+    /// Claim from a queue again
+    Resume {
+        /// The queue
+        name: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum NodeCommand {
+    /// List nodes
+    #[command(visible_alias = "ls")]
+    List,
+}
+
+impl QueueCommand {
+    pub(crate) fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
+        let queues = match self {
+            QueueCommand::List => client.get("/queues")?,
+            QueueCommand::Pause { name, until, why } => {
+                let path = format!("/queues/{}/pause", part(&name));
+                List::whole(vec![client.post::<Queue>(&path, &PauseAsk { until, why })?])
+            }
+            QueueCommand::Resume { name } => {
+                let path = format!("/queues/{}/resume", part(&name));
+                List::whole(vec![client.post::<Queue>(&path, &())?])
+            }
+        };
+        let mut out = anstream::stdout().lock();
+        if is_json {
+            return Ok(print_json(&mut out, &queues)?);
+        }
+        let head = [
+            "QUEUE",
+            "KIND",
+            "READY",
+            "SCHEDULED",
+            "RETRYING",
+            "BLOCKED",
+            "RUNNING",
+            "FAILED",
+            "STATUS",
+        ];
+        let mut rows = Vec::new();
+        for queue in &queues.items {
+            let status = match (&queue.pause, queue.limits.max_running) {
+                (Some(pause), _) => format!("paused ({}, {})", pause.by, pause.why),
+                (None, Some(limit)) => format!("at most {limit} at once"),
+                (None, None) => "active".to_owned(),
+            };
+            if queue.kinds.is_empty() {
+                let mut row = vec![queue.name.clone()];
+                row.extend(["–"; 7].map(str::to_owned));
+                row.push(status.clone());
+                rows.push(row);
+            }
+            for kind in &queue.kinds {
+                let counts = [
+                    kind.ready,
+                    kind.scheduled,
+                    kind.retrying,
+                    kind.blocked,
+                    kind.running,
+                    kind.failed,
+                ];
+                let mut row = vec![queue.name.clone(), kind.kind.clone()];
+                row.extend(counts.map(|count| count.to_string()));
+                row.push(status.clone());
+                rows.push(row);
+            }
+        }
+        Ok(output::print_table(&mut out, &head, rows)?)
+    }
+}
+
+impl NodeCommand {
+    pub(crate) fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
+        let NodeCommand::List = self;
+        let nodes: List<Node> = client.get("/nodes")?;
+        let mut out = anstream::stdout().lock();
+        if is_json {
+            return Ok(print_json(&mut out, &nodes)?);
+        }
+        let rows = nodes.items.iter().map(|node| {
+            vec![
+                node.id.clone(),
+                node.name.clone(),
+                node.version.clone(),
+                node.queues.join(","),
+                node.running.to_string(),
+                node.seen_at.clone(),
+                node.dead_at.as_ref().map_or("alive".to_owned(), |at| format!("dead since {at}")),
+            ]
+        });
+        let head = ["ID", "NAME", "VERSION", "QUEUES", "RUNNING", "SEEN", "STATUS"];
+        Ok(output::print_table(&mut out, &head, rows.collect())?)
+    }
+}
+
+/// Who leads what.
+pub(crate) fn leaders(client: &Client, is_json: bool) -> Result<(), Failure> {
+    let leaders: List<Leader> = client.get("/leaders")?;
+    let mut out = anstream::stdout().lock();
+    if is_json {
+        return Ok(print_json(&mut out, &leaders)?);
+    }
+    let rows = leaders.items.iter().map(|leader| {
+        vec![
+            leader.role.clone(),
+            leader.name.clone().unwrap_or_else(|| leader.node.clone()),
+            leader.term.to_string(),
+            leader.since.clone(),
+            leader.until.clone(),
+            if leader.is_led { "leads".to_owned() } else { "its lease has run out".to_owned() },
+        ]
+    });
+    output::print_table(
+        &mut out,
+        &["ROLE", "NODE", "TERM", "SINCE", "UNTIL", "STATUS"],
+        rows.collect(),
+    )?;
+    if leaders.items.is_empty() {
+        writeln!(out, "{FAINT}nobody has led anything yet{FAINT:#}")?;
+    }
+    Ok(())
+}

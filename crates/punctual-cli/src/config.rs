@@ -1,0 +1,68 @@
+//! `punctual config`: what a server would be told, and by whom.
+
+use std::io::Write;
+
+use clap::Subcommand;
+use serde::Serialize;
+
+use crate::exit::Failure;
+use crate::output::{self, print_json};
+use crate::serve::settings::{Flags, KEYS, read};
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Show every setting and where it comes from
+    Show(Flags),
+    /// Check the settings without starting anything
+    Check(Flags),
+}
+
+#[derive(Serialize)]
+struct Shown {
+    key: &'static str,
+    value: serde_json::Value,
+    from: String,
+}
+
+impl Command {
+    pub(crate) fn run(self, database: Option<&str>, is_json: bool) -> Result<(), Failure> {
+        let mut out = anstream::stdout().lock();
+        match self {
+            Command::Check(flags) => {
+                flags.settings(database)?;
+                match is_json {
+                    true => Ok(print_json(&mut out, &serde_json::json!({"ok": true}))?),
+                    false => Ok(writeln!(out, "the settings are good")?),
+                }
+            }
+            Command::Show(flags) => {
+                let layers = flags.layers(database)?;
+                let settings = read(&layers)?;
+                let all = serde_json::to_value(&settings).map_err(Failure::failed)?;
+                let shown: Vec<Shown> = KEYS
+                    .map(|key| {
+                        let pointer = format!("/{}", key.replace('.', "/"));
+                        let value = match key {
+                            "database.url" => settings.shown_database().into(),
+                            _ => all.pointer(&pointer).cloned().unwrap_or_default(),
+                        };
+                        let source = layers.find_metadata(key);
+                        let from =
+                            source.map_or("default".to_owned(), |source| match &source.source {
+                                Some(place) => format!("{} {place}", source.name),
+                                None => source.name.to_string(),
+                            });
+                        Shown { key, value, from }
+                    })
+                    .into();
+                if is_json {
+                    return Ok(print_json(&mut out, &shown)?);
+                }
+                let rows = shown
+                    .into_iter()
+                    .map(|it| vec![it.key.to_owned(), it.value.to_string(), it.from]);
+                Ok(output::print_table(&mut out, &["SETTING", "VALUE", "FROM"], rows.collect())?)
+            }
+        }
+    }
+}

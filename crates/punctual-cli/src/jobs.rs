@@ -1,0 +1,309 @@
+//! `punctual job`: units of work.
+
+use std::io::Write;
+
+use axum::http::Method;
+use clap::Subcommand;
+use punctual_api::{Enqueue, Enqueued, Job, JobDetail, List, LogLine, Move};
+
+use crate::exit::Failure;
+use crate::output::{self, FAINT, print_json};
+use crate::target::{Client, json, part};
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Enqueue a job
+    Enqueue(Box<EnqueueArgs>),
+    /// List jobs, newest first
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    /// Show all about a job
+    Show {
+        /// The job
+        id: String,
+    },
+    /// Wait until a job has ended; exit 0 if it succeeded, 1 if not
+    Wait {
+        /// The job
+        id: String,
+    },
+    /// Show the lines that a job's handler has written
+    Logs {
+        /// The job
+        id: String,
+    },
+    /// Make an ended job ready again, with all its attempts before it
+    Retry {
+        /// The job
+        id: String,
+    },
+    /// Call a job off
+    Cancel {
+        /// The job
+        id: String,
+    },
+    /// Give a waiting job another queue, priority or due time
+    Move {
+        /// The job
+        id: String,
+        /// Another queue
+        #[arg(long)]
+        queue: Option<String>,
+        /// Another priority
+        #[arg(long, allow_negative_numbers = true)]
+        priority: Option<i16>,
+        /// Another due time
+        #[arg(long, value_name = "RFC3339")]
+        at: Option<String>,
+    },
+}
+
+#[derive(clap::Args)]
+pub(crate) struct EnqueueArgs {
+    /// Which handler it is for
+    kind: String,
+    /// What the handler is given
+    #[arg(long, value_name = "JSON", default_value = "null")]
+    payload: String,
+    /// Where it waits
+    #[arg(long)]
+    queue: Option<String>,
+    /// −100 to 100, higher first
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    priority: i16,
+    /// The most counted attempts
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<u32>,
+    /// It is due after this long
+    #[arg(long, value_name = "DURATION", conflicts_with = "at")]
+    delay: Option<String>,
+    /// It is due then
+    #[arg(long, value_name = "RFC3339")]
+    at: Option<String>,
+    /// The most time for one attempt
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<String>,
+    /// One unfinished job of its kind at a time may hold this key
+    #[arg(long, value_name = "KEY")]
+    unique_key: Option<String>,
+    /// A word to find it by; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// The command may be given again within a day with the same key, and makes no second job
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    /// Wait until it has ended; exit 0 if it succeeded, 1 if not
+    #[arg(long)]
+    wait: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct ListArgs {
+    /// Only in this state
+    #[arg(long)]
+    state: Option<String>,
+    /// Only in this queue
+    #[arg(long)]
+    queue: Option<String>,
+    /// Only of this kind
+    #[arg(long)]
+    kind: Option<String>,
+    /// Only of this schedule
+    #[arg(long)]
+    schedule: Option<String>,
+    /// Only with this tag
+    #[arg(long)]
+    tag: Option<String>,
+    /// How many
+    #[arg(long, short = 'n', default_value_t = 50)]
+    limit: usize,
+}
+
+impl Command {
+    pub(crate) fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
+        match self {
+            Command::Enqueue(args) => args.run(client, is_json),
+            Command::List(args) => args.run(client, is_json),
+            Command::Show { id } => show(&client.get(&format!("/jobs/{}", part(&id)))?, is_json),
+            Command::Wait { id } => wait(client, &id, is_json),
+            Command::Logs { id } => logs(client, &id, is_json),
+            Command::Retry { id } => {
+                show(&client.post(&format!("/jobs/{}/retry", part(&id)), &())?, is_json)
+            }
+            Command::Cancel { id } => {
+                show(&client.post(&format!("/jobs/{}/cancel", part(&id)), &())?, is_json)
+            }
+            Command::Move { id, queue, priority, at } => {
+                if queue.is_none() && priority.is_none() && at.is_none() {
+                    return Err(Failure::usage(
+                        "nothing changes; give --queue, --priority or --at",
+                    ));
+                }
+                let body = json(&Move { queue, priority, at })?;
+                let path = format!("/jobs/{}", part(&id));
+                show(&client.ask(Method::PATCH, &path, Some(body), &[])?, is_json)
+            }
+        }
+    }
+}
+
+impl EnqueueArgs {
+    fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
+        let payload = serde_json::from_str(&self.payload).map_err(|error| {
+            Failure::usage(format!(
+                "--payload is no JSON: {error}\nhint: write it like --payload '{{\"to\":\"a@example.com\"}}'"
+            ))
+        })?;
+        let ask = Enqueue {
+            kind: self.kind,
+            payload,
+            queue: self.queue,
+            priority: self.priority,
+            max_attempts: self.max_attempts,
+            delay: self.delay,
+            at: self.at,
+            timeout: self.timeout,
+            unique_key: self.unique_key,
+            tags: self.tags,
+            ..Enqueue::default()
+        };
+        let key = self.idempotency_key.as_deref().map(|key| ("idempotency-key", key));
+        let headers: Vec<(&str, &str)> = key.into_iter().collect();
+        let enqueued: Enqueued = client.ask(Method::POST, "/jobs", Some(json(&ask)?), &headers)?;
+        if self.wait {
+            return wait(client, &enqueued.id, is_json);
+        }
+        let mut out = anstream::stdout().lock();
+        if is_json {
+            return Ok(print_json(&mut out, &enqueued)?);
+        }
+        let note = if enqueued.is_new { "enqueued" } else { "was there already" };
+        writeln!(out, "job {} {note}", enqueued.id)?;
+        Ok(writeln!(out, "{FAINT}Next: punctual job wait {}{FAINT:#}", enqueued.id)?)
+    }
+}
+
+impl ListArgs {
+    fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
+        let mut path = format!("/jobs?limit={}", self.limit.clamp(1, 500));
+        let filters = [
+            ("state", self.state),
+            ("queue", self.queue),
+            ("kind", self.kind),
+            ("schedule", self.schedule),
+            ("tag", self.tag),
+        ];
+        for (name, value) in filters {
+            if let Some(value) = value {
+                path.push_str(&format!("&{name}={}", part(&value)));
+            }
+        }
+        let jobs: List<Job> = client.get(&path)?;
+        let mut out = anstream::stdout().lock();
+        if is_json {
+            return Ok(print_json(&mut out, &jobs)?);
+        }
+        let head = ["ID", "STATE", "KIND", "QUEUE", "ATTEMPT", "CREATED", "DUE", "ERROR"];
+        let rows = jobs.items.into_iter().map(|job| {
+            vec![
+                job.id,
+                job.state,
+                job.kind,
+                job.queue,
+                format!("{}/{}", job.attempt, job.max_attempts),
+                job.created_at,
+                job.due_at.unwrap_or_else(|| "–".to_owned()),
+                output::short(job.error.as_deref().unwrap_or(""), 60),
+            ]
+        });
+        output::print_table(&mut out, &head, rows.collect())?;
+        if jobs.next_cursor.is_some() {
+            writeln!(out, "{FAINT}there are more; see --limit{FAINT:#}")?;
+        }
+        Ok(())
+    }
+}
+
+fn show(job: &JobDetail, is_json: bool) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    if is_json {
+        return Ok(print_json(&mut out, job)?);
+    }
+    let view = &job.job;
+    let none = || "–".to_owned();
+    let facts = [
+        ("job", view.id.clone()),
+        ("state", view.state.clone()),
+        ("kind", view.kind.clone()),
+        ("queue", format!("{}, priority {}", view.queue, view.priority)),
+        ("attempt", format!("{} of {}", view.attempt, view.max_attempts)),
+        ("created", view.created_at.clone()),
+        ("due", view.due_at.clone().unwrap_or_else(none)),
+        ("finished", view.finished_at.clone().unwrap_or_else(none)),
+        ("slot", view.slot.clone().unwrap_or_else(none)),
+        ("tags", if job.tags.is_empty() { none() } else { job.tags.join(", ") }),
+        ("payload", job.payload.to_string()),
+        ("result", job.result.as_ref().map_or_else(none, ToString::to_string)),
+        ("error", view.error.clone().unwrap_or_else(none)),
+    ];
+    for (label, value) in facts.iter().filter(|(_, value)| value != "–") {
+        writeln!(out, "{FAINT}{label:<10}{FAINT:#}{value}")?;
+    }
+    if let Some(progress) = &job.progress {
+        let percent = progress.percent.map(|percent| format!("{percent} % ")).unwrap_or_default();
+        writeln!(out, "{FAINT}progress  {FAINT:#}{percent}{}", progress.note)?;
+    }
+    for attempt in &job.attempts {
+        let outcome = attempt.outcome.as_deref().unwrap_or("under way");
+        let error = attempt.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+        writeln!(
+            out,
+            "{FAINT}attempt {:<2}{FAINT:#}{} {outcome}{error}",
+            attempt.attempt, attempt.claimed_at
+        )?;
+    }
+    Ok(writeln!(
+        out,
+        "{FAINT}Next: punctual why job {0} · punctual job logs {0}{FAINT:#}",
+        view.id
+    )?)
+}
+
+/// Waits for as long as it takes: a request waits less than a minute, and is repeated.
+fn wait(client: &Client, id: &str, is_json: bool) -> Result<(), Failure> {
+    let job = loop {
+        let job: JobDetail = client.get(&format!("/jobs/{}/wait", part(id)))?;
+        if job.job.finished_at.is_some() {
+            break job;
+        }
+    };
+    show(&job, is_json)?;
+    match job.job.state.as_str() {
+        "succeeded" => Ok(()),
+        state => Err(Failure::failed(format!("job {id} is {state}"))),
+    }
+}
+
+fn logs(client: &Client, id: &str, is_json: bool) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    let mut cursor = String::new();
+    loop {
+        let page: List<LogLine> =
+            client.get(&format!("/jobs/{}/log?limit=500{cursor}", part(id)))?;
+        for line in &page.items {
+            if is_json {
+                print_json(&mut out, line)?;
+            } else {
+                writeln!(
+                    out,
+                    "{FAINT}{} {:>2} {:<5}{FAINT:#} {}",
+                    line.at, line.attempt, line.level, line.text
+                )?;
+            }
+        }
+        match page.next_cursor {
+            Some(next) => cursor = format!("&cursor={}", part(&next)),
+            None => return Ok(()),
+        }
+    }
+}

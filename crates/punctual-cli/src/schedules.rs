@@ -1,0 +1,380 @@
+//! `punctual schedule`: when jobs are made.
+
+use std::io::Write;
+
+use axum::http::Method;
+use clap::Subcommand;
+use punctual::Timestamp;
+use punctual_api::{List, NextSlots, PauseAsk, Ran, Schedule, ScheduleBody, ScheduleJob, Slot};
+use serde_json::{Map, Value};
+
+use crate::exit::Failure;
+use crate::output::{self, FAINT, print_json};
+use crate::target::{Client, json, part};
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// List schedules
+    #[command(visible_alias = "ls")]
+    List,
+    /// Show a schedule
+    Show {
+        /// The schedule
+        name: String,
+    },
+    /// Create a schedule, which begins with its first slot from now on
+    Create(Box<CreateArgs>),
+    /// Change a schedule, from now on
+    Edit(Box<EditArgs>),
+    /// Remove a schedule; what it has made stays
+    Delete {
+        /// The schedule
+        name: String,
+    },
+    /// Skip slots, until then or until it is resumed
+    Pause {
+        /// The schedule
+        name: String,
+        /// Until then
+        #[arg(long, value_name = "RFC3339")]
+        until: Option<String>,
+        /// Why
+        #[arg(long, default_value = "")]
+        why: String,
+    },
+    /// Fire slots again, from now on
+    Resume {
+        /// The schedule
+        name: String,
+    },
+    /// Make one job of it now, beside its slots
+    Run {
+        /// The schedule
+        name: String,
+    },
+    /// Show the next slots
+    Next {
+        /// The schedule
+        name: String,
+        /// How many
+        #[arg(short = 'n', default_value_t = 10)]
+        count: usize,
+    },
+    /// Show what became of past slots, newest first
+    Slots {
+        /// The schedule
+        name: String,
+        /// How many
+        #[arg(long, short = 'n', default_value_t = 50)]
+        limit: usize,
+    },
+}
+
+#[derive(clap::Args)]
+pub(crate) struct CreateArgs {
+    /// Its name
+    name: String,
+    /// A cron expression; may be given several times
+    #[arg(long = "cron", value_name = "EXPR", required_unless_present_any = ["every", "at"])]
+    crons: Vec<String>,
+    /// At a fixed distance
+    #[arg(long, value_name = "DURATION")]
+    every: Option<String>,
+    /// Once, at this instant
+    #[arg(long, value_name = "RFC3339")]
+    at: Option<String>,
+    /// The kind of the jobs that it makes
+    #[arg(long)]
+    kind: String,
+    /// What their handler is given
+    #[arg(long, value_name = "JSON", default_value = "null")]
+    payload: String,
+    /// Where they wait
+    #[arg(long)]
+    queue: Option<String>,
+    /// Their most counted attempts
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<u32>,
+    /// The zone
+    #[arg(long, value_name = "ZONE")]
+    tz: Option<String>,
+    /// Expressions have a field for seconds
+    #[arg(long)]
+    seconds: bool,
+    /// none, latest or all: what becomes of slots that nobody fired in time
+    #[arg(long, value_name = "POLICY")]
+    missed: Option<String>,
+    /// allow, skip, queue_one, queue_all or cancel_running: while an earlier job is unfinished
+    #[arg(long, value_name = "POLICY")]
+    overlap: Option<String>,
+    /// Jobs start up to this long after their slot
+    #[arg(long, value_name = "DURATION")]
+    jitter: Option<String>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct EditArgs {
+    /// The schedule
+    name: String,
+    /// Another cron expression; may be given several times
+    #[arg(long = "cron", value_name = "EXPR")]
+    crons: Vec<String>,
+    /// Another zone
+    #[arg(long, value_name = "ZONE")]
+    tz: Option<String>,
+    /// none, latest or all
+    #[arg(long, value_name = "POLICY")]
+    missed: Option<String>,
+    /// allow, skip, queue_one, queue_all or cancel_running
+    #[arg(long, value_name = "POLICY")]
+    overlap: Option<String>,
+    /// Jobs start up to this long after their slot
+    #[arg(long, value_name = "DURATION")]
+    jitter: Option<String>,
+    /// Anything else, as the fields of the definition that change
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    set: String,
+}
+
+impl Command {
+    pub(crate) fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
+        let at = |name: &str, what: &str| format!("/schedules/{}{what}", part(name));
+        match self {
+            Command::List => list(client, is_json),
+            Command::Show { name } => show(&client.get(&at(&name, ""))?, is_json),
+            Command::Create(args) => args.run(client, is_json),
+            Command::Edit(args) => args.run(client, is_json),
+            Command::Delete { name } => {
+                client.ask::<Value>(Method::DELETE, &at(&name, ""), None, &[])?;
+                said(
+                    is_json,
+                    &serde_json::json!({"deleted": name}),
+                    &format!("schedule {name} is gone"),
+                )
+            }
+            Command::Pause { name, until, why } => {
+                show(&client.post(&at(&name, "/pause"), &PauseAsk { until, why })?, is_json)
+            }
+            Command::Resume { name } => show(&client.post(&at(&name, "/resume"), &())?, is_json),
+            Command::Run { name } => {
+                let ran: Ran = client.post(&at(&name, "/run"), &())?;
+                let text = format!("job {} is made\nNext: punctual job wait {0}", ran.job);
+                said(is_json, &ran, &text)
+            }
+            Command::Next { name, count } => {
+                let next: NextSlots = client.get(&at(&name, &format!("/next?n={count}")))?;
+                said(is_json, &next, &next.next.join("\n"))
+            }
+            Command::Slots { name, limit } => slots(
+                &client.get(&at(&name, &format!("/slots?limit={}", limit.clamp(1, 500))))?,
+                is_json,
+            ),
+        }
+    }
+}
+
+fn said(is_json: bool, document: &impl serde::Serialize, text: &str) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    match is_json {
+        true => Ok(print_json(&mut out, document)?),
+        false => Ok(writeln!(out, "{text}")?),
+    }
+}
+
+/// How a schedule is, in a word or two.
+fn status(schedule: &Schedule) -> String {
+    match (&schedule.set_aside, &schedule.pause) {
+        (Some(reason), _) => format!("set aside: {reason}"),
+        (None, _) if !schedule.enabled => "disabled".to_owned(),
+        (None, Some(pause)) => {
+            let until =
+                pause.until.as_ref().map(|until| format!(" until {until}")).unwrap_or_default();
+            let why = if pause.why.is_empty() { String::new() } else { format!(", {}", pause.why) };
+            format!("paused{until} ({}{why})", pause.by)
+        }
+        (None, None) => "active".to_owned(),
+    }
+}
+
+/// The last slots of a schedule as marks, oldest first.
+fn history(slots: &[Slot]) -> String {
+    let mark = |slot: &Slot| match slot.outcome.as_str() {
+        "fired" => '✔',
+        "caught_up" | "backfilled" => '↻',
+        "missed" => '✖',
+        _ => '·',
+    };
+    slots.iter().rev().map(mark).collect()
+}
+
+/// How long it takes until the next slot, in its largest unit.
+fn left(schedule: &Schedule, now: Timestamp) -> String {
+    let next = schedule.next_slot.as_ref().and_then(|next| next.parse::<Timestamp>().ok());
+    let Some(next) = next.filter(|_| schedule.enabled && schedule.pause.is_none()) else {
+        return "–".to_owned();
+    };
+    match next.since(now).as_secs() {
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds @ 60..3_600 => format!("{}m", seconds / 60),
+        seconds @ 3_600..172_800 => format!("{}h", seconds / 3_600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// How many slots the list shows of each schedule.
+const HISTORY: usize = 10;
+
+fn list(client: &Client, is_json: bool) -> Result<(), Failure> {
+    let mut schedules: Vec<Schedule> = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page: List<Schedule> = client.get(&format!("/schedules?limit=500{cursor}"))?;
+        schedules.extend(page.items);
+        match page.next_cursor {
+            Some(next) => cursor = format!("&cursor={}", part(&next)),
+            None => break,
+        }
+    }
+    let mut out = anstream::stdout().lock();
+    if is_json {
+        return Ok(print_json(&mut out, &List::whole(schedules))?);
+    }
+    let head = ["NAME", "CADENCE", "ZONE", "NEXT", "LEFT", "LAST", "HISTORY", "STATUS"];
+    let now = output::now();
+    let mut rows = Vec::new();
+    for schedule in &schedules {
+        let path = format!("/schedules/{}/slots?limit={HISTORY}", part(&schedule.name));
+        let slots: List<Slot> = client.get(&path)?;
+        rows.push(vec![
+            schedule.name.clone(),
+            schedule.means.clone().unwrap_or_else(|| "?".to_owned()),
+            schedule.definition["tz"].as_str().unwrap_or("?").to_owned(),
+            schedule.next_slot.clone().unwrap_or_else(|| "–".to_owned()),
+            left(schedule, now),
+            slots.items.first().map_or_else(|| "–".to_owned(), |slot| slot.outcome.clone()),
+            history(&slots.items),
+            status(schedule),
+        ]);
+    }
+    output::print_table(&mut out, &head, rows)?;
+    let paused = schedules.iter().filter(|schedule| schedule.pause.is_some()).count();
+    Ok(writeln!(out, "{FAINT}{} schedules · {paused} paused{FAINT:#}", schedules.len())?)
+}
+
+fn show(schedule: &Schedule, is_json: bool) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    if is_json {
+        return Ok(print_json(&mut out, schedule)?);
+    }
+    let none = || "–".to_owned();
+    let facts = [
+        ("schedule", schedule.name.clone()),
+        ("status", status(schedule)),
+        ("means", schedule.means.clone().unwrap_or_else(none)),
+        ("next", schedule.next_slot.clone().unwrap_or_else(none)),
+        ("last", schedule.last_slot.clone().unwrap_or_else(none)),
+        ("set", if schedule.set.is_empty() { none() } else { schedule.set.clone() }),
+        ("revision", schedule.revision.to_string()),
+        ("changed", schedule.changed_at.clone()),
+    ];
+    for (label, value) in &facts {
+        writeln!(out, "{FAINT}{label:<10}{FAINT:#}{value}")?;
+    }
+    for (name, value) in schedule.definition.as_object().unwrap_or(&Map::new()) {
+        if !value.is_null() {
+            writeln!(out, "{FAINT}  {name:<14}{FAINT:#}{value}")?;
+        }
+    }
+    let name = &schedule.name;
+    Ok(writeln!(
+        out,
+        "{FAINT}Next: punctual schedule slots {name} · punctual why schedule {name}{FAINT:#}"
+    )?)
+}
+
+fn slots(slots: &List<Slot>, is_json: bool) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    if is_json {
+        return Ok(print_json(&mut out, slots)?);
+    }
+    let rows = slots.items.iter().map(|slot| {
+        vec![
+            slot.slot.clone(),
+            slot.outcome.clone(),
+            slot.count.to_string(),
+            slot.job.clone().unwrap_or_else(|| "–".to_owned()),
+            slot.decided_at.clone(),
+            slot.reason.clone().unwrap_or_default(),
+        ]
+    });
+    let head = ["SLOT", "OUTCOME", "COUNT", "JOB", "DECIDED", "REASON"];
+    Ok(output::print_table(&mut out, &head, rows.collect())?)
+}
+
+impl CreateArgs {
+    fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
+        let mut when = self.crons;
+        when.extend(self.every.map(|every| format!("@every {every}")));
+        when.extend(self.at.map(|at| format!("@at {at}")));
+        let body = ScheduleBody {
+            when,
+            tz: self.tz,
+            seconds: self.seconds.then_some(true),
+            start: None,
+            end: None,
+            dst_gap: None,
+            dst_fold: None,
+            jitter: self.jitter,
+            missed: self.missed,
+            missed_window: None,
+            missed_limit: None,
+            missed_pace: None,
+            missed_paused: None,
+            overlap: self.overlap,
+            job: ScheduleJob {
+                kind: self.kind,
+                payload: value("--payload", &self.payload)?,
+                queue: self.queue,
+                max_attempts: self.max_attempts,
+                ..ScheduleJob::default()
+            },
+        };
+        let path = format!("/schedules/{}", part(&self.name));
+        let new = [("if-none-match", "*")];
+        show(&client.ask(Method::PUT, &path, Some(json(&body)?), &new)?, is_json)
+    }
+}
+
+impl EditArgs {
+    fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
+        let Value::Object(mut changes) = value("--set", &self.set)? else {
+            return Err(Failure::usage(
+                "--set is no object; write it like --set '{\"missed_limit\": 10}'",
+            ));
+        };
+        let fields = [
+            ("tz", self.tz),
+            ("missed", self.missed),
+            ("overlap", self.overlap),
+            ("jitter", self.jitter),
+        ];
+        for (name, field) in fields {
+            changes.extend(field.map(|field| (name.to_owned(), Value::String(field))));
+        }
+        if !self.crons.is_empty() {
+            changes.insert("when".to_owned(), self.crons.into());
+        }
+        if changes.is_empty() {
+            return Err(Failure::usage(
+                "nothing changes; give --cron, --tz, --missed, --overlap, --jitter or --set",
+            ));
+        }
+        let path = format!("/schedules/{}", part(&self.name));
+        show(&client.ask(Method::PATCH, &path, Some(json(&changes)?), &[])?, is_json)
+    }
+}
+
+fn value(flag: &str, text: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text)
+        .map_err(|error| Failure::usage(format!("{flag} is no JSON: {error}")))
+}

@@ -1,0 +1,115 @@
+//! `punctual serve` and `punctual dev`: the product, in one process.
+
+mod demo;
+mod kinds;
+pub(crate) mod settings;
+
+use std::net::SocketAddr;
+
+use punctual::{Builder, Punctual, ServedQueue};
+use punctual_server::{Server, Token};
+use settings::{Role, Settings};
+use tokio::net::TcpListener;
+
+use crate::exit::Failure;
+use crate::target;
+
+/// Serves until the process is asked to end.
+pub(crate) fn serve(settings: &Settings, is_demo: bool) -> Result<(), Failure> {
+    log();
+    let token = settings.token()?;
+    refuse_strangers(settings.listen()?, token.is_some())?;
+    target::runtime()?.block_on(run(settings, token, is_demo))
+}
+
+/// Whoever reaches this process may do everything, unless they have to show a token.
+fn refuse_strangers(listen: SocketAddr, has_token: bool) -> Result<(), Failure> {
+    if listen.ip().is_loopback() || has_token {
+        return Ok(());
+    }
+    Err(Failure::not_allowed(format!(
+        "whoever reaches {listen} could do everything, since there is no token\nhint: put one in a file and name it with --token-file, set PUNCTUAL_TOKEN, or listen on 127.0.0.1"
+    )))
+}
+
+async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result<(), Failure> {
+    let metrics = metrics_exporter_prometheus::PrometheusBuilder::new()
+        .install_recorder()
+        .map_err(|error| Failure::failed(format!("cannot gather metrics: {error}")))?;
+    let roles = settings.roles()?;
+    let listen = settings.listen()?;
+    // First the port: nothing is begun if somebody else has it.
+    let listener = match roles.contains(&Role::Api) {
+        true => Some(TcpListener::bind(listen).await.map_err(|error| {
+            Failure::failed(format!(
+                "cannot listen on {listen}: {error}\nhint: name another with --listen"
+            ))
+        })?),
+        false => None,
+    };
+    let punctual = start(settings, &roles, is_demo).await?;
+    let demo = is_demo.then(|| demo::keep_busy(punctual.clone()));
+    let told = roles.iter().map(|role| role.as_str().to_owned()).collect();
+    let server = Server { punctual: punctual.clone(), roles: told, token, metrics: Some(metrics) };
+    if let Some(listener) = listener {
+        let address = listener.local_addr().unwrap_or(listen);
+        say_hello(settings, address, is_demo);
+        let app = server.router();
+        tokio::spawn(async move {
+            if let Err(error) = axum::serve(listener, app).await {
+                tracing::error!(%error, "the server has stopped");
+            }
+        });
+    }
+    let stopped = punctual.run_until_signal().await?;
+    drop(demo);
+    match stopped.unsettled {
+        0 => Ok(()),
+        jobs => {
+            Err(Failure::failed(format!("{jobs} jobs could not be settled; others take them back")))
+        }
+    }
+}
+
+async fn start(settings: &Settings, roles: &[Role], is_demo: bool) -> Result<Punctual, Failure> {
+    let has = |role: Role| roles.contains(&role);
+    let url = &settings.database.url;
+    if !has(Role::Scheduler) && !has(Role::Worker) {
+        return Ok(target::producer(url).await?.start().await?);
+    }
+    let builder = target::node(url).await?.name(&settings.node.name);
+    let builder = kinds::handle(builder)
+        .max_running(settings.worker.max_running)
+        .shutdown_grace(settings.shutdown_grace()?);
+    let builder =
+        if has(Role::Worker) { serving(builder, settings) } else { builder.never_works() };
+    let builder = if has(Role::Scheduler) { builder } else { builder.never_leads() };
+    let builder = if is_demo { demo::schedules(builder) } else { builder };
+    Ok(builder.start().await?)
+}
+
+fn serving(builder: Builder, settings: &Settings) -> Builder {
+    builder.queues(settings.worker.queues.iter().map(|name| ServedQueue::new(name)))
+}
+
+fn say_hello(settings: &Settings, address: SocketAddr, is_demo: bool) {
+    anstream::println!(
+        "punctual listens on http://{address}, everything is kept in {}",
+        settings.shown_database()
+    );
+    if is_demo {
+        anstream::println!(
+            "\n  API      http://{address}/api/openapi.json\n  metrics  http://{address}/metrics\n\nTry, in another terminal:\n  punctual schedule list\n  punctual job enqueue echo --payload '\"hello\"' --wait\n  punctual job list --state failed\n\nCtrl-C stops it; what it knows is kept."
+        );
+    }
+}
+
+/// What happens goes to stderr; `RUST_LOG` says how much.
+fn log() {
+    use tracing_subscriber::EnvFilter;
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,punctual=info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A second call, as in tests, changes nothing.
+    let _ = log.try_init();
+}

@@ -1,0 +1,249 @@
+//! What a server is told: defaults, a file, the environment, flags, each over the one before.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use figment::Figment;
+use figment::providers::{Env, Format, Serialized, Toml};
+use punctual_server::Token;
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Failure;
+
+/// Everything that a server can be told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Settings {
+    pub(crate) server: ServerSettings,
+    pub(crate) database: DatabaseSettings,
+    pub(crate) node: NodeSettings,
+    pub(crate) worker: WorkerSettings,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServerSettings {
+    /// Where it listens.
+    pub(crate) listen: String,
+    /// The file that holds the token which requests must carry.
+    pub(crate) token_file: Option<PathBuf>,
+    /// What the process does: api, scheduler, worker.
+    pub(crate) roles: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DatabaseSettings {
+    /// sqlite://FILE or postgres://…
+    pub(crate) url: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NodeSettings {
+    /// The node's lasting name.
+    pub(crate) name: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WorkerSettings {
+    /// The queues it serves.
+    pub(crate) queues: Vec<String>,
+    /// The most jobs at once.
+    pub(crate) max_running: usize,
+    /// How long running work may go on after the first request to stop.
+    pub(crate) shutdown_grace: String,
+}
+
+/// What the process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Api,
+    Scheduler,
+    Worker,
+}
+
+impl Role {
+    const ALL: [Role; 3] = [Role::Api, Role::Scheduler, Role::Worker];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Role::Api => "api",
+            Role::Scheduler => "scheduler",
+            Role::Worker => "worker",
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            server: ServerSettings {
+                listen: "127.0.0.1:7347".to_owned(),
+                token_file: None,
+                roles: Role::ALL.map(|role| role.as_str().to_owned()).to_vec(),
+            },
+            database: DatabaseSettings { url: "sqlite://punctual.db".to_owned() },
+            node: NodeSettings { name: host_name() },
+            worker: WorkerSettings {
+                queues: vec!["default".to_owned()],
+                max_running: 100,
+                shutdown_grace: "30s".to_owned(),
+            },
+        }
+    }
+}
+
+/// The machine's name, for want of a better one.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "punctual".to_owned() } else { name.to_owned() }
+}
+
+/// What can be said on the command line.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Flags {
+    /// The file with the settings [default: punctual.toml, if it is there]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where it listens [default: 127.0.0.1:7347]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// What the process does [default: api,scheduler,worker]
+    #[arg(long = "role", value_name = "ROLE", value_delimiter = ',')]
+    roles: Vec<String>,
+    /// The queues it serves [default: default]
+    #[arg(long = "queue", value_name = "QUEUE", value_delimiter = ',')]
+    queues: Vec<String>,
+    /// The file with the token that requests must carry
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The node's lasting name [default: that of the machine]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+/// Every setting, for those who list them.
+pub(crate) const KEYS: [&str; 8] = [
+    "server.listen",
+    "server.token_file",
+    "server.roles",
+    "database.url",
+    "node.name",
+    "worker.queues",
+    "worker.max_running",
+    "worker.shutdown_grace",
+];
+
+impl Flags {
+    /// All layers, each over the one before. A database that was named for all commands counts as
+    /// a flag.
+    pub(crate) fn layers(&self, database: Option<&str>) -> Result<Figment, Failure> {
+        let mut layers = Figment::from(Serialized::defaults(Settings::default()));
+        match &self.config {
+            Some(file) if !file.is_file() => {
+                return Err(Failure::usage(format!("there is no file {}", file.display())));
+            }
+            Some(file) => layers = layers.merge(Toml::file_exact(file)),
+            None => layers = layers.merge(Toml::file("punctual.toml")),
+        }
+        layers = layers.merge(Env::prefixed("PUNCTUAL__").split("__"));
+        let mut flag = |key: &str, value: Option<figment::value::Value>| {
+            if let Some(value) = value {
+                let layer = Serialized::default(key, value);
+                let named = Figment::from(layer);
+                layers = std::mem::take(&mut layers).merge(named);
+            }
+        };
+        let text = |value: &Option<String>| value.clone().map(figment::value::Value::from);
+        let list = |values: &Vec<String>| {
+            (!values.is_empty()).then(|| figment::value::Value::from(values.clone()))
+        };
+        flag("server.listen", text(&self.listen));
+        flag("server.roles", list(&self.roles));
+        flag("worker.queues", list(&self.queues));
+        flag("node.name", text(&self.name));
+        let file = self.token_file.as_ref().map(|file| file.display().to_string());
+        flag("server.token_file", text(&file));
+        flag("database.url", text(&database.map(str::to_owned)));
+        Ok(layers)
+    }
+
+    pub(crate) fn settings(&self, database: Option<&str>) -> Result<Settings, Failure> {
+        read(&self.layers(database)?)
+    }
+}
+
+/// The settings that the layers come to, checked.
+pub(crate) fn read(layers: &Figment) -> Result<Settings, Failure> {
+    let settings: Settings = layers.extract().map_err(|error| Failure::usage(error.to_string()))?;
+    settings.listen()?;
+    settings.roles()?;
+    settings.shutdown_grace()?;
+    Ok(settings)
+}
+
+impl Settings {
+    pub(crate) fn listen(&self) -> Result<SocketAddr, Failure> {
+        let text = &self.server.listen;
+        text.replace("localhost:", "127.0.0.1:").parse().map_err(|_| {
+            Failure::usage(format!(
+                "server.listen: `{text}` is no address; write it like 127.0.0.1:7347"
+            ))
+        })
+    }
+
+    pub(crate) fn roles(&self) -> Result<Vec<Role>, Failure> {
+        let read = |name: &String| {
+            let role = Role::ALL.into_iter().find(|role| role.as_str() == name);
+            role.ok_or_else(|| {
+                Failure::usage(format!(
+                    "server.roles: `{name}` is no role; there are api, scheduler, worker"
+                ))
+            })
+        };
+        let roles: Vec<Role> = self.server.roles.iter().map(read).collect::<Result<_, _>>()?;
+        match roles.is_empty() {
+            true => Err(Failure::usage(
+                "server.roles is empty, so that the process would do nothing; name api, scheduler or worker",
+            )),
+            false => Ok(roles),
+        }
+    }
+
+    pub(crate) fn shutdown_grace(&self) -> Result<Duration, Failure> {
+        punctual_core::parse_duration(&self.worker.shutdown_grace)
+            .map_err(|error| Failure::usage(format!("worker.shutdown_grace: {error}")))
+    }
+
+    /// The token, from the file or the environment.
+    pub(crate) fn token(&self) -> Result<Option<Token>, Failure> {
+        let secret = match &self.server.token_file {
+            Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
+                Failure::usage(format!("cannot read the token from {}: {error}", file.display()))
+            })?),
+            None => std::env::var("PUNCTUAL_TOKEN").ok().filter(|token| !token.is_empty()),
+        };
+        secret.map(|secret| Token::new(&secret).map_err(Failure::usage)).transpose()
+    }
+
+    /// The database, without the password.
+    pub(crate) fn shown_database(&self) -> String {
+        match self
+            .database
+            .url
+            .split_once("://")
+            .and_then(|(scheme, rest)| Some((scheme, rest.split_once('@')?)))
+        {
+            Some((scheme, (user, rest))) => {
+                let user = user.split(':').next().unwrap_or("");
+                format!("{scheme}://{user}@{rest}")
+            }
+            None => self.database.url.clone(),
+        }
+    }
+}

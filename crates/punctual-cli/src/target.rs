@@ -1,0 +1,277 @@
+//! Whom a command asks: a server, or the database itself.
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Method, Request, StatusCode};
+use clap::Args;
+use punctual::{Builder, ErrorKind, Punctual};
+use punctual_api::Problem;
+use punctual_server::Server;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tower::ServiceExt;
+
+use crate::exit::Failure;
+
+/// Whom to ask.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Whom to ask")]
+pub(crate) struct Target {
+    /// Ask this server [default: http://127.0.0.1:7347]
+    #[arg(long, global = true, env = "PUNCTUAL_SERVER", value_name = "URL")]
+    server: Option<String>,
+    /// Ask this database, without a server: sqlite://FILE or postgres://…
+    #[arg(
+        long,
+        global = true,
+        env = "PUNCTUAL_DATABASE",
+        value_name = "URL",
+        conflicts_with = "server"
+    )]
+    database: Option<String>,
+    /// The token that the server asks for
+    #[arg(
+        long,
+        global = true,
+        env = "PUNCTUAL_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true
+    )]
+    token: Option<String>,
+}
+
+/// Somebody who answers.
+pub(crate) struct Client {
+    runtime: tokio::runtime::Runtime,
+    way: Way,
+}
+
+enum Way {
+    /// The same answers as a server would give, from this process.
+    Here(axum::Router),
+    There {
+        server: String,
+        token: Option<String>,
+        agent: ureq::Agent,
+    },
+}
+
+const USUAL_SERVER: &str = "http://127.0.0.1:7347";
+
+/// Who does it, for the audit.
+fn actor() -> String {
+    std::env::var("USER")
+        .ok()
+        .filter(|user| user.is_ascii() && !user.is_empty())
+        .unwrap_or("cli".to_owned())
+}
+
+impl Target {
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        let runtime = runtime()?;
+        let way = match &self.database {
+            Some(url) => {
+                let punctual = runtime.block_on(async { producer(url).await?.start().await })?;
+                let server = Server { punctual, roles: Vec::new(), token: None, metrics: None };
+                Way::Here(server.router())
+            }
+            None => {
+                let server = self.server.as_deref().unwrap_or(USUAL_SERVER);
+                let server = server.trim_end_matches('/').to_owned();
+                let settings = ureq::Agent::config_builder().http_status_as_error(false).build();
+                Way::There { server, token: self.token.clone(), agent: settings.into() }
+            }
+        };
+        Ok(Client { runtime, way })
+    }
+
+    /// The database that was named, if one was.
+    pub(crate) fn database(&self) -> Option<&str> {
+        self.database.as_deref()
+    }
+}
+
+/// The runtime that a command needs.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Runtime::new()
+        .map_err(|error| Failure::failed(format!("cannot start threads: {error}")))
+}
+
+/// One who orders and looks, and runs nothing.
+pub(crate) async fn producer(url: &str) -> punctual::Result<Builder> {
+    match split(url) {
+        Ok(("sqlite", path)) => Punctual::sqlite(path).producer().await,
+        Ok((_, _)) => Punctual::postgres(url).producer().await,
+        Err(error) => Err(error),
+    }
+}
+
+/// One who does everything.
+pub(crate) async fn node(url: &str) -> punctual::Result<Builder> {
+    match split(url) {
+        Ok(("sqlite", path)) => Punctual::sqlite(path).await,
+        Ok((_, _)) => Punctual::postgres(url).await,
+        Err(error) => Err(error),
+    }
+}
+
+/// The kind of database, and what is behind `://`.
+fn split(url: &str) -> punctual::Result<(&'static str, &str)> {
+    match url.split_once("://") {
+        Some(("sqlite", path)) if !path.is_empty() => Ok(("sqlite", path)),
+        Some(("postgres" | "postgresql", rest)) => Ok(("postgres", rest)),
+        _ => Err(punctual::Error::invalid_url(url)),
+    }
+}
+
+impl Client {
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        self.ask(Method::GET, path, None, &[])
+    }
+
+    pub(crate) fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Failure> {
+        self.ask(Method::POST, path, Some(json(body)?), &[])
+    }
+
+    /// Asks with any method, body and headers.
+    pub(crate) fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<String>,
+        headers: &[(&str, &str)],
+    ) -> Result<T, Failure> {
+        let (status, text) = match &self.way {
+            Way::Here(router) => self.ask_here(router, method, path, body, headers)?,
+            Way::There { server, token, agent } => {
+                ask_there(server, token.as_deref(), agent, method, path, body, headers)?
+            }
+        };
+        if status.is_success() {
+            let text = if text.is_empty() { "null".to_owned() } else { text };
+            return serde_json::from_str(&text)
+                .map_err(|error| Failure::failed(format!("the answer cannot be read: {error}")));
+        }
+        Err(refused(status, &text))
+    }
+
+    fn ask_here(
+        &self,
+        router: &axum::Router,
+        method: Method,
+        path: &str,
+        body: Option<String>,
+        headers: &[(&str, &str)],
+    ) -> Result<(StatusCode, String), Failure> {
+        let mut request =
+            Request::builder().method(method).uri(format!("http://localhost/api/v1{path}"));
+        request = request.header("host", "localhost").header("punctual-actor", actor());
+        if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request
+            .body(Body::from(body.unwrap_or_default()))
+            .map_err(|error| Failure::usage(format!("this cannot be asked: {error}")))?;
+        self.runtime.block_on(async {
+            let Ok(response) = router.clone().oneshot(request).await;
+            let status = response.status();
+            let bytes = to_bytes(response.into_body(), usize::MAX).await;
+            let bytes = bytes.map_err(|error| Failure::failed(error.to_string()))?;
+            Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
+        })
+    }
+}
+
+fn ask_there(
+    server: &str,
+    token: Option<&str>,
+    agent: &ureq::Agent,
+    method: Method,
+    path: &str,
+    body: Option<String>,
+    headers: &[(&str, &str)],
+) -> Result<(StatusCode, String), Failure> {
+    let mut request = Request::builder().method(method).uri(format!("{server}/api/v1{path}"));
+    request = request.header("punctual-actor", actor());
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    if body.is_some() {
+        request = request.header("content-type", "application/json");
+    }
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(body.unwrap_or_default()).map_err(|error| {
+        Failure::usage(format!("`{server}` is no address of a server: {error}"))
+    })?;
+    let out_of_reach = |error: ureq::Error| {
+        Failure::out_of_reach(format!(
+            "the server at {server} does not answer: {error}\nhint: start one with `punctual serve`, name another with --server, or ask a database with --database"
+        ))
+    };
+    let mut response = agent.run(request).map_err(out_of_reach)?;
+    let text = response.body_mut().read_to_string().map_err(out_of_reach)?;
+    Ok((response.status(), text))
+}
+
+/// A body.
+pub(crate) fn json(body: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(body).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// A part of a path, so that any name can be in it.
+pub(crate) fn part(name: &str) -> String {
+    let mut part = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
+                part.push(char::from(byte));
+            }
+            byte => part.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    part
+}
+
+/// What a refusal means for whoever gave the command.
+fn refused(status: StatusCode, text: &str) -> Failure {
+    let problem: Option<Problem> = serde_json::from_str(text).ok();
+    let mut message = match &problem {
+        Some(problem) => problem.detail.clone(),
+        None => format!("the server answers {status}"),
+    };
+    if let Some(hint) = problem.as_ref().and_then(|problem| problem.hint.as_ref()) {
+        message.push_str(&format!("\nhint: {hint}"));
+    }
+    match (status.as_u16(), problem.as_ref().map(|problem| problem.code.as_str())) {
+        (_, Some("schema_too_new")) => Failure::schema_too_new(message),
+        (404, _) => Failure::not_found(message),
+        (401 | 403, _) => Failure::not_allowed(message),
+        (409 | 412, _) | (_, Some("key_reused")) => Failure::conflict(message),
+        (400 | 413 | 415 | 422, _) => Failure::usage(message),
+        (502..=504, _) => Failure::out_of_reach(message),
+        _ => Failure::failed(message),
+    }
+}
+
+impl From<punctual::Error> for Failure {
+    fn from(error: punctual::Error) -> Failure {
+        let message = error.to_string();
+        match error.kind() {
+            ErrorKind::Invalid => Failure::usage(message),
+            ErrorKind::NotFound => Failure::not_found(message),
+            ErrorKind::Denied => Failure::not_allowed(message),
+            ErrorKind::Conflict | ErrorKind::Fenced => Failure::conflict(message),
+            ErrorKind::Unreachable | ErrorKind::Retry => Failure::out_of_reach(message),
+            ErrorKind::SchemaTooNew => Failure::schema_too_new(message),
+            ErrorKind::Limit | ErrorKind::Corrupt => Failure::failed(message),
+        }
+    }
+}

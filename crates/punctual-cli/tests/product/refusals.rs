@@ -1,0 +1,90 @@
+//! Mistakes on the command line: the message and the exit code.
+
+use crate::process::{Serving, punctual, text};
+
+#[test]
+fn each_mistake_has_its_exit_code() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Serving::start(directory.path(), &["serve"]);
+    let check = |args: &[&str], code: i32, message: &str| {
+        let output = server.run(args);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
+        assert!(error.contains(message), "{args:?}: {error}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    };
+    check(&["job", "show", "7"], 2, "`7` is no id");
+    check(&["job", "show", "01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10"], 3, "there is no job");
+    check(&["schedule", "show", "none"], 3, "there is no schedule named `none`");
+    check(&["man", "job", "dance"], 3, "there is no command `punctual job dance`");
+    check(&["job", "enqueue", "echo", "--payload", "{"], 2, "--payload is no JSON");
+    check(&["job", "enqueue", "echo", "--delay", "soon"], 2, "`soon` is not a length of time");
+    let bad = ["schedule", "create", "s", "--cron", "61 * * * *", "--kind", "echo"];
+    check(&bad, 2, "61 is outside 0-59");
+    let good = ["schedule", "create", "s", "--cron", "1 * * * *", "--kind", "echo"];
+    assert!(server.run(&good).status.success());
+    check(&good, 5, "there is a schedule named `s` already");
+    check(&["schedule", "edit", "s"], 2, "nothing changes");
+    let made = ["schedule", "create", "nightly-backup", "--cron", "1 2 * * *", "--kind", "echo"];
+    assert!(server.run(&made).status.success());
+    check(&["schedule", "pause", "nigthly-backup"], 3, "did you mean `nightly-backup`?");
+    let keyed = |payload| {
+        ["job", "enqueue", "sleep", "--payload", payload, "--unique-key", "k", "--delay", "1h"]
+    };
+    assert!(server.run(&keyed(r#"{"seconds":1}"#)).status.success());
+    check(&keyed(r#"{"seconds":2}"#), 5, "is held by job");
+}
+
+#[test]
+fn out_of_reach_and_not_allowed_are_told_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let check = |args: &[&str], code: i32, message: &str| {
+        let output = punctual(directory.path(), args).output().unwrap();
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
+        assert!(error.contains(message), "{args:?}: {error}");
+    };
+    check(&["node", "list", "--server", "http://127.0.0.1:1"], 6, "does not answer");
+    check(&["node", "list", "--database", "mysql://x"], 2, "is no database");
+    check(&["serve", "--listen", "0.0.0.0:0"], 4, "there is no token");
+    check(&["serve", "--listen", "nowhere"], 2, "is no address");
+    check(&["serve", "--role", "cook"], 2, "is no role");
+    check(&["serve", "--config", "missing.toml"], 2, "there is no file");
+    std::fs::write(directory.path().join("punctual.toml"), "[server]\nlisen = \"x\"\n").unwrap();
+    check(&["config", "check"], 2, "lisen");
+    std::fs::write(directory.path().join("token"), "short").unwrap();
+    std::fs::remove_file(directory.path().join("punctual.toml")).unwrap();
+    check(&["serve", "--token-file", "token"], 2, "take at least 16");
+}
+
+#[test]
+fn a_token_opens_what_is_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("token"), "0123456789abcdef\n").unwrap();
+    let server = Serving::start(directory.path(), &["serve", "--token-file", "token"]);
+    assert_eq!(server.run(&["node", "list"]).status.code(), Some(4));
+    assert_eq!(
+        server.run(&["node", "list", "--token", "wrong-wrong-wrong"]).status.code(),
+        Some(4)
+    );
+    assert!(server.run(&["node", "list", "--token", "0123456789abcdef"]).status.success());
+}
+
+#[test]
+fn settings_say_where_they_come_from() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("punctual.toml"), "[worker]\nmax_running = 7\n").unwrap();
+    let mut show =
+        punctual(directory.path(), &["config", "show", "--json", "--listen", "127.0.0.1:1"]);
+    let output = show.env("PUNCTUAL__NODE__NAME", "from-env").output().unwrap();
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of = |key: &str| {
+        let found = shown.as_array().unwrap().iter().find(|it| it["key"] == key).unwrap().clone();
+        (found["value"].clone(), found["from"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(of("worker.max_running").0, 7);
+    assert!(of("worker.max_running").1.contains("punctual.toml"), "{}", of("worker.max_running").1);
+    assert_eq!(of("node.name").0, "from-env");
+    assert!(of("node.name").1.contains("environment"), "{}", of("node.name").1);
+    assert_eq!(of("server.listen").0, "127.0.0.1:1");
+}

@@ -1,0 +1,87 @@
+//! The walk of the README, as a new user takes it.
+
+use crate::process::{Serving, punctual, text};
+
+#[test]
+fn the_readmes_walk_works_as_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let dev = Serving::start(directory.path(), &["dev"]);
+
+    let schedules = dev.ask(&["schedule", "list"]);
+    let names: Vec<&str> = schedules["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["backup", "flaky-sync", "heartbeat", "slow-report", "weekly-digest"]);
+    assert!(text(&dev.run(&["schedule", "list"]).stdout).contains("every 5 seconds"));
+
+    let done = dev.ask(&["job", "enqueue", "echo", "--payload", "\"hello\"", "--wait"]);
+    assert_eq!((&done["state"], &done["result"]), (&"succeeded".into(), &"hello".into()));
+
+    // One fails, is asked about, and is tried again.
+    let failing = r#"{"message":"no luck","for_good":true}"#;
+    let failed = dev.run(&["job", "enqueue", "fail", "--payload", failing, "--wait", "--json"]);
+    assert_eq!(failed.status.code(), Some(1));
+    let failed: serde_json::Value = serde_json::from_slice(&failed.stdout).unwrap();
+    let id = failed["id"].as_str().unwrap();
+    let listed = dev.ask(&["job", "list", "--state", "failed"]);
+    assert!(listed["items"].as_array().unwrap().iter().any(|job| job["id"] == id));
+    let why = text(&dev.run(&["why", "job", id]).stdout);
+    assert!(why.contains("no luck"), "{why}");
+    assert_eq!(dev.ask(&["job", "retry", id])["id"], id);
+    assert_eq!(dev.run(&["job", "wait", id]).status.code(), Some(1));
+
+    let paused = dev.ask(&["schedule", "pause", "heartbeat", "--why", "too noisy"]);
+    assert_eq!(paused["pause"]["why"], "too noisy");
+    let why = text(&dev.run(&["why", "schedule", "heartbeat"]).stdout);
+    assert!(why.contains("too noisy"), "{why}");
+    dev.ask(&["schedule", "resume", "heartbeat"]);
+    let next = dev.ask(&["schedule", "next", "weekly-digest", "-n", "3"]);
+    assert_eq!(next["next"].as_array().unwrap().len(), 3);
+    dev.ask(&["schedule", "slots", "slow-report"]);
+    assert_eq!(dev.ask(&["leader"])["items"].as_array().unwrap().len(), 2);
+
+    let made = dev.ask(&["schedule", "create", "mine", "--cron", "0 8 * * MON", "--kind", "echo"]);
+    assert_eq!(made["means"], "at 08:00 on Monday");
+    let edited =
+        dev.ask(&["schedule", "edit", "mine", "--tz", "Europe/Paris", "--overlap", "queue_one"]);
+    assert_eq!(edited["definition"]["overlap"], "queue_one");
+    let ran = dev.ask(&["schedule", "run", "mine"]);
+    assert_eq!(dev.ask(&["job", "wait", ran["job"].as_str().unwrap()])["state"], "succeeded");
+    dev.ask(&["schedule", "delete", "mine"]);
+    assert_eq!(dev.run(&["schedule", "show", "mine"]).status.code(), Some(3));
+    assert_eq!(dev.stop(), Some(0));
+
+    // What it knows is kept, and can be asked without a server.
+    let database = ["--database", "sqlite://punctual.db"];
+    let output = punctual(directory.path(), &["job", "show", id, "--json"]).args(database).output();
+    let shown: serde_json::Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    assert_eq!(shown["state"], "failed");
+    let status = punctual(directory.path(), &["db", "status"]).args(database).output().unwrap();
+    assert!(text(&status.stdout).starts_with("sqlite 3."), "{}", text(&status.stdout));
+}
+
+#[test]
+fn shells_and_manuals_have_what_they_need() {
+    let run =
+        |args: &[&str]| text(&punctual(std::path::Path::new("/"), args).output().unwrap().stdout);
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(run(&["completions", shell]).contains("enqueue"), "{shell}");
+    }
+    assert!(run(&["man"]).contains(".TH punctual"));
+    assert!(run(&["man", "job", "enqueue"]).contains("payload"));
+}
+
+#[test]
+fn a_served_file_survives_a_kill() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = Serving::start(directory.path(), &["serve"]);
+    let made = first.ask(&["job", "enqueue", "echo", "--delay", "1h"]);
+    first.kill();
+    let second = Serving::start(directory.path(), &["serve"]);
+    let id = made["id"].as_str().unwrap();
+    assert_eq!(second.ask(&["job", "show", id])["state"], "scheduled");
+    assert_eq!(second.stop(), Some(0));
+}

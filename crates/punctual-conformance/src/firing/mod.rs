@@ -1,0 +1,351 @@
+//! The scheduler over any store: what the four predecessors did wrong with slots, and what we do.
+//! Each test begins with the mark of the fault in our notes on those systems, and says what it was.
+//!
+//! The tests own the clock of the nodes and of the store, and every step of the nodes, so that a
+//! crash or a lost answer comes exactly where it hurts.
+
+pub mod deciding;
+pub mod leading;
+pub mod telling_time;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use punctual_core::job::Outcome;
+use punctual_core::schedule::Definition;
+use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp, hash};
+use punctual_engine::steps::Steps;
+use punctual_engine::{Boxed, Env, Schedules};
+use punctual_store::{
+    Actor, At, ClaimAsk, ClaimedJob, JobDetail, NodeInfo, QueueShare, Schedule, Settlement,
+    SlotView, Store,
+};
+use tokio::task::AbortHandle;
+
+use crate::world::policy;
+use crate::{Fault, Faulty};
+
+/// Makes the scheduler's tests for one store. The argument is a closure that makes a fresh store
+/// asynchronously, as an `Arc<dyn Store>`, and something that lives as long.
+#[macro_export]
+macro_rules! firing_suite {
+    ($make:expr) => {
+        $crate::firing_suite! { @modules $make;
+            deciding: f1_a_finished_slot_never_runs_again_and_catching_up_ends,
+                c1_a_slot_and_its_job_are_written_together_or_not_at_all,
+                c2_a_slow_job_holds_up_no_schedule, c5_a_job_that_is_tried_again_is_the_same_job,
+                c6_a_fire_that_failed_is_tried_again, c10_a_window_costs_nothing_outside_of_it,
+                c11_missed_slots_go_by_the_policy_and_enabling_fires_nothing,
+                n2_each_missed_policy_does_what_it_says, n3_an_idle_schedule_is_not_looked_at,
+                q13_a_missed_minute_is_not_lost_and_overlap_holds;
+            leading: f2_a_lost_connection_stops_firing_only_while_it_lasts,
+                f3_a_crash_loses_no_slot, f10_leadership_neither_wedges_nor_goes_by_a_nodes_clock,
+                c13_a_node_that_starts_takes_nothing_from_the_others,
+                n1_only_what_is_written_is_decided, n5_two_leaders_fire_a_slot_once;
+            telling_time: f11_weekdays_and_clock_changes_are_as_people_expect,
+                c17_a_half_hourly_schedule_keeps_its_pace_through_a_repeated_hour,
+                c18_a_schedule_keeps_its_zone, n8_the_dialect_is_that_of_cron;
+        }
+    };
+    (@modules $make:expr; $( $module:ident: $( $test:ident ),+ ; )+) => { $(
+        mod $module {
+            use super::*;
+            $(
+                #[tokio::test]
+                async fn $test() {
+                    let make = $make;
+                    let (store, _alive) = make().await;
+                    $crate::firing::$module::$test(&$crate::firing::Stage::new(store)).await;
+                }
+            )+
+        }
+    )+ };
+}
+
+/// The stage of one test.
+pub struct Stage {
+    store: Arc<dyn Store>,
+    clock: Arc<StageClock>,
+}
+
+/// The one clock, and where chance comes from.
+struct StageClock {
+    now: Mutex<Timestamp>,
+    drawn: AtomicU64,
+    /// By how much the hosts' wall clocks are wrong, into the past.
+    behind: Mutex<Duration>,
+}
+
+impl StageClock {
+    fn now(&self) -> Timestamp {
+        *self.now.lock().expect("nothing panics while it holds it")
+    }
+}
+
+/// When every test begins, unless it says otherwise: a Friday.
+pub(crate) const START: Timestamp = Timestamp::from_seconds(1_798_761_600);
+
+impl Env for StageClock {
+    fn at(&self) -> At {
+        At::Fixed(self.now())
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.now().since(Timestamp::EPOCH)
+    }
+
+    fn wall(&self) -> Timestamp {
+        self.now() - *self.behind.lock().expect("nothing panics while it holds it")
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        for part in bytes.chunks_mut(8) {
+            let drawn = hash::draw(7, self.drawn.fetch_add(1, Ordering::Relaxed));
+            part.copy_from_slice(&drawn.to_be_bytes()[..part.len()]);
+        }
+    }
+
+    /// Time passes only between steps.
+    fn sleep(&self, _wait: Duration) -> Boxed {
+        Box::pin(std::future::pending())
+    }
+
+    fn spawn(&self, task: Boxed) -> AbortHandle {
+        tokio::spawn(task).abort_handle()
+    }
+
+    fn spawn_apart(&self, _name: &str, task: Boxed) -> std::io::Result<()> {
+        drop(tokio::spawn(task));
+        Ok(())
+    }
+}
+
+/// A node that fires, and its connection.
+pub struct Node {
+    /// Its services.
+    pub steps: Steps,
+    /// Its connection.
+    pub line: Arc<Line>,
+}
+
+/// A connection that counts calls and fails those that it is told to.
+#[derive(Default)]
+pub struct Line {
+    calls: Mutex<BTreeMap<&'static str, usize>>,
+    faults: Mutex<Vec<(&'static str, Fault)>>,
+}
+
+impl Line {
+    fn pass(&self, method: &'static str) -> Fault {
+        *self.calls.lock().expect("it works").entry(method).or_default() += 1;
+        let faults = self.faults.lock().expect("it works");
+        let fault = faults.iter().find(|(name, _)| *name == method || *name == "*");
+        fault.map_or(Fault::None, |(_, fault)| fault.clone())
+    }
+
+    /// Calls of this method, or of all if it is `*`, suffer this from now on.
+    pub fn fail(&self, method: &'static str, fault: Fault) {
+        self.faults.lock().expect("it works").push((method, fault));
+    }
+
+    /// All is well again.
+    pub fn heal(&self) {
+        self.faults.lock().expect("it works").clear();
+    }
+
+    /// How often each method was called since the last time.
+    pub fn take_calls(&self) -> BTreeMap<&'static str, usize> {
+        std::mem::take(&mut self.calls.lock().expect("it works"))
+    }
+}
+
+impl Node {
+    /// One round of all that it does; an error is what the store answered.
+    pub async fn round(&mut self) -> punctual_store::Result<usize> {
+        self.steps.live().await?;
+        self.steps.fire().await
+    }
+}
+
+pub(crate) fn ana() -> Actor {
+    Actor::new("ana", "needed")
+}
+
+impl Stage {
+    /// A stage on a fresh store.
+    pub fn new(store: Arc<dyn Store>) -> Stage {
+        let clock = StageClock {
+            now: Mutex::new(START),
+            drawn: AtomicU64::new(0),
+            behind: Mutex::default(),
+        };
+        Stage { store, clock: Arc::new(clock) }
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The time, for the store.
+    pub fn at(&self) -> At {
+        self.clock.at()
+    }
+
+    /// Sets the clock.
+    pub fn set(&self, now: &str) {
+        *self.clock.now.lock().expect("it works") = now.parse().expect("an instant");
+    }
+
+    /// Lets time pass.
+    pub fn pass(&self, seconds: u64) {
+        *self.clock.now.lock().expect("it works") = self.now() + Duration::from_secs(seconds);
+    }
+
+    /// From now on the hosts' wall clocks are slow by this.
+    pub fn slow_hosts(&self, by: Duration) {
+        *self.clock.behind.lock().expect("it works") = by;
+    }
+
+    /// The store.
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    fn seed(&self) -> [u8; 10] {
+        let mut bytes = [0; 10];
+        self.clock.random(&mut bytes);
+        bytes
+    }
+
+    async fn join(&self, name: &str) -> NodeId {
+        let info = NodeInfo {
+            id: NodeId::mint(self.now(), self.seed()),
+            name: name.to_owned(),
+            version: "0.1.0".to_owned(),
+            queues: vec!["default".to_owned()],
+            kinds: vec!["mail".to_owned()],
+            labels: Vec::new(),
+        };
+        self.store.join(self.at(), &info).await.expect("it joins");
+        info.id
+    }
+
+    /// A node that fires.
+    pub async fn node(&self, name: &str) -> Node {
+        let id = self.join(name).await;
+        let line = Arc::<Line>::default();
+        let passes = line.clone();
+        let store = Faulty::over(self.store.clone(), move |method| passes.pass(method));
+        let steps = Steps::new(self.clock.clone(), Arc::new(store), id);
+        Node { steps, line }
+    }
+
+    /// Lets time pass in steps of one second, in each of which each node goes round once; errors
+    /// are what the test made.
+    pub async fn run(&self, seconds: u64, nodes: &mut [&mut Node]) {
+        for _ in 0..seconds {
+            self.pass(1);
+            for node in &mut *nodes {
+                let _ = node.round().await;
+            }
+        }
+    }
+
+    /// The schedules.
+    pub fn schedules(&self) -> Schedules {
+        Schedules::new(self.clock.clone(), self.store.clone())
+    }
+
+    /// A new schedule.
+    pub async fn create(&self, name: &str, definition: &Definition) -> Schedule {
+        let created = self.schedules().create("", name, "ops", definition, &ana()).await;
+        created.expect("it is created")
+    }
+
+    /// The ledger, oldest first.
+    pub async fn ledger(&self, id: ScheduleId) -> Vec<SlotView> {
+        let mut slots = self.store.slots(id, None, 500).await.expect("the ledger").items;
+        slots.reverse();
+        slots
+    }
+
+    /// The ledger in words: slot, last slot and count of a run, outcome.
+    pub async fn told(&self, id: ScheduleId) -> Vec<String> {
+        let line = |view: &SlotView| {
+            let run = view.end.map(|end| format!("..{end} x{}", view.count)).unwrap_or_default();
+            format!("{}{run} {}", view.slot, view.outcome)
+        };
+        self.ledger(id).await.iter().map(line).collect()
+    }
+
+    /// Claims whatever is ready, for a worker of its own.
+    pub async fn claim(&self) -> Vec<ClaimedJob> {
+        let ask = ClaimAsk {
+            node: self.join("worker").await,
+            lease: LeaseId::mint(self.now(), self.seed()),
+            queues: vec![QueueShare { name: "default".to_owned(), most: 200 }],
+            kinds: vec!["mail".to_owned()],
+            most: 200,
+        };
+        self.store.promote(self.at(), 1_000).await.expect("promote");
+        self.store.claim(self.at(), &ask).await.expect("claim").jobs
+    }
+
+    /// Ends an attempt.
+    pub async fn settle(&self, job: &ClaimedJob, outcome: Outcome) {
+        let transition =
+            punctual_core::job::decide(&job.standing(), outcome, &policy(), self.now());
+        let item = Settlement {
+            job: job.id,
+            lease: job.lease,
+            transition,
+            result: None,
+            then: Vec::new(),
+        };
+        self.store.settle(self.at(), &[item]).await.expect("settle");
+    }
+
+    /// Claims and finishes whatever is ready; the slots of these jobs.
+    pub async fn work(&self) -> Vec<Option<Timestamp>> {
+        let jobs = self.claim().await;
+        for job in &jobs {
+            self.settle(job, Outcome::Done).await;
+        }
+        jobs.iter().map(|job| job.origin.as_ref().expect("a schedule's job").slot).collect()
+    }
+
+    /// All about a job.
+    pub async fn job(&self, id: JobId) -> JobDetail {
+        self.store.job(id).await.expect("job").expect("the job is there")
+    }
+}
+
+/// Every minute.
+pub(crate) fn minutely() -> Definition {
+    Definition::new("* * * * *", "mail")
+}
+
+#[cfg(test)]
+mod tests {
+    /// A test that is written and not in the list would never run.
+    #[test]
+    fn every_test_is_in_the_suite() {
+        let list = include_str!("mod.rs");
+        let sources = [
+            include_str!("deciding.rs"),
+            include_str!("leading.rs"),
+            include_str!("telling_time.rs"),
+        ];
+        let lines = sources.iter().flat_map(|source| source.lines());
+        let names = lines.filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
+        let names: Vec<&str> = names.collect();
+        assert_eq!(names.len(), 20);
+        for name in names {
+            let is_listed = list.split([' ', ',', ';', '\n']).any(|word| word == name);
+            assert!(is_listed, "{name} is not in the suite");
+        }
+    }
+}

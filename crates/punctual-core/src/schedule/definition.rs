@@ -1,0 +1,342 @@
+//! A schedule as people write it and stores keep it, and the rule that it means.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Missed, Overlap};
+use crate::{
+    Cron, DstFold, DstGap, Spec, Timestamp, When, Window, Zone, format_duration, parse_duration,
+};
+
+/// All that a schedule is told, in words. Every choice is written down when it is stored, so that
+/// another default changes no schedule that is there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    /// Cron expressions, `@every DURATION` or `@at INSTANT`; at least one.
+    pub when: Vec<String>,
+    /// The zone in which cron expressions are read.
+    #[serde(default = "utc")]
+    pub tz: String,
+    /// May expressions have a field for seconds?
+    #[serde(default)]
+    pub seconds: bool,
+    /// No slot before this instant.
+    #[serde(default)]
+    pub start: Option<String>,
+    /// No slot after this instant.
+    #[serde(default)]
+    pub end: Option<String>,
+    /// `end` or `skip`; none: as the kind of expression suggests.
+    #[serde(default)]
+    pub dst_gap: Option<String>,
+    /// `first`, `second` or `both`; none: as the kind of expression suggests.
+    #[serde(default)]
+    pub dst_fold: Option<String>,
+    /// Jobs start up to this long after their slot, spread by name.
+    #[serde(default = "no_time")]
+    pub jitter: String,
+    /// What becomes of slots that nobody fired in time.
+    #[serde(default = "latest")]
+    pub missed: Missed,
+    /// How late a slot may be caught up.
+    #[serde(default = "a_day")]
+    pub missed_window: String,
+    /// How many slots are caught up, the newest.
+    #[serde(default = "a_hundred")]
+    pub missed_limit: u32,
+    /// How many jobs a second begin while slots are caught up.
+    #[serde(default = "five")]
+    pub missed_pace: u32,
+    /// Are slots of paused time missed, instead of skipped on purpose?
+    #[serde(default)]
+    pub missed_paused: bool,
+    /// What becomes of a slot while an earlier job is unfinished.
+    #[serde(default = "skip")]
+    pub overlap: Overlap,
+    /// The job that a slot becomes.
+    pub job: Template,
+}
+
+/// The job that a slot becomes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Template {
+    /// Which handler it is for.
+    pub kind: String,
+    /// What the handler is given.
+    #[serde(default)]
+    pub payload: serde_json::Value,
+    /// Where it waits.
+    #[serde(default = "default_queue")]
+    pub queue: String,
+    /// −100 to 100, higher first.
+    #[serde(default)]
+    pub priority: i16,
+    /// The most counted attempts.
+    #[serde(default = "five")]
+    pub max_attempts: u32,
+    /// The most time for one attempt; none: as the node is told.
+    #[serde(default)]
+    pub timeout: Option<String>,
+    /// The most time for all attempts together.
+    #[serde(default)]
+    pub budget: Option<String>,
+    /// No attempt may start later than this after the job was due.
+    #[serde(default)]
+    pub start_within: Option<String>,
+    /// Words to find it by.
+    #[serde(default)]
+    pub tags: Vec<String>,
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
+fn no_time() -> String {
+    "0s".to_owned()
+}
+
+fn a_day() -> String {
+    "1d".to_owned()
+}
+
+fn latest() -> Missed {
+    Missed::Latest
+}
+
+fn skip() -> Overlap {
+    Overlap::Skip
+}
+
+fn a_hundred() -> u32 {
+    100
+}
+
+fn five() -> u32 {
+    5
+}
+
+fn default_queue() -> String {
+    "default".to_owned()
+}
+
+/// What a definition means, read and checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// When it is due.
+    pub spec: Spec,
+    /// How far jobs are spread after their slot.
+    pub jitter: Duration,
+    /// What becomes of missed slots.
+    pub missed: Missed,
+    /// How late a slot may be caught up.
+    pub missed_window: Duration,
+    /// How many slots are caught up.
+    pub missed_limit: u32,
+    /// How many of these begin in a second.
+    pub missed_pace: u32,
+    /// Are slots of paused time missed?
+    pub missed_paused: bool,
+    /// What becomes of a slot while an earlier job is unfinished.
+    pub overlap: Overlap,
+    /// The most time for one attempt.
+    pub timeout: Option<Duration>,
+    /// The most time for all attempts.
+    pub budget: Option<Duration>,
+    /// How late an attempt may start.
+    pub start_within: Option<Duration>,
+}
+
+/// Why a definition cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}`: {message}")]
+pub struct DefinitionError {
+    /// Where, such as `when[1]` or `tz`.
+    pub field: String,
+    /// What is wrong, and the way out.
+    pub message: String,
+}
+
+impl DefinitionError {
+    fn new(field: impl Into<String>, message: impl ToString) -> DefinitionError {
+        DefinitionError { field: field.into(), message: message.to_string() }
+    }
+}
+
+/// Rules of one schedule: more are a sign that it is several.
+const WHENS_MAX: usize = 20;
+/// Slots caught up at once: each is a job in the transaction that decides them.
+const MISSED_LIMIT_MAX: u32 = 1_000;
+/// A pace beyond it is no pace.
+const MISSED_PACE_MAX: u32 = 1_000;
+
+impl Definition {
+    /// One rule in UTC with the usual choices, for a job of this kind with the payload `null`.
+    pub fn new(when: &str, kind: &str) -> Definition {
+        Definition {
+            when: vec![when.to_owned()],
+            tz: utc(),
+            seconds: false,
+            start: None,
+            end: None,
+            dst_gap: None,
+            dst_fold: None,
+            jitter: no_time(),
+            missed: latest(),
+            missed_window: a_day(),
+            missed_limit: a_hundred(),
+            missed_pace: five(),
+            missed_paused: false,
+            overlap: skip(),
+            job: Template {
+                kind: kind.to_owned(),
+                payload: serde_json::Value::Null,
+                queue: default_queue(),
+                priority: 0,
+                max_attempts: five(),
+                timeout: None,
+                budget: None,
+                start_within: None,
+                tags: Vec::new(),
+            },
+        }
+    }
+
+    /// Reads the stored form.
+    pub fn parse(json: &str) -> Result<Definition, DefinitionError> {
+        serde_json::from_str(json).map_err(|error| DefinitionError::new("definition", error))
+    }
+
+    /// What it means for a schedule of this name, or the first thing that is wrong with it.
+    pub fn rule(&self, name: &str) -> Result<Rule, DefinitionError> {
+        let missed_window = length("missed_window", &self.missed_window)?;
+        if missed_window < super::ON_TIME {
+            let least = format_duration(super::ON_TIME);
+            let message = format!("at least {least}: until then a slot is on time and fires");
+            return Err(DefinitionError::new("missed_window", message));
+        }
+        between("missed_limit", self.missed_limit, MISSED_LIMIT_MAX)?;
+        between("missed_pace", self.missed_pace, MISSED_PACE_MAX)?;
+        Ok(Rule {
+            spec: self.spec(name)?,
+            jitter: length("jitter", &self.jitter)?,
+            missed: self.missed,
+            missed_window,
+            missed_limit: self.missed_limit,
+            missed_pace: self.missed_pace,
+            missed_paused: self.missed_paused,
+            overlap: self.overlap,
+            timeout: some_length("job.timeout", self.job.timeout.as_deref())?,
+            budget: some_length("job.budget", self.job.budget.as_deref())?,
+            start_within: some_length("job.start_within", self.job.start_within.as_deref())?,
+        })
+    }
+
+    /// The rule of a schedule that is to run from `now` on; one that never would is refused.
+    pub fn rule_from(&self, name: &str, now: Timestamp) -> Result<Rule, DefinitionError> {
+        let rule = self.rule(name)?;
+        match rule.spec.never_fires(now) {
+            Some(reason) => Err(DefinitionError::new("when", format!("never fires: {reason}"))),
+            None => Ok(rule),
+        }
+    }
+
+    fn spec(&self, name: &str) -> Result<Spec, DefinitionError> {
+        let zone = Zone::get(&self.tz).map_err(|error| DefinitionError::new("tz", error))?;
+        if self.when.len() > WHENS_MAX {
+            let message = format!("{} rules; the most is {WHENS_MAX}", self.when.len());
+            return Err(DefinitionError::new("when", message));
+        }
+        let mut spec: Option<Spec> = None;
+        for (index, text) in self.when.iter().enumerate() {
+            let field = || format!("when[{index}]");
+            let when = When::parse_named(text, name).map_err(|error| {
+                DefinitionError::new(field(), format!("`{}`: {error}", crate::cron::echo(text)))
+            })?;
+            if let When::Cron(cron) = &when {
+                self.check_fields(cron).map_err(|why| DefinitionError::new(field(), why))?;
+            }
+            spec = Some(match spec {
+                Some(spec) => spec.also(when),
+                None => Spec::new(when, zone.clone()),
+            });
+        }
+        let Some(mut spec) = spec else {
+            let message = "no rule; give an expression such as `0 8 * * MON-FRI`";
+            return Err(DefinitionError::new("when", message));
+        };
+        if let Some(gap) = &self.dst_gap {
+            spec = spec.dst_gap(match gap.as_str() {
+                "end" => DstGap::End,
+                "skip" => DstGap::Skip,
+                _ => return Err(no_word("dst_gap", gap, "end, skip")),
+            });
+        }
+        if let Some(fold) = &self.dst_fold {
+            spec = spec.dst_fold(match fold.as_str() {
+                "first" => DstFold::First,
+                "second" => DstFold::Second,
+                "both" => DstFold::Both,
+                _ => return Err(no_word("dst_fold", fold, "first, second, both")),
+            });
+        }
+        Ok(spec.within(self.window()?))
+    }
+
+    fn check_fields(&self, cron: &Cron) -> Result<(), String> {
+        match cron.field_count() {
+            5 => Ok(()),
+            _ if self.seconds => Ok(()),
+            count => Err(format!(
+                "{count} fields: the first one is seconds; if that is meant, set `seconds = true`"
+            )),
+        }
+    }
+
+    fn window(&self) -> Result<Window, DefinitionError> {
+        let instant = |field: &str, text: &Option<String>| {
+            let read = text.as_ref().map(|text| text.parse::<Timestamp>());
+            read.transpose().map_err(|error| DefinitionError::new(field, error))
+        };
+        let window =
+            Window { start: instant("start", &self.start)?, end: instant("end", &self.end)? };
+        match (window.start, window.end) {
+            (Some(start), Some(end)) if end < start => {
+                let message = format!("{end} lies before `start`, {start}; exchange them");
+                Err(DefinitionError::new("end", message))
+            }
+            _ => Ok(window),
+        }
+    }
+}
+
+fn length(field: &str, text: &str) -> Result<Duration, DefinitionError> {
+    parse_duration(text).map_err(|error| DefinitionError::new(field, error))
+}
+
+fn some_length(field: &str, text: Option<&str>) -> Result<Option<Duration>, DefinitionError> {
+    let length = text.map(|text| length(field, text)).transpose()?;
+    match length {
+        Some(length) if length.is_zero() => {
+            Err(DefinitionError::new(field, "is zero; leave it out for no limit"))
+        }
+        length => Ok(length),
+    }
+}
+
+fn between(field: &str, value: u32, most: u32) -> Result<(), DefinitionError> {
+    if (1..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(DefinitionError::new(field, format!("{value} is outside 1 to {most}")))
+}
+
+fn no_word(field: &str, word: &str, known: &str) -> DefinitionError {
+    DefinitionError::new(field, format!("`{}` is none of {known}", crate::cron::echo(word)))
+}
+
+#[cfg(test)]
+mod tests;

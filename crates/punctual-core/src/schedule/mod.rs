@@ -1,0 +1,11 @@
+//! What a schedule is told, and what follows from it for the slots that are due.
+
+mod definition;
+mod facts;
+mod plan;
+mod policy;
+
+pub use definition::{Definition, DefinitionError, Rule, Template};
+pub use facts::Facts;
+pub use plan::{ON_TIME, PausedTime, Plan, PlannedJob, PlannedSlot, plan};
+pub use policy::{Missed, Overlap, Seat};

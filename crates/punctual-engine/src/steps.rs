@@ -1,0 +1,157 @@
+//! A node, one step at a time, for tests that own the clock and choose what happens between two
+//! steps. The services are the node's own; what is missing is the watchdog, so that no attempt
+//! times out.
+
+use std::sync::Arc;
+
+use punctual_core::job::{AttemptOutcome, JobState};
+use punctual_core::{JobId, NodeId};
+use punctual_store::{Fence, Result, Store, Topic};
+
+use crate::beat::Beat;
+use crate::claimer::Claimer;
+use crate::clock_guard::ClockGuard;
+use crate::config::Config;
+use crate::env::Env;
+use crate::executor::Executor;
+use crate::handler::Handlers;
+use crate::leader::{Roles, SCHEDULER, Seeker};
+use crate::log::{Log, Scribe};
+use crate::places::Places;
+use crate::promoter::Timers;
+use crate::scheduler::Scheduler;
+use crate::service::{Rest, Service};
+use crate::settler::Settler;
+use crate::work::{Wakes, Work};
+
+/// The services of a node that fires schedules and, if it has handlers, runs jobs.
+pub struct Steps {
+    roles: Arc<Roles>,
+    beat: Beat,
+    seeker: Seeker,
+    scheduler: Scheduler,
+    claimer: Claimer,
+    settler: Settler,
+    scribe: Scribe,
+}
+
+impl Steps {
+    /// A node that has joined under this id, stands for firing, and runs nothing.
+    pub fn new(env: Arc<dyn Env>, store: Arc<dyn Store>, node: NodeId) -> Steps {
+        let config = Config { queues: Vec::new(), ..Config::default() };
+        Steps::with(env, store, node, config, Handlers::default())
+    }
+
+    /// A node that has joined under this id, stands for firing, and runs jobs.
+    pub fn with(
+        env: Arc<dyn Env>,
+        store: Arc<dyn Store>,
+        node: NodeId,
+        config: Config,
+        handlers: Handlers,
+    ) -> Steps {
+        let (timing, config) = (config.timing, Arc::new(config));
+        let roles = Arc::new(Roles::new(env.clone(), &timing));
+        if config.schedules {
+            roles.want(SCHEDULER);
+        }
+        let (places, wakes) = (Arc::new(Places::new(config.max_running)), Wakes::default());
+        let log = Arc::new(Log::new(wakes.scribe.clone()));
+        let work = Arc::new(Work::new(env.clone(), &config, places, wakes));
+        let beat = Beat {
+            env: env.clone(),
+            store: store.clone(),
+            work: work.clone(),
+            roles: roles.clone(),
+            node,
+            timing,
+            dead: Arc::default(),
+        };
+        let hints = store.hints(Topic::Roles);
+        let seeker = Seeker { store: store.clone(), roles: roles.clone(), node, timing, hints };
+        let timers = Arc::new(Timers::new(env.clone(), &timing, Arc::default()));
+        let executor = Executor {
+            env: env.clone(),
+            work: work.clone(),
+            handlers: Arc::new(handlers),
+            log: log.clone(),
+            timeout: config.timeout,
+        };
+        Steps {
+            scheduler: Scheduler {
+                env: env.clone(),
+                store: store.clone(),
+                roles: roles.clone(),
+                timers: timers.clone(),
+                timing,
+                guard: ClockGuard::default(),
+                is_held: Arc::default(),
+            },
+            claimer: Claimer::new(store.clone(), executor, node, config, Arc::default()),
+            scribe: Scribe { env: env.clone(), store: store.clone(), log, patience: timing.call },
+            settler: Settler {
+                env,
+                store,
+                work,
+                timers,
+                counts: Arc::default(),
+                patience: timing.call,
+            },
+            roles,
+            beat,
+            seeker,
+        }
+    }
+
+    /// The term under which the node leads, as far as it may trust.
+    pub fn term(&self) -> Option<Fence> {
+        self.roles.current(SCHEDULER)
+    }
+
+    /// Beats, and asks for the role if it is time to.
+    pub async fn live(&mut self) -> Result<()> {
+        self.beat.run_once().await?;
+        self.seeker.run_once().await?;
+        Ok(())
+    }
+
+    /// Fires what is due, until nothing more can be; how many schedules were decided.
+    pub async fn fire(&mut self) -> Result<usize> {
+        let mut decided = 0;
+        loop {
+            let pass = self.scheduler.run_once().await?;
+            decided += pass.done;
+            if pass.rest != Rest::None {
+                return Ok(decided);
+            }
+        }
+    }
+
+    /// Claims what may run now, runs it to its end and writes down how it ended; but for the first
+    /// `lost` of them, whose node dies with their outcome. How the attempts ended.
+    pub async fn work(&mut self, lost: usize) -> Result<Vec<(JobId, AttemptOutcome)>> {
+        let work = self.beat.work.clone();
+        self.claimer.look_again();
+        self.claimer.run_once().await?;
+        while !work.is_still() {
+            work.wakes.settler.notified().await;
+        }
+        while self.scribe.run_once().await?.rest == Rest::None {}
+        work.lose_outcomes(lost);
+        let outcomes = work.outcomes();
+        while self.settler.run_once().await?.rest == Rest::None {}
+        let mut ended = Vec::new();
+        for (job, outcome, is_settled) in outcomes {
+            // Whether the handler's own transaction was committed, the store knows.
+            let has_succeeded = is_settled
+                && self
+                    .settler
+                    .store
+                    .job(job)
+                    .await?
+                    .is_some_and(|job| job.view.state == JobState::Succeeded);
+            ended.push((job, if has_succeeded { AttemptOutcome::Succeeded } else { outcome }));
+        }
+        Ok(ended)
+    }
+}

@@ -1,0 +1,111 @@
+//! Who may ask.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use punctual_api::Problem;
+
+use crate::fault::Fault;
+
+/// The secret that whoever may do everything knows.
+#[derive(Clone)]
+pub struct Token(Arc<str>);
+
+/// A token that can be guessed is none.
+const TOKEN_CHARS_MIN: usize = 16;
+
+impl Token {
+    /// A token, if it is long enough.
+    pub fn new(secret: &str) -> Result<Token, String> {
+        let secret = secret.trim();
+        if secret.len() < TOKEN_CHARS_MIN {
+            return Err(format!(
+                "the token has {} characters; take at least {TOKEN_CHARS_MIN}, for instance from `openssl rand -hex 32`",
+                secret.len()
+            ));
+        }
+        Ok(Token(secret.into()))
+    }
+
+    /// Compares in a time that does not tell how much of it was right.
+    fn is(&self, given: &str) -> bool {
+        let (own, given) = (self.0.as_bytes(), given.as_bytes());
+        let differs = own.iter().zip(given).fold(0, |differs, (a, b)| differs | (a ^ b));
+        own.len() == given.len() && differs == 0
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// Lets those pass who may.
+pub(crate) async fn check(
+    State(token): State<Option<Token>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let may = match &token {
+        Some(token) => knows(token, &request),
+        None => is_local(&request),
+    };
+    match may.and_then(|()| is_own_doing(&request)) {
+        Ok(()) => next.run(request).await,
+        Err(fault) => fault.into_response(),
+    }
+}
+
+fn knows(token: &Token, request: &Request) -> Result<(), Fault> {
+    let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    match given.and_then(|given| given.strip_prefix("Bearer ")) {
+        Some(given) if token.is(given.trim()) => Ok(()),
+        given => {
+            let detail = if given.is_some() { "the token is wrong" } else { "there is no token" };
+            let problem = Problem::new(401, "no_access", "You have to show who you are", detail);
+            Err(Fault::from(problem.hint("send the header `Authorization: Bearer TOKEN`")))
+        }
+    }
+}
+
+/// Is this machine asked for by its own name? Another name that leads here is somebody's trick:
+/// a page that has its own name resolve to this machine could use everything here.
+fn is_local(request: &Request) -> Result<(), Fault> {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.or(request.uri().host()).unwrap_or("");
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(""),
+        None => host.split(':').next().unwrap_or(""),
+    };
+    let is_own = name.eq_ignore_ascii_case("localhost")
+        || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    if is_own {
+        return Ok(());
+    }
+    let detail = format!("the host `{host}` is not this machine by its own name");
+    let problem =
+        Problem::new(403, "wrong_host", "Without a token only this machine is answered", detail);
+    Err(Fault::from(
+        problem.hint("ask for localhost or 127.0.0.1, or start the server with a token"),
+    ))
+}
+
+/// Nothing is changed for a page of somebody else's.
+fn is_own_doing(request: &Request) -> Result<(), Fault> {
+    let is_safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method());
+    let site = request.headers().get("sec-fetch-site").and_then(|site| site.to_str().ok());
+    if is_safe || !matches!(site, Some("cross-site" | "same-site")) {
+        return Ok(());
+    }
+    let problem = Problem::new(
+        403,
+        "cross_site",
+        "Other sites may not change anything here",
+        "a page of another site has sent this request",
+    );
+    Err(Fault::from(problem))
+}

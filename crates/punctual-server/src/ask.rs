@@ -1,0 +1,206 @@
+//! Reading requests, so that whoever wrote a wrong one is told where.
+
+use std::str::FromStr;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use punctual::Timestamp;
+use punctual_api::Problem;
+use punctual_core::TimestampError;
+use serde::de::DeserializeOwned;
+
+use crate::fault::Fault;
+
+/// What a body may have: a batch of a thousand jobs with payloads of a kilobyte, or one large one.
+pub(crate) const BODY_BYTES_MAX: usize = 1_024 * 1_024;
+
+/// A body of JSON.
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Fault;
+
+    async fn from_request(request: Request, state: &S) -> Result<Body<T>, Fault> {
+        let kind = request.headers().get(header::CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or("");
+        if kind.split(';').next().map(str::trim) != Some("application/json") {
+            let problem = Problem::new(
+                415,
+                "not_json",
+                "The body must be JSON",
+                format!("the content type is `{kind}`"),
+            );
+            return Err(Fault::from(
+                problem.hint("send the header `Content-Type: application/json`"),
+            ));
+        }
+        let bytes =
+            Bytes::from_request(request, state).await.map_err(|rejection| {
+                match rejection.status() {
+                StatusCode::PAYLOAD_TOO_LARGE => Fault::from(
+                    Problem::new(
+                        413,
+                        "too_large",
+                        "The body is too large",
+                        format!("the body has more than {BODY_BYTES_MAX} bytes"),
+                    )
+                    .hint(
+                        "store what is large elsewhere and pass a reference, or send less at once",
+                    ),
+                ),
+                _ => Fault::unreadable("", rejection.body_text()),
+            }
+            })?;
+        read(&bytes).map(Body)
+    }
+}
+
+/// A body of JSON that may be left out.
+pub(crate) struct MaybeBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeBody<T> {
+    type Rejection = Fault;
+
+    async fn from_request(request: Request, state: &S) -> Result<MaybeBody<T>, Fault> {
+        let length = request.headers().get(header::CONTENT_LENGTH);
+        let is_empty = length.is_none_or(|length| length == "0")
+            && !request.headers().contains_key(header::CONTENT_TYPE);
+        if is_empty {
+            return Ok(MaybeBody(T::default()));
+        }
+        Body::from_request(request, state).await.map(|Body(body)| MaybeBody(body))
+    }
+}
+
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
+    let mut text = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut text).map_err(|error| {
+        let pointer = pointer(error.path());
+        let inner = error.into_inner();
+        match inner.classify() {
+            serde_json::error::Category::Data => Fault::invalid(&pointer, inner.to_string()),
+            _ => Fault::unreadable(&pointer, inner.to_string()),
+        }
+    })?;
+    text.end().map_err(|error| Fault::unreadable("", error.to_string()))?;
+    Ok(value)
+}
+
+/// A path as a JSON pointer.
+fn pointer(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    let mut pointer = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
+            Segment::Map { key } => {
+                pointer.push('/');
+                pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+            }
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    pointer
+}
+
+/// The parameters of a request.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Query<T>, Fault> {
+        let query = axum::extract::Query::from_request_parts(parts, state).await;
+        let query = query.map_err(|rejection| Fault::unreadable("?", rejection.body_text()))?;
+        Ok(Query(query.0))
+    }
+}
+
+/// A part of the path that is an id.
+pub(crate) struct Id<T>(pub(crate) T);
+
+impl<T, S> FromRequestParts<S> for Id<T>
+where
+    T: FromStr,
+    T::Err: std::fmt::Display,
+    S: Send + Sync,
+{
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Id<T>, Fault> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        let Path(text) =
+            path.map_err(|rejection| Fault::unreadable("id", rejection.body_text()))?;
+        text.parse().map(Id).map_err(|error: T::Err| Fault::unreadable("id", error.to_string()))
+    }
+}
+
+/// A part of the path that is a name.
+pub(crate) struct Name(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Name {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Name, Fault> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        let Path(name) =
+            path.map_err(|rejection| Fault::unreadable("name", rejection.body_text()))?;
+        Ok(Name(name))
+    }
+}
+
+/// An instant, if one is given.
+pub(crate) fn instant(place: &str, text: Option<&str>) -> Result<Option<Timestamp>, Fault> {
+    let read = |text: &str| {
+        text.parse().map_err(|error: TimestampError| Fault::invalid(place, error.to_string()))
+    };
+    text.map(read).transpose()
+}
+
+/// A length of time, if one is given.
+pub(crate) fn length(
+    place: &str,
+    text: Option<&str>,
+) -> Result<Option<std::time::Duration>, Fault> {
+    text.map(|text| {
+        punctual_core::parse_duration(text).map_err(|error| Fault::invalid(place, error))
+    })
+    .transpose()
+}
+
+/// What a list is asked for.
+#[derive(Debug, Default, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Paging {
+    /// How many rows; 50 if nothing is said, 500 at most.
+    #[serde(default)]
+    pub(crate) limit: Option<usize>,
+    /// Where to go on, from `next_cursor`.
+    #[serde(default)]
+    pub(crate) cursor: Option<String>,
+}
+
+impl Paging {
+    pub(crate) fn most(&self) -> usize {
+        self.limit.unwrap_or(50).clamp(1, 500)
+    }
+
+    /// The cursor, read by this function; one that cannot be read was not given by us.
+    pub(crate) fn after<T>(
+        &self,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, Fault> {
+        let Some(cursor) = self.cursor.as_deref() else { return Ok(None) };
+        match read(cursor) {
+            Some(after) => Ok(Some(after)),
+            None => Err(Fault::unreadable(
+                "cursor",
+                format!(
+                    "`{cursor}` is no cursor; give back `next_cursor` as it was, or leave it out"
+                ),
+            )),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! For whoever looks after the process.
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use punctual_api::Problem;
+
+use crate::fault::Fault;
+use crate::server::App;
+
+/// The process runs.
+pub(crate) async fn live() -> &'static str {
+    "ok\n"
+}
+
+/// The process can do its work: it is in touch with the database.
+pub(crate) async fn ready(State(app): State<App>) -> Response {
+    let problem = |code: &str, detail: String| {
+        Fault::from(Problem::new(503, code, "Not ready", detail)).into_response()
+    };
+    if let Some(health) = app.punctual().health().filter(|health| !health.is_in_touch) {
+        let node = health.node;
+        return problem("out_of_touch", format!("node {node} has not reached the database lately"));
+    }
+    match app.punctual().admin().now().await {
+        Ok(_) => (StatusCode::OK, "ok\n").into_response(),
+        Err(error) => problem("unreachable", error.to_string()),
+    }
+}
+
+/// Metrics of the process, and what is in the queues, for Prometheus.
+pub(crate) async fn metrics(State(app): State<App>) -> Response {
+    let mut text = app.0.metrics.as_ref().map(|metrics| metrics.render()).unwrap_or_default();
+    match queues(&app).await {
+        Ok(queues) => text.push_str(&queues),
+        // The process has metrics of its own, also without a database.
+        Err(error) => tracing::warn!(%error, "the queues cannot be measured"),
+    }
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+async fn queues(app: &App) -> punctual::Result<String> {
+    let admin = app.punctual().admin();
+    let now = admin.now().await?;
+    let mut depth = String::from("# TYPE punctual_queue_depth gauge\n");
+    let mut oldest = String::from("# TYPE punctual_queue_oldest_seconds gauge\n");
+    let mut after = None;
+    loop {
+        let page = admin.queue_stats(after.as_ref(), 500).await?;
+        for stats in &page.items {
+            let label = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+            let labels =
+                format!("queue=\"{}\",kind=\"{}\"", label(&stats.queue), label(&stats.kind));
+            let counts = [
+                ("ready", stats.ready),
+                ("scheduled", stats.scheduled),
+                ("retrying", stats.retrying),
+                ("blocked", stats.blocked),
+                ("running", stats.running),
+                ("failed", stats.failed),
+            ];
+            for (state, count) in counts {
+                depth.push_str(&format!(
+                    "punctual_queue_depth{{{labels},state=\"{state}\"}} {count}\n"
+                ));
+            }
+            let age = stats.oldest_due.map(|due| now.since(due).as_secs_f64()).unwrap_or(0.0);
+            oldest.push_str(&format!("punctual_queue_oldest_seconds{{{labels}}} {age}\n"));
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(depth + &oldest);
+        }
+    }
+}

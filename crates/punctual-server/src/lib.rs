@@ -1,0 +1,15 @@
+//! punctual over HTTP: everything that can be asked and done, as a router to be served or nested.
+//!
+//! Every answer that is no success is a [`punctual_api::Problem`]. Without a token only requests
+//! to this machine by its own name are answered, since a page in somebody's browser can send
+//! requests to any server on their machine.
+
+mod access;
+mod ask;
+mod fault;
+mod health;
+mod routes;
+mod server;
+
+pub use access::Token;
+pub use server::{Server, openapi};

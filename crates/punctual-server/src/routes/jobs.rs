@@ -1,0 +1,382 @@
+//! Jobs.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use punctual::{
+    Cursor, ErrorKind, JobFilter, JobId, LogCursor, Order, Placement, Timestamp, Unique,
+};
+use punctual_api::{
+    Batch, BatchAnswer, BatchItem, Enqueue, Enqueued, Job, JobDetail, List, LogLine, Move, Problem,
+    text,
+};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::admin;
+use crate::ask::{Body, Id, Paging, Query, instant, length};
+use crate::fault::{Answer, Fault};
+use crate::server::App;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list, enqueue))
+        .routes(routes!(enqueue_batch))
+        .routes(routes!(show, place))
+        .routes(routes!(retry))
+        .routes(routes!(cancel))
+        .routes(routes!(wait))
+        .routes(routes!(log))
+}
+
+/// Which jobs a list shows. What is not given does not matter.
+#[derive(Debug, Default, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Filter {
+    /// In this state.
+    #[serde(default)]
+    state: Option<String>,
+    /// In this queue.
+    #[serde(default)]
+    queue: Option<String>,
+    /// Of this kind.
+    #[serde(default)]
+    kind: Option<String>,
+    /// Made by this schedule, by its name.
+    #[serde(default)]
+    schedule: Option<String>,
+    /// With this tag.
+    #[serde(default)]
+    tag: Option<String>,
+    /// The same in one line: `state:failed kind:send_email`.
+    #[serde(default)]
+    q: Option<String>,
+}
+
+impl Filter {
+    /// With what the one line says.
+    fn with_line(mut self) -> Result<Filter, Fault> {
+        let line = self.q.take().unwrap_or_default();
+        for word in line.split_whitespace() {
+            let wrong = || {
+                Fault::unreadable(
+                    "q",
+                    format!(
+                        "`{word}` says nothing; write state:, queue:, kind:, schedule: or tag:, each followed by what is meant"
+                    ),
+                )
+            };
+            let (name, value) = word.split_once(':').ok_or_else(wrong)?;
+            let place = match name {
+                "state" => &mut self.state,
+                "queue" => &mut self.queue,
+                "kind" => &mut self.kind,
+                "schedule" => &mut self.schedule,
+                "tag" => &mut self.tag,
+                _ => return Err(wrong()),
+            };
+            *place = Some(value.to_owned());
+        }
+        Ok(self)
+    }
+
+    async fn read(self, app: &App) -> Result<JobFilter, Fault> {
+        let filter = self.with_line()?;
+        let state = filter.state.map(|state| state.parse()).transpose();
+        let schedule = match &filter.schedule {
+            Some(name) => Some(app.punctual().admin().schedule(name).await?.id),
+            None => None,
+        };
+        Ok(JobFilter {
+            state: state.map_err(|error| Fault::unreadable("state", format!("{error}")))?,
+            queue: filter.queue,
+            kind: filter.kind,
+            tenant: None,
+            schedule,
+            tag: filter.tag,
+        })
+    }
+}
+
+fn write_cursor(cursor: Cursor) -> String {
+    match cursor.ended {
+        Some(ended) => format!("{}.{}", ended.as_micros(), cursor.job),
+        None => cursor.job.to_string(),
+    }
+}
+
+fn read_cursor(text: &str) -> Option<Cursor> {
+    let (ended, job) = match text.split_once('.') {
+        Some((ended, job)) => (Some(Timestamp::from_micros(ended.parse().ok()?)), job),
+        None => (None, text),
+    };
+    Some(Cursor { ended, job: job.parse().ok()? })
+}
+
+/// Jobs, newest first; dead letters by when they died
+#[utoipa::path(get, path = "/jobs", tag = "jobs", params(Filter, Paging),
+    responses((status = 200, body = List<Job>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn list(
+    State(app): State<App>,
+    Query(filter): Query<Filter>,
+    Query(paging): Query<Paging>,
+) -> Answer<List<Job>> {
+    let after = paging.after(read_cursor)?;
+    let filter = filter.read(&app).await?;
+    let page = app.punctual().admin().jobs(&filter, after, paging.most()).await?;
+    let items = page.items.into_iter().map(Job::from).collect();
+    Ok(Json(List { items, next_cursor: page.next.map(write_cursor) }))
+}
+
+/// The order that a request means.
+fn order(ask: Enqueue, at: &str) -> Result<Order, Fault> {
+    let place = |field: &str| format!("{at}/{field}");
+    if ask.kind.is_empty() {
+        return Err(Fault::invalid(
+            &place("kind"),
+            "the kind is empty; say which handler it is for",
+        ));
+    }
+    let mut order = Order::of_kind(&ask.kind, &ask.payload).priority(ask.priority);
+    if let Some(queue) = &ask.queue {
+        order = order.queue(queue);
+    }
+    if let Some(attempts) = ask.max_attempts {
+        order = order.max_attempts(attempts);
+    }
+    if ask.delay.is_some() && ask.at.is_some() {
+        return Err(Fault::invalid(&place("at"), "both `delay` and `at` are given; give one"));
+    }
+    if let Some(delay) = length(&place("delay"), ask.delay.as_deref())? {
+        order = order.delay(delay);
+    }
+    if let Some(at) = instant(&place("at"), ask.at.as_deref())? {
+        order = order.at(at);
+    }
+    if let Some(limit) = length(&place("timeout"), ask.timeout.as_deref())? {
+        order = order.timeout(limit);
+    }
+    if let Some(limit) = length(&place("budget"), ask.budget.as_deref())? {
+        order = order.budget(limit);
+    }
+    if let Some(limit) = length(&place("start_within"), ask.start_within.as_deref())? {
+        order = order.start_within(limit);
+    }
+    let during = length(&place("unique_for"), ask.unique_for.as_deref())?;
+    match (ask.unique_key, during) {
+        (Some(key), Some(during)) => order = order.unique(Unique::key(key).during(during)),
+        (Some(key), None) => order = order.unique(Unique::key(key)),
+        (None, Some(_)) => {
+            return Err(Fault::invalid(
+                &place("unique_for"),
+                "there is no `unique_key` to hold; give one",
+            ));
+        }
+        (None, None) => {}
+    }
+    for tag in &ask.tags {
+        order = order.tag(tag);
+    }
+    Ok(order)
+}
+
+/// How long a repeated request is known by its key.
+const KEY_LIFETIME: Duration = Duration::from_secs(24 * 3_600);
+
+/// A request that carries an `Idempotency-Key` may be sent again and makes no second job.
+fn idempotent(
+    order: Order,
+    headers: &HeaderMap,
+    has_key: bool,
+    part: &str,
+) -> Result<Order, Fault> {
+    let Some(key) = headers.get("idempotency-key") else { return Ok(order) };
+    let key = key.to_str().ok().filter(|key| (1..=200).contains(&key.len()));
+    let Some(key) = key else {
+        return Err(Fault::unreadable(
+            "Idempotency-Key",
+            "the key must have 1 to 200 characters of plain text",
+        ));
+    };
+    if has_key {
+        return Err(Fault::invalid(
+            "/unique_key",
+            "the request has an `Idempotency-Key` and its job a `unique_key`; give one of them",
+        ));
+    }
+    let key = format!("idempotency-key {key}{part}");
+    Ok(order.unique(Unique::key(key).during(KEY_LIFETIME).among_all()))
+}
+
+/// Enqueues a job
+///
+/// With an `Idempotency-Key` the request may be sent again within a day: it answers with the job
+/// that the first one made, and `Idempotency-Replayed: true`; with another body it is refused.
+#[utoipa::path(post, path = "/jobs", tag = "jobs", request_body = Enqueue,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable"),
+        ("traceparent" = Option<String>, Header, description = "The trace that the job belongs to")),
+    responses((status = 201, body = Enqueued), (status = 200, body = Enqueued, description = "It was there already"),
+        (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn enqueue(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Body(ask): Body<Enqueue>,
+) -> Result<Response, Fault> {
+    let has_key = ask.unique_key.is_some();
+    let order = traced(idempotent(order(ask, "")?, &headers, has_key, "")?, &headers);
+    let is_idempotent = headers.contains_key("idempotency-key");
+    let receipt = app.punctual().enqueue(order).await.map_err(|error| {
+        if is_idempotent && error.kind() == ErrorKind::Conflict {
+            let title = "The key was used for something else";
+            let detail = "the same `Idempotency-Key` came with another body within a day";
+            return Fault::from(
+                Problem::new(422, "key_reused", title, detail).hint("use a new key for new work"),
+            );
+        }
+        error.into()
+    })?;
+    let status = if receipt.is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let body = Json(Enqueued { id: receipt.id.to_string(), is_new: receipt.is_new });
+    let mut response = (status, body).into_response();
+    if is_idempotent && !receipt.is_new {
+        let replayed = axum::http::HeaderValue::from_static("true");
+        response.headers_mut().insert("idempotency-replayed", replayed);
+    }
+    Ok(response)
+}
+
+fn traced(order: Order, headers: &HeaderMap) -> Order {
+    match headers.get("traceparent").and_then(|trace| trace.to_str().ok()) {
+        Some(trace) => order.trace(trace),
+        None => order,
+    }
+}
+
+/// The most jobs of one batch.
+const BATCH_MAX: usize = 1_000;
+
+/// Enqueues up to 1,000 jobs, each with an answer of its own
+#[utoipa::path(post, path = "/jobs:batch", tag = "jobs", request_body = Batch,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable")),
+    responses((status = 200, body = BatchAnswer), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn enqueue_batch(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Body(batch): Body<Batch>,
+) -> Answer<BatchAnswer> {
+    if batch.jobs.len() > BATCH_MAX {
+        let count = batch.jobs.len();
+        return Err(Fault::invalid(
+            "/jobs",
+            format!("{count} jobs; the most is {BATCH_MAX}; send them in parts"),
+        ));
+    }
+    let mut orders = Vec::new();
+    for (index, ask) in batch.jobs.into_iter().enumerate() {
+        let has_key = ask.unique_key.is_some();
+        let order = order(ask, &format!("/jobs/{index}"))?;
+        orders.push(traced(idempotent(order, &headers, has_key, &format!(" {index}"))?, &headers));
+    }
+    let receipts = app.punctual().enqueue_many(orders).await?;
+    let jobs = receipts.into_iter().map(|receipt| match receipt {
+        Ok(receipt) => {
+            BatchItem { id: Some(receipt.id.to_string()), is_new: receipt.is_new, error: None }
+        }
+        Err(error) => BatchItem { id: None, is_new: false, error: Some(error.to_string()) },
+    });
+    Ok(Json(BatchAnswer { jobs: jobs.collect() }))
+}
+
+async fn detail(app: &App, id: JobId) -> Result<JobDetail, Fault> {
+    let admin = app.punctual().admin();
+    Ok(JobDetail::of(admin.job(id).await?, admin.steps(id).await?))
+}
+
+/// All about one job
+#[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", params(("id" = String, Path)),
+    responses((status = 200, body = JobDetail), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn show(State(app): State<App>, Id(id): Id<JobId>) -> Answer<JobDetail> {
+    Ok(Json(detail(&app, id).await?))
+}
+
+/// Gives a waiting job another queue, priority or due time
+#[utoipa::path(patch, path = "/jobs/{id}", tag = "jobs", params(("id" = String, Path)), request_body = Move,
+    responses((status = 200, body = JobDetail), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn place(
+    State(app): State<App>,
+    Id(id): Id<JobId>,
+    headers: HeaderMap,
+    Body(ask): Body<Move>,
+) -> Answer<JobDetail> {
+    let due_at = instant("/at", ask.at.as_deref())?;
+    let to = Placement { queue: ask.queue, priority: ask.priority, due_at };
+    admin(&app, &headers, "").move_to(id, &to).await?;
+    Ok(Json(detail(&app, id).await?))
+}
+
+/// Makes an ended job ready again, with all its attempts before it
+#[utoipa::path(post, path = "/jobs/{id}/retry", tag = "jobs", params(("id" = String, Path)),
+    responses((status = 200, body = JobDetail), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn retry(State(app): State<App>, Id(id): Id<JobId>, headers: HeaderMap) -> Answer<JobDetail> {
+    admin(&app, &headers, "").retry(id).await?;
+    Ok(Json(detail(&app, id).await?))
+}
+
+/// Calls a job off: at once if it waits, by asking its handler if it runs
+#[utoipa::path(post, path = "/jobs/{id}/cancel", tag = "jobs", params(("id" = String, Path)),
+    responses((status = 200, body = JobDetail), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn cancel(
+    State(app): State<App>,
+    Id(id): Id<JobId>,
+    headers: HeaderMap,
+) -> Answer<JobDetail> {
+    admin(&app, &headers, "").cancel(id).await?;
+    Ok(Json(detail(&app, id).await?))
+}
+
+/// How long to wait for a job.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Patience {
+    /// At most this long, such as `30s`; a minute less a little is the most.
+    #[serde(default)]
+    timeout: Option<String>,
+}
+
+/// The most that a request may wait, less than it may take.
+const WAIT_MAX: Duration = Duration::from_secs(55);
+
+/// Answers when a job has ended, or as it is when the time is over
+#[utoipa::path(get, path = "/jobs/{id}/wait", tag = "jobs", params(("id" = String, Path), Patience),
+    responses((status = 200, body = JobDetail), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn wait(
+    State(app): State<App>,
+    Id(id): Id<JobId>,
+    Query(patience): Query<Patience>,
+) -> Answer<JobDetail> {
+    let patience =
+        length("timeout", patience.timeout.as_deref())?.unwrap_or(WAIT_MAX).min(WAIT_MAX);
+    app.punctual().wait_at_most(id, patience).await?;
+    Ok(Json(detail(&app, id).await?))
+}
+
+/// The lines of a job's log, in order
+#[utoipa::path(get, path = "/jobs/{id}/log", tag = "jobs", params(("id" = String, Path), Paging),
+    responses((status = 200, body = List<LogLine>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn log(
+    State(app): State<App>,
+    Id(id): Id<JobId>,
+    Query(paging): Query<Paging>,
+) -> Answer<List<LogLine>> {
+    let after = paging.after(|text| {
+        let (attempt, number) = text.split_once('.')?;
+        Some(LogCursor(attempt.parse().ok()?, number.parse().ok()?))
+    })?;
+    let page = app.punctual().admin().log(id, after, paging.most()).await?;
+    let next = page.next.map(|LogCursor(attempt, number)| format!("{attempt}.{number}"));
+    let items = page.items.into_iter().map(LogLine::from).collect();
+    Ok(Json(List { items, next_cursor: text(next) }))
+}

@@ -1,0 +1,106 @@
+//! Queues.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use punctual::QueueLimits;
+use punctual_api::{Limits, List, PauseAsk, Paused, Problem, Queue};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::admin;
+use crate::ask::{Body, MaybeBody, Name, instant};
+use crate::fault::{Answer, Fault};
+use crate::server::App;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(show, limit))
+        .routes(routes!(pause))
+        .routes(routes!(resume))
+}
+
+/// Every queue that has a setting or a job.
+async fn all(app: &App) -> Result<BTreeMap<String, Queue>, Fault> {
+    let admin = app.punctual().admin();
+    let mut queues: BTreeMap<String, Queue> = BTreeMap::new();
+    for queue in admin.queues().await? {
+        let limits = Limits { max_running: queue.limits.max_running };
+        let pause = queue.pause.as_ref().map(Paused::from);
+        let shown = Queue { name: queue.name.clone(), pause, limits, kinds: Vec::new() };
+        queues.insert(queue.name, shown);
+    }
+    let mut after = None;
+    loop {
+        let page = admin.queue_stats(after.as_ref(), 500).await?;
+        for stats in page.items {
+            let queue = queues
+                .entry(stats.queue.clone())
+                .or_insert_with(|| Queue { name: stats.queue.clone(), ..Queue::default() });
+            queue.kinds.push(stats.into());
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(queues);
+        }
+    }
+}
+
+async fn one(app: &App, name: &str) -> Result<Queue, Fault> {
+    let queue = all(app).await?.remove(name);
+    // A queue without settings and jobs needs nothing to exist.
+    Ok(queue.unwrap_or_else(|| Queue { name: name.to_owned(), ..Queue::default() }))
+}
+
+/// Every queue that has a setting or a job
+#[utoipa::path(get, path = "/queues", tag = "queues",
+    responses((status = 200, body = List<Queue>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn list(State(app): State<App>) -> Answer<List<Queue>> {
+    Ok(Json(List::whole(all(&app).await?.into_values().collect())))
+}
+
+/// One queue
+#[utoipa::path(get, path = "/queues/{name}", tag = "queues", params(("name" = String, Path)),
+    responses((status = 200, body = Queue), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn show(State(app): State<App>, Name(name): Name) -> Answer<Queue> {
+    Ok(Json(one(&app, &name).await?))
+}
+
+/// Limits what a queue may do
+#[utoipa::path(patch, path = "/queues/{name}", tag = "queues", params(("name" = String, Path)), request_body = Limits,
+    responses((status = 200, body = Queue), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn limit(
+    State(app): State<App>,
+    Name(name): Name,
+    headers: HeaderMap,
+    Body(limits): Body<Limits>,
+) -> Answer<Queue> {
+    let limits = QueueLimits { max_running: limits.max_running };
+    admin(&app, &headers, "").limit_queue(&name, limits).await?;
+    Ok(Json(one(&app, &name).await?))
+}
+
+/// Claims nothing more from a queue
+#[utoipa::path(post, path = "/queues/{name}/pause", tag = "queues", params(("name" = String, Path)), request_body = PauseAsk,
+    responses((status = 200, body = Queue), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn pause(
+    State(app): State<App>,
+    Name(name): Name,
+    headers: HeaderMap,
+    MaybeBody(ask): MaybeBody<PauseAsk>,
+) -> Answer<Queue> {
+    let until = instant("/until", ask.until.as_deref())?;
+    admin(&app, &headers, &ask.why).pause_queue(&name, until).await?;
+    Ok(Json(one(&app, &name).await?))
+}
+
+/// Claims from a queue again
+#[utoipa::path(post, path = "/queues/{name}/resume", tag = "queues", params(("name" = String, Path)),
+    responses((status = 200, body = Queue), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn resume(State(app): State<App>, Name(name): Name, headers: HeaderMap) -> Answer<Queue> {
+    admin(&app, &headers, "").resume_queue(&name).await?;
+    Ok(Json(one(&app, &name).await?))
+}

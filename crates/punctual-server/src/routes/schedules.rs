@@ -1,0 +1,362 @@
+//! Schedules.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use punctual::{Definition, ErrorKind, RevisionCursor, Seen, SlotCursor, Timestamp};
+use punctual_api::{
+    List, NextSlots, PauseAsk, Problem, Ran, Revision, Schedule, ScheduleBody, Slot, Upcoming,
+    UpcomingBucket, text,
+};
+use serde_json::Value;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::admin;
+use crate::ask::{Body, MaybeBody, Name, Paging, Query, instant, length};
+use crate::fault::{Answer, Fault};
+use crate::server::App;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(show, put, patch, delete))
+        .routes(routes!(run))
+        .routes(routes!(pause))
+        .routes(routes!(resume))
+        .routes(routes!(next))
+        .routes(routes!(slots))
+        .routes(routes!(revisions))
+        .routes(routes!(upcoming))
+}
+
+/// Schedules by name
+#[utoipa::path(get, path = "/schedules", tag = "schedules", params(Paging),
+    responses((status = 200, body = List<Schedule>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn list(State(app): State<App>, Query(paging): Query<Paging>) -> Answer<List<Schedule>> {
+    let most = paging.most();
+    let schedules = app.punctual().admin().schedules(paging.cursor.as_deref(), most).await?;
+    let last = schedules.last().filter(|_| schedules.len() == most);
+    let next_cursor = last.map(|schedule| schedule.name.clone());
+    Ok(Json(List { items: schedules.into_iter().map(Schedule::from).collect(), next_cursor }))
+}
+
+/// A schedule with its `ETag`.
+fn tagged(status: StatusCode, schedule: punctual::Schedule) -> Response {
+    let schedule = Schedule::from(schedule);
+    let etag = HeaderValue::from_str(&schedule.etag);
+    let mut response = (status, Json(schedule)).into_response();
+    if let Ok(etag) = etag {
+        response.headers_mut().insert(header::ETAG, etag);
+    }
+    response
+}
+
+/// One schedule
+#[utoipa::path(get, path = "/schedules/{name}", tag = "schedules", params(("name" = String, Path)),
+    responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn show(State(app): State<App>, Name(name): Name) -> Result<Response, Fault> {
+    Ok(tagged(StatusCode::OK, app.punctual().admin().schedule(&name).await?))
+}
+
+/// What a request has seen of a schedule.
+fn seen(headers: &HeaderMap) -> Result<Option<Seen>, Fault> {
+    let Some(given) = headers.get(header::IF_MATCH) else { return Ok(None) };
+    let text = given.to_str().unwrap_or("");
+    if text == "*" {
+        return Ok(None);
+    }
+    let seen = text.trim_matches('"').parse();
+    seen.map(Some).map_err(|error| {
+        Fault::unreadable("If-Match", format!("{error}; give back the `etag` as it was"))
+    })
+}
+
+/// A change that came too late is told apart from other conflicts, if the caller said what it saw;
+/// and what is wrong with a definition is told with its place.
+fn refused(error: punctual::Error, seen: Option<Seen>) -> Fault {
+    let message = error.to_string();
+    if error.kind() == ErrorKind::Invalid
+        && let Some((place, _)) = message.strip_prefix('`').and_then(|rest| rest.split_once("`: "))
+    {
+        // `when[0]` is where people find it, `/when/0` where programs do.
+        let pointer = place.replace(['[', '.'], "/").replace(']', "");
+        return Fault::invalid(&format!("/{pointer}"), message);
+    }
+    if error.kind() == ErrorKind::Conflict && seen.is_some() {
+        let title = "It was changed meanwhile";
+        return Fault::from(Problem::new(412, "stale", title, error.to_string()));
+    }
+    error.into()
+}
+
+fn definition(body: &ScheduleBody) -> Result<Definition, Fault> {
+    body.definition().map_err(|error| Fault::invalid("", error))
+}
+
+/// Creates a schedule, or replaces its definition from now on
+///
+/// With `If-Match` it is replaced only if nobody has changed it since; with `If-None-Match: *` it
+/// is only created.
+#[utoipa::path(put, path = "/schedules/{name}", tag = "schedules", request_body = ScheduleBody,
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header), ("If-None-Match" = Option<String>, Header)),
+    responses((status = 200, body = Schedule), (status = 201, body = Schedule, description = "It is new"),
+        (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn put(
+    State(app): State<App>,
+    Name(name): Name,
+    headers: HeaderMap,
+    Body(body): Body<ScheduleBody>,
+) -> Result<Response, Fault> {
+    let (seen, definition) = (seen(&headers)?, definition(&body)?);
+    let admin = admin(&app, &headers, "");
+    let must_exist = headers.contains_key(header::IF_MATCH);
+    let must_be_new = headers.contains_key(header::IF_NONE_MATCH);
+    match admin.schedule(&name).await {
+        Ok(_) if must_be_new => {
+            let detail = format!("there is a schedule named `{name}` already");
+            Err(Fault::from(Problem::new(412, "exists", "It exists already", detail)))
+        }
+        Ok(_) => {
+            let schedule = admin.define_schedule(&name, &definition, seen).await;
+            Ok(tagged(StatusCode::OK, schedule.map_err(|error| refused(error, seen))?))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => {
+            let schedule = admin.create_schedule(&name, &definition).await;
+            Ok(tagged(StatusCode::CREATED, schedule.map_err(|error| refused(error, None))?))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Changes parts of a schedule's definition, from now on (RFC 7396)
+#[utoipa::path(patch, path = "/schedules/{name}", tag = "schedules", request_body = Object,
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header)),
+    responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn patch(
+    State(app): State<App>,
+    Name(name): Name,
+    headers: HeaderMap,
+    Body(changes): Body<Value>,
+) -> Result<Response, Fault> {
+    let admin = admin(&app, &headers, "");
+    let schedule = admin.schedule(&name).await?;
+    // What was read is what is changed, whatever the caller has seen.
+    let seen = Some(seen(&headers)?.unwrap_or(Seen::of(&schedule)));
+    if !changes.is_object() {
+        return Err(Fault::invalid("", "the changes are no object; send the fields that change"));
+    }
+    let unreadable = |error: serde_json::Error| Fault::invalid("", error.to_string());
+    let mut whole: Value = serde_json::from_str(schedule.spec.as_str()).map_err(unreadable)?;
+    merge(&mut whole, changes);
+    let body: ScheduleBody = serde_json::from_value(without_nulls(whole)).map_err(unreadable)?;
+    let changed = admin.define_schedule(&name, &definition(&body)?, seen).await;
+    Ok(tagged(StatusCode::OK, changed.map_err(|error| refused(error, seen))?))
+}
+
+/// A JSON merge patch; null takes a field away.
+fn merge(whole: &mut Value, changes: Value) {
+    match (whole, changes) {
+        (Value::Object(whole), Value::Object(changes)) => {
+            for (name, change) in changes {
+                match change {
+                    Value::Null => drop(whole.remove(&name)),
+                    change => merge(whole.entry(name).or_insert(Value::Null), change),
+                }
+            }
+        }
+        (whole, changes) => *whole = changes,
+    }
+}
+
+/// A definition is kept with every choice written down, also those that were left open.
+fn without_nulls(whole: Value) -> Value {
+    match whole {
+        Value::Object(fields) => fields.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        whole => whole,
+    }
+}
+
+/// Removes a schedule; what it has made stays
+#[utoipa::path(delete, path = "/schedules/{name}", tag = "schedules", params(("name" = String, Path)),
+    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn delete(
+    State(app): State<App>,
+    Name(name): Name,
+    headers: HeaderMap,
+) -> Result<StatusCode, Fault> {
+    admin(&app, &headers, "").delete_schedule(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Makes one job of a schedule now, beside its slots
+#[utoipa::path(post, path = "/schedules/{name}/run", tag = "schedules", params(("name" = String, Path)),
+    responses((status = 201, body = Ran), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn run(
+    State(app): State<App>,
+    Name(name): Name,
+    headers: HeaderMap,
+) -> Result<(StatusCode, Json<Ran>), Fault> {
+    let job = admin(&app, &headers, "").run_now(&name).await?;
+    Ok((StatusCode::CREATED, Json(Ran { job: job.to_string() })))
+}
+
+/// Skips slots from now on
+#[utoipa::path(post, path = "/schedules/{name}/pause", tag = "schedules", params(("name" = String, Path)), request_body = PauseAsk,
+    responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn pause(
+    State(app): State<App>,
+    Name(name): Name,
+    headers: HeaderMap,
+    MaybeBody(ask): MaybeBody<PauseAsk>,
+) -> Result<Response, Fault> {
+    let until = instant("/until", ask.until.as_deref())?;
+    let schedule = admin(&app, &headers, &ask.why).pause_schedule(&name, until).await?;
+    Ok(tagged(StatusCode::OK, schedule))
+}
+
+/// Fires slots again, from now on; also of one that was disabled or set aside
+#[utoipa::path(post, path = "/schedules/{name}/resume", tag = "schedules", params(("name" = String, Path)),
+    responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn resume(
+    State(app): State<App>,
+    Name(name): Name,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
+    let admin = admin(&app, &headers, "");
+    let schedule = admin.resume_schedule(&name).await?;
+    let schedule = match schedule.enabled {
+        true => schedule,
+        false => admin.enable_schedule(&name).await?,
+    };
+    Ok(tagged(StatusCode::OK, schedule))
+}
+
+/// How many slots to show.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Count {
+    /// How many; 10 if nothing is said, 1,000 at most.
+    #[serde(default)]
+    n: Option<usize>,
+}
+
+/// The next slots of a schedule
+#[utoipa::path(get, path = "/schedules/{name}/next", tag = "schedules", params(("name" = String, Path), Count),
+    responses((status = 200, body = NextSlots), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn next(
+    State(app): State<App>,
+    Name(name): Name,
+    Query(count): Query<Count>,
+) -> Answer<NextSlots> {
+    let most = count.n.unwrap_or(10).min(1_000);
+    let next = app.punctual().admin().next_slots(&name, most).await?;
+    Ok(Json(NextSlots { next: next.iter().map(ToString::to_string).collect() }))
+}
+
+/// The ledger of a schedule, newest slot first
+#[utoipa::path(get, path = "/schedules/{name}/slots", tag = "schedules", params(("name" = String, Path), Paging),
+    responses((status = 200, body = List<Slot>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn slots(
+    State(app): State<App>,
+    Name(name): Name,
+    Query(paging): Query<Paging>,
+) -> Answer<List<Slot>> {
+    let after = paging.after(|text| {
+        let (slot, run) = text.split_once('.')?;
+        Some(SlotCursor(Timestamp::from_micros(slot.parse().ok()?), run.parse().ok()?))
+    })?;
+    let page = app.punctual().admin().slots(&name, after, paging.most()).await?;
+    let next = page.next.map(|SlotCursor(slot, run)| format!("{}.{run}", slot.as_micros()));
+    Ok(Json(List { items: page.items.into_iter().map(Slot::from).collect(), next_cursor: next }))
+}
+
+/// The definitions that a schedule has had, newest first
+#[utoipa::path(get, path = "/schedules/{name}/revisions", tag = "schedules", params(("name" = String, Path), Paging),
+    responses((status = 200, body = List<Revision>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn revisions(
+    State(app): State<App>,
+    Name(name): Name,
+    Query(paging): Query<Paging>,
+) -> Answer<List<Revision>> {
+    let after = paging.after(|text| text.parse().ok().map(RevisionCursor))?;
+    let page = app.punctual().admin().revisions(&name, after, paging.most()).await?;
+    let next = text(page.next.map(|RevisionCursor(revision)| revision));
+    Ok(Json(List {
+        items: page.items.into_iter().map(Revision::from).collect(),
+        next_cursor: next,
+    }))
+}
+
+/// Which time to look at.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Ahead {
+    /// From then on; from now on if nothing is said.
+    #[serde(default)]
+    from: Option<String>,
+    /// Before then; a day later if nothing is said.
+    #[serde(default)]
+    to: Option<String>,
+    /// By this length of time, such as `1h`.
+    #[serde(default)]
+    bucket: Option<String>,
+}
+
+/// Schedules that are looked at for what lies ahead.
+const AHEAD_SCHEDULES_MAX: usize = 2_000;
+/// Lengths of time that are counted.
+const BUCKETS_MAX: u128 = 1_000;
+
+/// How many slots lie ahead, by length of time
+#[utoipa::path(get, path = "/upcoming", tag = "schedules", params(Ahead),
+    responses((status = 200, body = Upcoming), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn upcoming(State(app): State<App>, Query(ahead): Query<Ahead>) -> Answer<Upcoming> {
+    let admin = app.punctual().admin();
+    let from = match instant("from", ahead.from.as_deref())? {
+        Some(from) => from,
+        None => admin.now().await?,
+    };
+    let day = Duration::from_secs(86_400);
+    let to = instant("to", ahead.to.as_deref())?.unwrap_or(from + day);
+    let bucket = length("bucket", ahead.bucket.as_deref())?.unwrap_or(Duration::from_secs(3_600));
+    if bucket.is_zero() || to.since(from).as_micros() / bucket.as_micros().max(1) > BUCKETS_MAX {
+        return Err(Fault::invalid(
+            "bucket",
+            format!("it takes more than {BUCKETS_MAX} buckets; take longer ones, or less time"),
+        ));
+    }
+    let mut counts: BTreeMap<Timestamp, u64> = BTreeMap::new();
+    let (mut after, mut looked_at) = (None::<String>, 0);
+    loop {
+        let schedules = admin.schedules(after.as_deref(), 500).await?;
+        let Some(last) = schedules.last() else { break };
+        after = Some(last.name.clone());
+        looked_at += schedules.len();
+        let active =
+            schedules.iter().filter(|schedule| schedule.enabled && schedule.pause.is_none());
+        for schedule in active {
+            let Ok(definition) = Definition::parse(schedule.spec.as_str()) else { continue };
+            let Ok(rule) = definition.rule(&schedule.name) else { continue };
+            let mut start = from;
+            while start < to {
+                let end = (start + bucket).min(to);
+                match rule.spec.count(start, end) {
+                    0 => {}
+                    count => *counts.entry(start).or_default() += count,
+                }
+                start = end;
+            }
+        }
+        if looked_at >= AHEAD_SCHEDULES_MAX {
+            break;
+        }
+    }
+    let buckets =
+        counts.into_iter().map(|(from, slots)| UpcomingBucket { from: from.to_string(), slots });
+    Ok(Json(Upcoming { buckets: buckets.collect(), is_cut: looked_at >= AHEAD_SCHEDULES_MAX }))
+}

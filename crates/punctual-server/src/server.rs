@@ -1,0 +1,118 @@
+//! The whole of it as one router.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router, middleware};
+use metrics_exporter_prometheus::PrometheusHandle;
+use punctual::Punctual;
+use punctual_api::Problem;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::timeout::TimeoutLayer;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::access::{self, Token};
+use crate::ask::BODY_BYTES_MAX;
+use crate::fault::Fault;
+use crate::{health, routes};
+
+/// What a request may take; waiting for a job is cut before.
+const REQUEST_MAX: Duration = Duration::from_secs(60);
+
+/// What is served.
+pub struct Server {
+    /// The node, or producer, that answers.
+    pub punctual: Punctual,
+    /// What this process does, as it tells whoever asks.
+    pub roles: Vec<String>,
+    /// Who may ask; none: this machine alone.
+    pub token: Option<Token>,
+    /// Where the metrics of the process are, if somebody gathers them.
+    pub metrics: Option<PrometheusHandle>,
+}
+
+/// What handlers share.
+#[derive(Clone)]
+pub(crate) struct App(pub(crate) Arc<Server>);
+
+impl App {
+    pub(crate) fn punctual(&self) -> &Punctual {
+        &self.0.punctual
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "punctual",
+        description = "Durable cron and background jobs. Every answer that is no success is `application/problem+json`.",
+        license(name = "MIT OR Apache-2.0")
+    ),
+    components(schemas(Problem)),
+    tags(
+        (name = "schedules", description = "When jobs are made"),
+        (name = "jobs", description = "Units of work"),
+        (name = "queues", description = "Where jobs wait"),
+        (name = "cluster", description = "Nodes, leaders, counters, the audit"),
+        (name = "answers", description = "What an expression means, and why something is as it is")
+    )
+)]
+struct Description;
+
+fn described() -> (Router<App>, utoipa::openapi::OpenApi) {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .nest("/api/v1", routes::all())
+        .split_for_parts()
+}
+
+/// The description of the API, as `/api/openapi.json` serves it.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    described().1
+}
+
+impl Server {
+    /// Everything as a router, to be served or nested.
+    pub fn router(self) -> Router {
+        let (api, description) = described();
+        let description = Arc::new(description);
+        let describe = move || std::future::ready(Json((*description).clone()));
+        let token = self.token.clone();
+        let app = App(Arc::new(self));
+        let api = api
+            .route("/api/openapi.json", get(describe))
+            .route("/metrics", get(health::metrics))
+            .layer(middleware::from_fn_with_state(token, access::check));
+        Router::new()
+            .merge(api)
+            // Whoever looks after the process asks these, often without a name or a token.
+            .route("/healthz/live", get(health::live))
+            .route("/healthz/ready", get(health::ready))
+            .fallback(nothing)
+            .method_not_allowed_fallback(not_so)
+            .with_state(app)
+            .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+            .layer(TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, REQUEST_MAX))
+            .layer(CatchPanicLayer::custom(panicked))
+    }
+}
+
+async fn nothing(uri: axum::http::Uri) -> Fault {
+    Fault::not_found(format!("there is nothing at `{}`; see /api/openapi.json", uri.path()))
+}
+
+async fn not_so(method: axum::http::Method, uri: axum::http::Uri) -> Fault {
+    let detail = format!("`{}` does not take {method}", uri.path());
+    Fault::from(Problem::new(405, "wrong_method", "It cannot be done that way", detail))
+}
+
+fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
+    // What it said is in the log; it is none of the caller's business.
+    let problem =
+        Problem::new(500, "bug", "punctual made a mistake", "the request could not be answered");
+    Fault::from(problem.hint("the log of the server has more; please report it")).into_response()
+}

@@ -1,0 +1,93 @@
+//! Jobs: enqueued, waited for, listed, retried.
+
+use axum::http::StatusCode;
+use serde_json::json;
+
+use crate::World;
+
+#[tokio::test]
+async fn a_job_is_enqueued_done_and_shown() {
+    let world = World::new().await;
+    let made = world.say("POST /jobs", r#"{"kind":"echo","payload":{"a":1},"tags":["t"]}"#).await;
+    assert_eq!((made.status, &made.body["is_new"]), (StatusCode::CREATED, &json!(true)));
+    let id = made.body["id"].as_str().unwrap().to_owned();
+    let ended = world.say(&format!("GET /jobs/{id}/wait?timeout=20s"), "").await;
+    assert_eq!(ended.body["state"], "succeeded");
+    assert_eq!(ended.body["result"], json!({"a": 1}));
+    assert_eq!(ended.body["tags"], json!(["t"]));
+    let listed = world.say("GET /jobs?q=kind:echo%20tag:t", "").await;
+    assert_eq!(listed.body["items"][0]["id"], json!(id));
+    assert_eq!(listed.body["next_cursor"], json!(null));
+    world.punctual.stop().await;
+    let log = world.say(&format!("GET /jobs/{id}/log"), "").await;
+    assert_eq!(log.body["items"][0]["text"], "said it");
+}
+
+#[tokio::test]
+async fn a_failed_job_is_found_explained_and_retried() {
+    let world = World::new().await;
+    let made = world.say("POST /jobs", r#"{"kind":"fail","payload":{}}"#).await;
+    let id = made.body["id"].as_str().unwrap().to_owned();
+    let ended = world.say(&format!("GET /jobs/{id}/wait"), "").await;
+    assert_eq!(
+        (&ended.body["state"], &ended.body["error"]),
+        (&json!("failed"), &json!("asked to fail"))
+    );
+    let failed = world.say("GET /jobs?state=failed", "").await;
+    assert_eq!(failed.body["items"][0]["id"], json!(id));
+    let why = world.say(&format!("GET /why/jobs/{id}"), "").await;
+    assert!(why.body["text"].as_str().unwrap().contains("asked to fail"), "{}", why.body);
+    let retried = world.say(&format!("POST /jobs/{id}/retry"), "").await;
+    assert_eq!(retried.status, StatusCode::OK);
+    world.say(&format!("GET /jobs/{id}/wait"), "").await;
+    let again = world.say(&format!("POST /jobs/{id}/cancel"), "").await;
+    assert_eq!(again.body["state"], "failed", "it has ended, and stays so");
+}
+
+#[tokio::test]
+async fn a_request_with_a_key_makes_one_job() {
+    let world = World::new().await;
+    let key = [("idempotency-key", "order-7")];
+    let body = r#"{"kind":"echo","payload":7}"#;
+    let first = world.with("POST /jobs", &key, body).await;
+    let again = world.with("POST /jobs", &key, body).await;
+    assert_eq!((first.status, again.status), (StatusCode::CREATED, StatusCode::OK));
+    assert_eq!(first.body["id"], again.body["id"]);
+    assert_eq!(again.headers["idempotency-replayed"], "true");
+    let other = world.with("POST /jobs", &key, r#"{"kind":"echo","payload":8}"#).await;
+    assert_eq!(
+        (other.status, &other.body["code"]),
+        (StatusCode::UNPROCESSABLE_ENTITY, &json!("key_reused"))
+    );
+}
+
+#[tokio::test]
+async fn a_batch_has_an_answer_for_each_and_may_be_repeated() {
+    let world = World::new().await;
+    let key = [("idempotency-key", "batch-1")];
+    let body = r#"{"jobs":[{"kind":"echo","payload":1},{"kind":"echo","priority":500},{"kind":"echo","payload":3}]}"#;
+    let first = world.with("POST /jobs:batch", &key, body).await;
+    let jobs = first.body["jobs"].as_array().unwrap();
+    assert_eq!(jobs.len(), 3);
+    assert_eq!(jobs[1]["error"], "a job of kind `echo`: priority 500 is outside -100 to 100");
+    let again = world.with("POST /jobs:batch", &key, body).await;
+    assert_eq!(again.body["jobs"][0]["id"], jobs[0]["id"]);
+    assert_eq!(again.body["jobs"][0]["is_new"], json!(false));
+}
+
+#[tokio::test]
+async fn waiting_jobs_are_moved_and_lists_go_on() {
+    let world = World::new().await;
+    for number in 0..5 {
+        let body = format!(r#"{{"kind":"echo","payload":{number},"delay":"1h"}}"#);
+        world.say("POST /jobs", &body).await;
+    }
+    let page = world.say("GET /jobs?limit=3&state=scheduled", "").await;
+    let cursor = page.body["next_cursor"].as_str().unwrap();
+    let rest = world.say(&format!("GET /jobs?limit=3&state=scheduled&cursor={cursor}"), "").await;
+    let count = |list: &serde_json::Value| list["items"].as_array().unwrap().len();
+    assert_eq!((count(&page.body), count(&rest.body)), (3, 2));
+    let id = page.body["items"][0]["id"].as_str().unwrap();
+    let moved = world.say(&format!("PATCH /jobs/{id}"), r#"{"queue":"other","priority":9}"#).await;
+    assert_eq!((&moved.body["queue"], &moved.body["priority"]), (&json!("other"), &json!(9)));
+}

@@ -1,0 +1,90 @@
+//! The API as a client meets it, on the store in memory.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod access;
+mod description;
+mod jobs;
+mod queues;
+mod random;
+mod refusals;
+mod schedules;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, Request, StatusCode};
+use punctual::{Ctx, Done, Job, Punctual};
+use punctual_server::{Server, Token};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tower::ServiceExt;
+
+#[derive(Serialize, Deserialize, Job)]
+#[serde(transparent)]
+struct Echo(Value);
+
+async fn echo(job: Echo, cx: Ctx) -> Done<Value> {
+    cx.log("said it");
+    Done(job.0)
+}
+
+#[derive(Serialize, Deserialize, Job)]
+struct Fail {}
+
+async fn fail(_: Fail) -> Result<(), punctual::BoxError> {
+    Err(punctual::Failure::for_good("asked to fail").into())
+}
+
+/// A server and whoever asks it.
+pub(crate) struct World {
+    pub(crate) punctual: Punctual,
+    router: Router,
+}
+
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl World {
+    /// A server that works.
+    pub(crate) async fn new() -> World {
+        let builder = Punctual::memory().handle(echo).handle(fail);
+        World::of(builder.start().await.unwrap(), None)
+    }
+
+    pub(crate) fn of(punctual: Punctual, token: Option<Token>) -> World {
+        let server =
+            Server { punctual: punctual.clone(), roles: vec!["api".into()], token, metrics: None };
+        World { punctual, router: server.router() }
+    }
+
+    pub(crate) async fn ask(&self, request: Request<Body>) -> Answer {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        Answer { status, headers, body }
+    }
+
+    /// Asks with a method and path, such as `POST /jobs`, and a body.
+    pub(crate) async fn say(&self, what: &str, body: &str) -> Answer {
+        self.ask(request(what, &[]).body(Body::from(body.to_owned())).unwrap()).await
+    }
+
+    pub(crate) async fn with(&self, what: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        self.ask(request(what, headers).body(Body::from(body.to_owned())).unwrap()).await
+    }
+}
+
+pub(crate) fn request(what: &str, headers: &[(&str, &str)]) -> axum::http::request::Builder {
+    let (method, path) = what.split_once(' ').unwrap();
+    let mut request = Request::builder().method(method).uri(format!("/api/v1{path}"));
+    request = request.header("host", "localhost:7347").header("content-type", "application/json");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request
+}

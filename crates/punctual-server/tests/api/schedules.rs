@@ -1,0 +1,98 @@
+//! Schedules: made, changed, paused, run, looked at.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::World;
+
+const DAILY: &str =
+    r#"{"when":["0 8 * * *"],"tz":"Europe/Paris","job":{"kind":"echo","payload":1}}"#;
+
+#[tokio::test]
+async fn a_schedule_lives_from_creation_to_deletion() {
+    let world = World::new().await;
+    let made = world.say("PUT /schedules/daily%20report", DAILY).await;
+    assert_eq!((made.status, &made.body["name"]), (StatusCode::CREATED, &json!("daily report")));
+    assert_eq!(made.headers["etag"], made.body["etag"].as_str().unwrap());
+    assert_eq!(made.body["means"], "at 08:00 every day");
+    let next = world.say("GET /schedules/daily%20report/next?n=3", "").await;
+    assert_eq!(next.body["next"].as_array().unwrap().len(), 3);
+    let paused = world.say("POST /schedules/daily%20report/pause", r#"{"why":"holidays"}"#).await;
+    assert_eq!(paused.body["pause"]["why"], "holidays");
+    let why = world.say("GET /why/schedules/daily%20report", "").await;
+    assert_eq!(why.body["reasons"][0]["code"], "paused_schedule");
+    let resumed = world.say("POST /schedules/daily%20report/resume", "").await;
+    assert_eq!(resumed.status, StatusCode::OK);
+    let ran = world.say("POST /schedules/daily%20report/run", "").await;
+    let job = ran.body["job"].as_str().unwrap();
+    let ended = world.say(&format!("GET /jobs/{job}/wait"), "").await;
+    assert_eq!(ended.body["state"], "succeeded");
+    let of_it = world.say("GET /jobs?schedule=daily%20report", "").await;
+    assert_eq!(of_it.body["items"][0]["id"], json!(job));
+    let gone = world.say("DELETE /schedules/daily%20report", "").await;
+    assert_eq!((gone.status, gone.body), (StatusCode::NO_CONTENT, Value::String(String::new())));
+    let missing = world.say("GET /schedules/daily%20report", "").await;
+    assert_eq!(missing.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_change_of_what_somebody_else_changed_is_refused() {
+    let world = World::new().await;
+    let seen = world.say("PUT /schedules/daily", DAILY).await;
+    let etag = seen.body["etag"].as_str().unwrap().to_owned();
+    let changed =
+        world.with("PATCH /schedules/daily", &[("if-match", &etag)], r#"{"tz":"UTC"}"#).await;
+    assert_eq!(
+        (changed.status, &changed.body["definition"]["tz"]),
+        (StatusCode::OK, &json!("UTC"))
+    );
+    let late = world
+        .with("PATCH /schedules/daily", &[("if-match", &etag)], r#"{"tz":"Asia/Tokyo"}"#)
+        .await;
+    assert_eq!(
+        (late.status, &late.body["code"]),
+        (StatusCode::PRECONDITION_FAILED, &json!("stale"))
+    );
+    let late = world.with("PUT /schedules/daily", &[("if-match", &etag)], DAILY).await;
+    assert_eq!(late.status, StatusCode::PRECONDITION_FAILED);
+    let taken = world.with("PUT /schedules/daily", &[("if-none-match", "*")], DAILY).await;
+    assert_eq!(
+        (taken.status, &taken.body["code"]),
+        (StatusCode::PRECONDITION_FAILED, &json!("exists"))
+    );
+    let revisions = world.say("GET /schedules/daily/revisions", "").await;
+    assert_eq!(revisions.body["items"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn slots_and_what_lies_ahead_are_told() {
+    let world = World::new().await;
+    let often = r#"{"when":["@every 1s"],"job":{"kind":"echo"}}"#;
+    world.say("PUT /schedules/often", often).await;
+    let slots = loop {
+        let slots = world.say("GET /schedules/often/slots", "").await;
+        if !slots.body["items"].as_array().unwrap().is_empty() {
+            break slots;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(slots.body["items"][0]["outcome"], "fired");
+    let ahead = "GET /upcoming?from=2027-01-01T00:00:00Z&to=2027-01-01T02:00:00Z&bucket=1h";
+    let ahead = world.say(ahead, "").await;
+    let counts: Vec<u64> = ahead.body["buckets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["slots"].as_u64().unwrap())
+        .collect();
+    assert_eq!(counts, [3_600, 3_600]);
+}
+
+#[tokio::test]
+async fn an_expression_is_explained() {
+    let world = World::new().await;
+    let asked = r#"{"expr":"30 2 * * *","tz":"Europe/Paris","from":"2027-03-27T12:00:00Z","n":2}"#;
+    let told = world.say("POST /cron/explain", asked).await;
+    assert_eq!(told.body["means"], "at 02:30 every day");
+    assert_eq!(told.body["next"], json!(["2027-03-28T01:00:00Z", "2027-03-29T00:30:00Z"]));
+}

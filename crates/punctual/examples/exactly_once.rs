@@ -1,0 +1,53 @@
+//! An effect that happens exactly once: the handler's own write and the job's completion are one
+//! transaction. Run it: `cargo run -p punctual --features sqlx --example exactly_once`.
+
+#![expect(clippy::panic_in_result_fn, reason = "an example that is wrong must fail")]
+
+use std::path::{Path, PathBuf};
+
+use punctual::sqlx::{Connection, SqliteConnection, query, query_scalar};
+use punctual::{BoxError, Ctx, Job, Punctual};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize, Job)]
+struct Deposit {
+    cents: i64,
+}
+
+async fn connect(path: &Path) -> Result<SqliteConnection, BoxError> {
+    Ok(SqliteConnection::connect(&format!("sqlite://{}", path.display())).await?)
+}
+
+async fn deposit(job: Deposit, cx: Ctx<PathBuf>) -> Result<(), BoxError> {
+    let mut db = connect(cx.state()).await?;
+    let mut tx = db.begin_with("BEGIN IMMEDIATE").await?;
+    query("UPDATE account SET cents = cents + ?1").bind(job.cents).execute(&mut *tx).await?;
+    // From here on the job is done, if and only if the money is there. If another attempt owns
+    // the job by now, this is an error, and the transaction is rolled back.
+    cx.settle_in(&mut tx).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("bank.db");
+    let mut db =
+        SqliteConnection::connect(&format!("sqlite://{}?mode=rwc", path.display())).await?;
+    query("CREATE TABLE account (cents INTEGER)").execute(&mut db).await?;
+    query("INSERT INTO account VALUES (0)").execute(&mut db).await?;
+
+    let punctual =
+        Punctual::sqlite(&path).await?.state(path.clone()).handle(deposit).start().await?;
+    let orders = (0..20).map(|_| Deposit { cents: 5 }.order());
+    for receipt in punctual.enqueue_many(orders).await? {
+        punctual.wait(receipt?.id).await?;
+    }
+    punctual.stop().await;
+
+    let cents: i64 = query_scalar("SELECT cents FROM account").fetch_one(&mut db).await?;
+    assert_eq!(cents, 100, "twenty deposits of five");
+    println!("{cents} cents, whatever crashes; `cargo xtask prove exactly-once` tries");
+    Ok(())
+}

@@ -1,0 +1,376 @@
+//! Looking at everything, and setting it right.
+
+use std::sync::Arc;
+
+use punctual_core::schedule::Definition;
+use punctual_core::{JobId, Timestamp};
+use punctual_engine::{ScheduleError, Schedules, Seen};
+use punctual_store::{
+    Actor, AuditCursor, AuditView, CancelAnswer, Cursor, JobDetail, JobFilter, JobView, Leader,
+    LeaderChange, LogCursor, LogView, MoveAnswer, Node, Page, Placement, Queue, QueueChange,
+    QueueLimits, QueueStats, RequeueAnswer, RevisionCursor, RevisionView, RollupCount,
+    RollupCursor, RollupFilter, Schedule, Schema, SlotCursor, SlotView, StatsCursor, StepView,
+    limits,
+};
+
+use crate::ctx::Shared;
+use crate::doctor::{self, Diagnosis, Thresholds};
+use crate::error::{Error, ErrorKind, Result};
+use crate::order::Order;
+use crate::why::{self, Why};
+
+/// Lists, changes, retries and explains. Whoever changes something is named in the audit: see
+/// [`Admin::by`].
+///
+/// ```
+/// # use punctual::Punctual;
+/// # #[tokio::main] async fn main() -> punctual::Result<()> {
+/// # let punctual = Punctual::memory().start().await?;
+/// let admin = punctual.admin().by("ada", "the mail server is down");
+/// admin.pause_queue("mail", None).await?;
+/// assert_eq!(admin.queues().await?[0].pause.as_ref().unwrap().by.who, "ada");
+/// # punctual.stop().await; Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Admin {
+    shared: Arc<Shared>,
+    actor: Actor,
+}
+
+impl Admin {
+    pub(crate) fn new(shared: Arc<Shared>) -> Admin {
+        Admin { shared, actor: Actor::new("code", "") }
+    }
+
+    /// Who does it, and why, for the audit.
+    #[must_use]
+    pub fn by(mut self, who: &str, why: &str) -> Admin {
+        self.actor = Actor::new(who, why);
+        self
+    }
+
+    fn schedule_calls(&self) -> Schedules {
+        Schedules::new(self.shared.env.clone(), self.shared.store.clone())
+    }
+
+    /// What time it is, by the database's clock.
+    pub async fn now(&self) -> Result<Timestamp> {
+        Ok(self.shared.store.now(self.shared.env.at()).await?)
+    }
+
+    /// Which schema the store has.
+    pub async fn schema(&self) -> Result<Schema> {
+        Ok(self.shared.store.schema().await?)
+    }
+
+    /// What became of a call on a schedule; if there is none of that name, with the one that may
+    /// have been meant.
+    async fn or_nearest<T>(
+        &self,
+        name: &str,
+        answer: std::result::Result<T, ScheduleError>,
+    ) -> Result<T> {
+        let error = match answer {
+            Ok(answer) => return Ok(answer),
+            Err(error @ ScheduleError::NotFound(_)) => error,
+            Err(error) => return Err(error.into()),
+        };
+        let known = self.shared.store.schedules("", None, limits::PAGE_MAX).await?;
+        let known = known.iter().map(|schedule| schedule.name.as_str());
+        Err(match punctual_core::nearest(name, known) {
+            Some(nearest) => {
+                Error::new(ErrorKind::NotFound, format!("{error}; did you mean `{nearest}`?"))
+            }
+            None => error.into(),
+        })
+    }
+
+    // Jobs
+
+    /// Jobs, newest first; dead letters by when they died.
+    pub async fn jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        most: usize,
+    ) -> Result<Page<JobView, Cursor>> {
+        Ok(self.shared.store.jobs(filter, after, most).await?)
+    }
+
+    /// All about one job.
+    pub async fn job(&self, id: JobId) -> Result<JobDetail> {
+        self.shared.store.job(id).await?.ok_or_else(|| no_job(id))
+    }
+
+    /// The lines of a job's log, in order.
+    pub async fn log(
+        &self,
+        id: JobId,
+        after: Option<LogCursor>,
+        most: usize,
+    ) -> Result<Page<LogView, LogCursor>> {
+        Ok(self.shared.store.log(id, after, most).await?)
+    }
+
+    /// The steps that a job has kept.
+    pub async fn steps(&self, id: JobId) -> Result<Vec<StepView>> {
+        Ok(self.shared.store.steps(id).await?)
+    }
+
+    /// Makes an ended job ready again, with all its attempts before it.
+    pub async fn retry(&self, id: JobId) -> Result<()> {
+        let at = self.shared.env.at();
+        let mut answers = self.shared.store.requeue(at, &[id], &self.actor).await?;
+        match answers.pop() {
+            Some(RequeueAnswer::Requeued) => Ok(()),
+            Some(RequeueAnswer::NotFailed(state)) => Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "job {id} is {state}; only one that has failed or was cancelled can be retried"
+                ),
+            )),
+            Some(RequeueAnswer::KeyTaken(holder)) => Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "the unique key of job {id} belongs to job {holder} now; wait for that one or cancel it"
+                ),
+            )),
+            Some(RequeueAnswer::NotFound) | None => Err(no_job(id)),
+        }
+    }
+
+    /// Calls a job off: at once if it waits, by asking its handler if it runs. False if it had
+    /// ended before.
+    pub async fn cancel(&self, id: JobId) -> Result<bool> {
+        match self.shared.store.cancel(self.shared.env.at(), id, &self.actor).await? {
+            CancelAnswer::Cancelled | CancelAnswer::Asked => Ok(true),
+            CancelAnswer::Ended(_) => Ok(false),
+            CancelAnswer::NotFound => Err(no_job(id)),
+        }
+    }
+
+    /// Gives a waiting job another queue, priority or due time.
+    pub async fn move_to(&self, id: JobId, to: &Placement) -> Result<()> {
+        match self.shared.store.place(self.shared.env.at(), id, to, &self.actor).await? {
+            MoveAnswer::Moved(_) => Ok(()),
+            MoveAnswer::NotWaiting(state) => Err(Error::new(
+                ErrorKind::Conflict,
+                format!("job {id} is {state}; only one that waits can be moved"),
+            )),
+            MoveAnswer::KeyTaken(holder) => Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "the unique key of job {id} is held by job {holder} in that queue; wait for that one or cancel it"
+                ),
+            )),
+            MoveAnswer::NotFound => Err(no_job(id)),
+        }
+    }
+
+    // Schedules
+
+    /// Schedules by name.
+    pub async fn schedules(&self, after: Option<&str>, most: usize) -> Result<Vec<Schedule>> {
+        Ok(self.shared.store.schedules("", after, most).await?)
+    }
+
+    /// One schedule.
+    pub async fn schedule(&self, name: &str) -> Result<Schedule> {
+        self.or_nearest(name, self.schedule_calls().get("", name).await).await
+    }
+
+    /// Creates a schedule, which begins with its first slot from now on.
+    pub async fn create_schedule(&self, name: &str, definition: &Definition) -> Result<Schedule> {
+        Ok(self.schedule_calls().create("", name, "", definition, &self.actor).await?)
+    }
+
+    /// Gives a schedule another definition, from now on; with `seen`, only if nobody has changed
+    /// it since it was so.
+    pub async fn define_schedule(
+        &self,
+        name: &str,
+        definition: &Definition,
+        seen: Option<Seen>,
+    ) -> Result<Schedule> {
+        self.or_nearest(
+            name,
+            self.schedule_calls().define("", name, definition, seen, &self.actor).await,
+        )
+        .await
+    }
+
+    /// Removes a schedule; what it has made stays.
+    pub async fn delete_schedule(&self, name: &str) -> Result<Schedule> {
+        self.or_nearest(name, self.schedule_calls().delete("", name, &self.actor).await).await
+    }
+
+    /// Skips the slots of a schedule, until then or until somebody resumes it.
+    pub async fn pause_schedule(&self, name: &str, until: Option<Timestamp>) -> Result<Schedule> {
+        self.or_nearest(name, self.schedule_calls().pause("", name, until, &self.actor).await).await
+    }
+
+    /// Fires slots again, from now on.
+    pub async fn resume_schedule(&self, name: &str) -> Result<Schedule> {
+        self.or_nearest(name, self.schedule_calls().resume("", name, &self.actor).await).await
+    }
+
+    /// Plans a schedule again that was disabled or set aside, from now on.
+    pub async fn enable_schedule(&self, name: &str) -> Result<Schedule> {
+        self.or_nearest(name, self.schedule_calls().enable("", name, &self.actor).await).await
+    }
+
+    /// Plans a schedule no more.
+    pub async fn disable_schedule(&self, name: &str) -> Result<Schedule> {
+        self.or_nearest(name, self.schedule_calls().disable("", name, &self.actor).await).await
+    }
+
+    /// Makes one job of a schedule now, beside its slots.
+    pub async fn run_now(&self, name: &str) -> Result<JobId> {
+        self.or_nearest(name, self.schedule_calls().run("", name).await).await
+    }
+
+    /// The next slots of a schedule, as its definition has them.
+    pub async fn next_slots(&self, name: &str, most: usize) -> Result<Vec<Timestamp>> {
+        let schedule = self.schedule(name).await?;
+        let unreadable =
+            |error| Error::new(ErrorKind::Corrupt, format!("schedule `{name}`: {error}"));
+        let definition = Definition::parse(schedule.spec.as_str()).map_err(unreadable)?;
+        let spec = definition.rule(name).map_err(unreadable)?.spec;
+        let now = self.shared.store.now(self.shared.env.at()).await?;
+        Ok(std::iter::successors(spec.next(now), |slot| spec.next(*slot)).take(most).collect())
+    }
+
+    /// The ledger of a schedule, newest slot first.
+    pub async fn slots(
+        &self,
+        name: &str,
+        after: Option<SlotCursor>,
+        most: usize,
+    ) -> Result<Page<SlotView, SlotCursor>> {
+        let schedule = self.schedule(name).await?;
+        Ok(self.shared.store.slots(schedule.id, after, most).await?)
+    }
+
+    /// The revisions of a schedule, newest first.
+    pub async fn revisions(
+        &self,
+        name: &str,
+        after: Option<RevisionCursor>,
+        most: usize,
+    ) -> Result<Page<RevisionView, RevisionCursor>> {
+        let schedule = self.schedule(name).await?;
+        Ok(self.shared.store.revisions(schedule.id, after, most).await?)
+    }
+
+    // Queues, nodes, leaders
+
+    /// Queues that have a setting.
+    pub async fn queues(&self) -> Result<Vec<Queue>> {
+        Ok(self.shared.store.queues().await?)
+    }
+
+    /// What waits and runs, by queue and kind.
+    pub async fn queue_stats(
+        &self,
+        after: Option<&StatsCursor>,
+        most: usize,
+    ) -> Result<Page<QueueStats, StatsCursor>> {
+        Ok(self.shared.store.queue_stats(after, most).await?)
+    }
+
+    /// Claims nothing more from a queue, until then or until somebody resumes it.
+    pub async fn pause_queue(&self, name: &str, until: Option<Timestamp>) -> Result<Queue> {
+        self.change_queue(name, &QueueChange::Pause { until }).await
+    }
+
+    /// Claims from a queue again.
+    pub async fn resume_queue(&self, name: &str) -> Result<Queue> {
+        self.change_queue(name, &QueueChange::Resume).await
+    }
+
+    /// Limits what a queue may do.
+    pub async fn limit_queue(&self, name: &str, limits: QueueLimits) -> Result<Queue> {
+        self.change_queue(name, &QueueChange::Limit(limits)).await
+    }
+
+    async fn change_queue(&self, name: &str, change: &QueueChange) -> Result<Queue> {
+        let at = self.shared.env.at();
+        Ok(self.shared.store.change_queue(at, name, change, &self.actor).await?)
+    }
+
+    /// The nodes.
+    pub async fn nodes(&self) -> Result<Vec<Node>> {
+        Ok(self.shared.store.nodes().await?)
+    }
+
+    /// Who leads what.
+    pub async fn leaders(&self) -> Result<Vec<Leader>> {
+        Ok(self.shared.store.leaders().await?)
+    }
+
+    /// Past changes of a role's term, newest first.
+    pub async fn leader_changes(&self, role: &str, most: usize) -> Result<Vec<LeaderChange>> {
+        Ok(self.shared.store.leader_changes(role, most).await?)
+    }
+
+    /// The per-minute counters, oldest first.
+    pub async fn rollups(
+        &self,
+        filter: &RollupFilter,
+        after: Option<&RollupCursor>,
+        most: usize,
+    ) -> Result<Page<RollupCount, RollupCursor>> {
+        Ok(self.shared.store.rollups(filter, after, most).await?)
+    }
+
+    /// Who did what, newest first.
+    pub async fn audits(
+        &self,
+        after: Option<AuditCursor>,
+        most: usize,
+    ) -> Result<Page<AuditView, AuditCursor>> {
+        Ok(self.shared.store.audits(after, most).await?)
+    }
+
+    // Answers
+
+    /// Why a job is as it is, in words.
+    pub async fn why_job(&self, id: JobId) -> Result<Why> {
+        why::job(&*self.shared.store, self.shared.env.at(), id).await
+    }
+
+    /// Why a schedule is as it is, in words.
+    pub async fn why_schedule(&self, name: &str) -> Result<Why> {
+        why::schedule(&*self.shared.store, self.shared.env.at(), "", name).await
+    }
+
+    /// Why a queue is as it is, in words.
+    pub async fn why_queue(&self, name: &str) -> Result<Why> {
+        why::queue(&*self.shared.store, self.shared.env.at(), name).await
+    }
+
+    /// Who holds the unique key of an order, in words.
+    pub async fn why_unique(&self, order: impl Into<Order>) -> Result<Why> {
+        let job = self.shared.job(order.into())?;
+        why::key(&*self.shared.store, self.shared.env.at(), &job).await
+    }
+
+    /// Looks for whatever is not as it should be.
+    pub async fn doctor(&self, thresholds: &Thresholds) -> Diagnosis {
+        let Shared { env, store, .. } = &*self.shared;
+        doctor::examine(&**store, env.at(), env.wall(), thresholds).await
+    }
+}
+
+impl std::fmt::Debug for Admin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Admin").field("actor", &self.actor).finish_non_exhaustive()
+    }
+}
+
+fn no_job(id: JobId) -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        format!("there is no job {id}; it was never written, or its history is pruned"),
+    )
+}

@@ -1,0 +1,91 @@
+//! A PostgreSQL database.
+
+use std::future::IntoFuture;
+use std::sync::Arc;
+
+use punctual_engine::{Boxed, System};
+
+use super::Ground;
+use crate::builder::Builder;
+use crate::error::Result;
+use crate::punctual::Punctual;
+use crate::transaction::Backend;
+
+impl Punctual {
+    /// Keeps everything in a PostgreSQL database, which any number of nodes may share.
+    ///
+    /// ```no_run
+    /// # use punctual::Punctual;
+    /// # async fn start() -> punctual::Result<()> {
+    /// let punctual = Punctual::postgres("postgres://app@db/app").schema("jobs").await?.start().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn postgres(url: &str) -> OpenPostgres {
+        OpenPostgres {
+            url: url.to_owned(),
+            options: punctual_postgres::Options::new(),
+            is_producer: false,
+        }
+    }
+}
+
+/// A PostgreSQL database that is connected to when this is awaited.
+#[must_use = "it connects when it is awaited"]
+pub struct OpenPostgres {
+    url: String,
+    options: punctual_postgres::Options,
+    is_producer: bool,
+}
+
+impl OpenPostgres {
+    /// This process only orders work: it runs nothing and fires nothing.
+    pub fn producer(mut self) -> OpenPostgres {
+        self.is_producer = true;
+        self
+    }
+
+    /// May tables be created and brought up to date? If not, old ones are an error.
+    pub fn auto_migrate(mut self, may: bool) -> OpenPostgres {
+        self.options = self.options.auto_migrate(may);
+        self
+    }
+
+    /// The schema that the tables are in; `punctual` unless said otherwise.
+    pub fn schema(mut self, name: &str) -> OpenPostgres {
+        self.options = self.options.schema(name);
+        self
+    }
+
+    /// The url leads to a pooler in transaction mode, such as pgbouncer.
+    pub fn pooled(mut self) -> OpenPostgres {
+        self.options = self.options.pooled();
+        self
+    }
+
+    /// A url that leads straight to the server, for the one connection that listens although the
+    /// rest goes through a pooler.
+    pub fn direct_url(mut self, url: &str) -> OpenPostgres {
+        self.options = self.options.direct_url(url);
+        self
+    }
+
+    /// Connections for reads and rare writes, beside those kept for hot writes.
+    pub fn connections(mut self, most: usize) -> OpenPostgres {
+        self.options = self.options.connections(most);
+        self
+    }
+}
+
+impl IntoFuture for OpenPostgres {
+    type Output = Result<Builder>;
+    type IntoFuture = Boxed<Result<Builder>>;
+
+    fn into_future(self) -> Boxed<Result<Builder>> {
+        let OpenPostgres { url, options, is_producer } = self;
+        Box::pin(async move {
+            let store = punctual_postgres::PostgresStore::connect(&url, options).await?;
+            let (env, backend) = (Arc::new(System), Backend::Postgres(store.in_transaction()));
+            Ok(Builder::on(Ground { env, store: Arc::new(store), backend, is_producer }))
+        })
+    }
+}

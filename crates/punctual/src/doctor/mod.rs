@@ -1,0 +1,259 @@
+//! What is unhealthy in an installation, and what to do about it.
+//!
+//! It looks through the port alone, in pages and up to bounds, and says so when it stopped before
+//! the end. Each part first reads its facts and then decides from them what there is to find.
+
+mod clocks;
+mod history;
+mod nodes;
+mod queues;
+mod schedules;
+
+use std::fmt;
+use std::time::Duration;
+
+use punctual_core::Timestamp;
+use punctual_engine::Timing;
+use punctual_store::{At, Result, Retention, Store, StoreError};
+use serde::Serialize;
+
+use crate::why::cluster::Cluster;
+use crate::why::{Reason, is_unreachable};
+use crate::wording::{count, instant, listed};
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Diagnosis {
+    /// What was looked at.
+    pub examined: Examined,
+    /// What is amiss, problems first.
+    pub findings: Vec<Finding>,
+}
+
+/// How much was looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Examined {
+    /// When, by the database's clock.
+    pub at: Option<String>,
+    /// Which database it is, with its version and schema.
+    pub database: Option<String>,
+    /// Nodes, dead ones included.
+    pub nodes: usize,
+    /// Pairs of queue and kind in which something is.
+    pub kinds: usize,
+    /// Schedules.
+    pub schedules: usize,
+    /// Schedules of which the ledger and the jobs were looked at, too.
+    pub histories: usize,
+    /// What was left out because a bound was reached.
+    pub left_out: Vec<String>,
+}
+
+/// Something amiss.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// A word for programs, such as `no_node_for_kind`.
+    pub code: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// One sentence for people.
+    pub text: String,
+    /// What to do about it.
+    pub remedy: Option<String>,
+}
+
+/// How bad something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Work is not done, or done wrongly.
+    Problem,
+    /// Worth a look.
+    Warning,
+}
+
+/// From where on something is amiss, and how much is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Whose schedules are looked at: stores keep no list of tenants.
+    pub tenants: Vec<String>,
+    /// The most schedules that are looked at.
+    pub schedules: usize,
+    /// The most schedules of which the ledger and the jobs are looked at, too; each takes two reads.
+    pub histories: usize,
+    /// The most pairs of queue and kind that are looked at; each is counted.
+    pub kinds: usize,
+    /// What lasts shorter mends itself.
+    pub late: Duration,
+    /// A difference between the clocks of this host and of the database that is worth a look.
+    pub skew_warning: Duration,
+    /// One that is a problem.
+    pub skew_problem: Duration,
+    /// A node that is silent for longer should be declared dead.
+    pub node_lifetime: Duration,
+    /// A pause without an end that lasts longer may have been forgotten.
+    pub pause: Duration,
+    /// So many jobs of a schedule that failed in a row are a problem.
+    pub failures: usize,
+    /// So many failed jobs are worth a look.
+    pub dead_letters: u64,
+    /// How long history is kept.
+    pub retention: Retention,
+    /// History that is older than that by so much should have been pruned.
+    pub overdue: Duration,
+    /// The schema that this program writes, if the caller knows it.
+    pub schema: Option<i64>,
+}
+
+impl Default for Thresholds {
+    fn default() -> Thresholds {
+        let days = |days: u64| Duration::from_secs(days * 86_400);
+        Thresholds {
+            tenants: vec![String::new()],
+            schedules: 5_000,
+            histories: 500,
+            kinds: 1_000,
+            late: punctual_core::schedule::ON_TIME,
+            skew_warning: Duration::from_secs(1),
+            skew_problem: Duration::from_secs(60),
+            node_lifetime: Timing::default().dead,
+            pause: days(7),
+            failures: 3,
+            dead_letters: 1,
+            retention: Retention::default(),
+            overdue: days(1),
+            schema: None,
+        }
+    }
+}
+
+/// Looks at all that can be wrong with an installation. `wall` is what this host's clock says now.
+///
+/// A database that does not answer is a finding, after those that were made before it fell silent.
+pub async fn examine(store: &dyn Store, at: At, wall: Timestamp, limits: &Thresholds) -> Diagnosis {
+    let mut diagnosis = Diagnosis::default();
+    if let Err(error) = diagnosis.look(store, at, wall, limits).await {
+        diagnosis.findings.push(silent(&error));
+    }
+    diagnosis.findings.sort_by_key(|finding| finding.severity);
+    diagnosis
+}
+
+fn silent(error: &StoreError) -> Finding {
+    if is_unreachable(error) {
+        return Finding::problem(Reason::unreachable(error));
+    }
+    let text = format!("the database answers with an error: {error}");
+    Finding::problem(Reason::new("database_error", text).remedy("see what the error says"))
+}
+
+impl Diagnosis {
+    /// Is nothing wrong? Warnings are worth a look, but nothing is wrong by them.
+    pub fn is_healthy(&self) -> bool {
+        self.findings.iter().all(|finding| finding.severity != Severity::Problem)
+    }
+
+    async fn look(
+        &mut self,
+        store: &dyn Store,
+        at: At,
+        wall: Timestamp,
+        limits: &Thresholds,
+    ) -> Result<()> {
+        let schema = store.schema().await?;
+        self.examined.database =
+            Some(format!("{} {}, schema {}", schema.backend, schema.database, schema.version));
+        self.findings.extend(clocks::schema(&schema, limits));
+        let cluster = Cluster::read_with(store, at, limits.node_lifetime).await?;
+        self.examined.at = Some(instant(cluster.now));
+        self.examined.nodes = cluster.nodes.len();
+        self.findings.extend(clocks::skew(cluster.now, wall, limits));
+        self.findings.extend(nodes::findings(&cluster, limits));
+
+        let queues = queues::Facts::read(store, limits).await?;
+        self.examined.kinds = queues.stats.len();
+        if queues.has_more {
+            self.left_out("queues and kinds", queues.stats.len());
+        }
+        self.findings.extend(queues::findings(&queues, &cluster, limits));
+
+        let schedules = schedules::Facts::read(store, limits).await?;
+        self.examined.schedules = schedules.all.len();
+        self.examined.histories = schedules.histories.len();
+        if schedules.has_more {
+            self.left_out("schedules", schedules.all.len());
+        }
+        if schedules.has_more_histories {
+            self.left_out("ledgers and jobs of schedules", schedules.histories.len());
+        }
+        self.findings.extend(schedules::findings(&schedules, &cluster, limits));
+
+        let history = history::Facts::read(store, cluster.now, limits).await?;
+        self.findings.extend(history::findings(&history, &cluster, limits));
+        Ok(())
+    }
+
+    fn left_out(&mut self, what: &str, seen: usize) {
+        self.examined.left_out.push(format!("{what} after the first {seen}"));
+    }
+}
+
+impl Finding {
+    fn problem(reason: Reason) -> Finding {
+        Finding::new(Severity::Problem, reason)
+    }
+
+    fn warning(reason: Reason) -> Finding {
+        Finding::new(Severity::Warning, reason)
+    }
+
+    fn new(severity: Severity, reason: Reason) -> Finding {
+        let Reason { code, text, remedy } = reason;
+        Finding { code, severity, text, remedy }
+    }
+}
+
+/// The findings, each with its way out, and in the last line how many they are and what was looked
+/// at.
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Finding { severity, text, remedy, .. } in &self.findings {
+            let word = match severity {
+                Severity::Problem => "problem",
+                Severity::Warning => "warning",
+            };
+            writeln!(f, "{word}: {text}")?;
+            if let Some(remedy) = remedy {
+                writeln!(f, "    → {remedy}")?;
+            }
+        }
+        let is_problem = |finding: &&Finding| finding.severity == Severity::Problem;
+        let problems = self.findings.iter().filter(is_problem).count();
+        match (problems, self.findings.len() - problems) {
+            (0, 0) => write!(f, "healthy")?,
+            (problems, warnings) => write!(
+                f,
+                "{}, {}",
+                count(problems as u64, "problem", "problems"),
+                count(warnings as u64, "warning", "warnings")
+            )?,
+        }
+        write!(f, "; looked at {}", self.examined)
+    }
+}
+
+impl fmt::Display for Examined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(database) = &self.database else { return f.write_str("nothing") };
+        let seen = [
+            count(self.nodes as u64, "node", "nodes"),
+            count(self.kinds as u64, "kind of jobs", "kinds of jobs"),
+            count(self.schedules as u64, "schedule", "schedules"),
+        ];
+        write!(f, "{database}, {}", listed(seen))?;
+        if !self.left_out.is_empty() {
+            write!(f, "; left out: {}", listed(&self.left_out))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! Whether what waits can run.
+
+use std::collections::BTreeSet;
+
+use punctual_store::{Queue, QueueStats, Result, StatsCursor, Store, limits as bounds};
+
+use super::{Finding, Thresholds};
+use crate::why::Reason;
+use crate::why::cluster::Cluster;
+use crate::why::line::paused;
+use crate::wording::{argument, count, lasting, listed};
+
+/// What is in the queues, and their settings.
+pub(super) struct Facts {
+    queues: Vec<Queue>,
+    pub(super) stats: Vec<QueueStats>,
+    pub(super) has_more: bool,
+}
+
+impl Facts {
+    pub(super) async fn read(store: &dyn Store, limits: &Thresholds) -> Result<Facts> {
+        let queues = store.queues().await?;
+        let mut stats: Vec<QueueStats> = Vec::new();
+        let mut after: Option<StatsCursor> = None;
+        loop {
+            let most = limits.kinds.saturating_sub(stats.len()).min(bounds::PAGE_MAX);
+            if most == 0 {
+                return Ok(Facts { queues, stats, has_more: true });
+            }
+            let page = store.queue_stats(after.as_ref(), most).await?;
+            stats.extend(page.items);
+            after = page.next;
+            if after.is_none() {
+                return Ok(Facts { queues, stats, has_more: false });
+            }
+        }
+    }
+}
+
+pub(super) fn findings(facts: &Facts, cluster: &Cluster, limits: &Thresholds) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    // That no node is alive was told, and is why for every queue.
+    if cluster.no_node().is_none() {
+        findings.extend(without_node(facts, cluster).into_iter().map(Finding::problem));
+    }
+    let long = facts.queues.iter().filter_map(|queue| paused_long(queue, cluster, limits));
+    findings.extend(long.map(Finding::warning));
+    findings.extend(dead_letters(&facts.stats, limits).map(Finding::warning));
+    findings
+}
+
+/// Jobs are ready that nobody can claim: one finding for a queue that nobody serves, one for each
+/// kind that nobody handles.
+fn without_node(facts: &Facts, cluster: &Cluster) -> Vec<Reason> {
+    let ready = facts.stats.iter().filter(|stats| stats.ready > 0);
+    let mut unserved = BTreeSet::new();
+    let mut reasons = Vec::new();
+    for stats in ready {
+        let Some(reason) = cluster.no_taker(&stats.queue, &stats.kind) else { continue };
+        let is_unserved = cluster.no_server(&stats.queue).is_some();
+        if is_unserved && !unserved.insert(&stats.queue) {
+            continue;
+        }
+        let is_it = |other: &&QueueStats| {
+            other.queue == stats.queue && (is_unserved || other.kind == stats.kind)
+        };
+        let waiting = facts.stats.iter().filter(is_it);
+        let jobs: u64 = waiting.clone().map(|stats| stats.ready).sum();
+        let oldest = waiting.filter_map(|stats| stats.oldest_due).min();
+        let oldest = oldest.map_or_else(String::new, |oldest| {
+            format!(", the oldest {}", lasting(cluster.now, oldest))
+        });
+        let wait = count(jobs, "job is", "jobs are");
+        reasons
+            .push(Reason { text: format!("{wait} ready{oldest}, and {}", reason.text), ..reason });
+    }
+    reasons
+}
+
+/// A pause that somebody may have forgotten.
+fn paused_long(queue: &Queue, cluster: &Cluster, limits: &Thresholds) -> Option<Reason> {
+    let pause = queue.pause.as_ref().filter(|pause| pause.until.is_none())?;
+    if cluster.now.since(pause.since) < limits.pause {
+        return None;
+    }
+    let text = format!("queue `{}` is {}", queue.name, paused(pause, cluster.now));
+    let remedy = format!(
+        "resume it, `punctual queue resume {}`, or give the pause an end",
+        argument(&queue.name)
+    );
+    Some(Reason::new("paused_long", text).remedy(remedy))
+}
+
+/// Jobs that have failed and that nobody has tried again.
+fn dead_letters(stats: &[QueueStats], limits: &Thresholds) -> Option<Reason> {
+    let mut with: Vec<&QueueStats> = stats.iter().filter(|stats| stats.failed > 0).collect();
+    with.sort_by_key(|stats| std::cmp::Reverse(stats.failed));
+    let failed: u64 = with.iter().map(|stats| stats.failed).sum();
+    if failed < limits.dead_letters.max(1) {
+        return None;
+    }
+    let kinds = with.iter().map(|stats| {
+        format!("{} of kind `{}` in queue `{}`", stats.failed, stats.kind, stats.queue)
+    });
+    let text = format!("{} failed: {}", count(failed, "job has", "jobs have"), listed(kinds));
+    let remedy = "see which: `punctual job list --state failed`; once the cause is mended, try each again: `punctual job retry ID`";
+    Some(Reason::new("dead_letters", text).remedy(remedy))
+}

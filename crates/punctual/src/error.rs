@@ -1,0 +1,74 @@
+//! What can go wrong, by what the caller should do about it.
+
+use punctual_engine::{EngineError, ScheduleError};
+pub use punctual_store::ErrorKind;
+use punctual_store::StoreError;
+
+/// The answer of punctual.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error: what happened, the value, the way out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error { kind, message: message.into() }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Invalid, message)
+    }
+
+    /// A url of a database that is none.
+    #[doc(hidden)]
+    pub fn invalid_url(url: &str) -> Error {
+        let shown = url.split_once("://").map_or(url, |(scheme, _)| scheme);
+        Error::invalid(format!(
+            "`{shown}` is no database; write sqlite://FILE or postgres://USER@HOST/DATABASE"
+        ))
+    }
+
+    /// What to do about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Error {
+        Error::new(error.kind(), error.to_string())
+    }
+}
+
+impl From<EngineError> for Error {
+    fn from(error: EngineError) -> Error {
+        match error {
+            EngineError::Store(error) => error.into(),
+            EngineError::Config(message) => Error::invalid(message),
+            EngineError::Thread(_) => Error::new(ErrorKind::Limit, error.to_string()),
+        }
+    }
+}
+
+impl From<ScheduleError> for Error {
+    fn from(error: ScheduleError) -> Error {
+        match error {
+            ScheduleError::Store(error) => error.into(),
+            ScheduleError::Of(name, error) => {
+                let error = Error::from(*error);
+                Error::new(error.kind, format!("schedule `{name}`: {error}"))
+            }
+            ScheduleError::NotFound(_) => Error::new(ErrorKind::NotFound, error.to_string()),
+            ScheduleError::Changed(_) => Error::new(ErrorKind::Conflict, error.to_string()),
+            ScheduleError::Busy(_) => Error::new(ErrorKind::Retry, error.to_string()),
+            ScheduleError::Definition(_) | ScheduleError::Job(_) => {
+                Error::invalid(error.to_string())
+            }
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! The handle that an application holds.
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use punctual_core::JobId;
+use punctual_core::job::JobState;
+use punctual_engine::{Engine, Health, Leadership, Stopped};
+use punctual_store::{EnqueueAnswer, NewJob, Rejection, limits};
+use serde::de::DeserializeOwned;
+
+use crate::admin::Admin;
+use crate::ctx::Shared;
+use crate::error::{Error, ErrorKind, Result};
+use crate::order::Order;
+use crate::transaction::Transaction;
+
+/// A running node, or a producer: orders work, waits for it, manages it. Cheap to clone; when the
+/// last clone is dropped, the node stops at once.
+#[derive(Clone)]
+pub struct Punctual {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    known: Known,
+    engine: Option<Engine>,
+    is_stopped: AtomicBool,
+    /// What follows an order in tests that want it done at once.
+    #[cfg(feature = "testing")]
+    after_enqueue: std::sync::OnceLock<AfterEnqueue>,
+}
+
+#[cfg(feature = "testing")]
+pub(crate) type AfterEnqueue = Box<dyn Fn() -> punctual_engine::Boxed + Send + Sync>;
+
+/// An answer that is to be awaited.
+pub type Awaited<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// A job that was ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// The job.
+    pub id: JobId,
+    /// False if there was one with the same unique key that does the same work.
+    pub is_new: bool,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// The job.
+    pub id: JobId,
+    /// `succeeded`, `failed`, `cancelled` or `skipped`.
+    pub state: JobState,
+    /// What went wrong, if something did.
+    pub error: Option<String>,
+    result: Option<String>,
+}
+
+impl Finished {
+    /// What its handler returned in [`Done`](crate::Done).
+    pub fn result<T: DeserializeOwned>(&self) -> Result<T> {
+        if self.state != JobState::Succeeded {
+            let error = self.error.as_deref().unwrap_or("nobody said why");
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!("job {} has no result, it is {}: {error}", self.id, self.state),
+            ));
+        }
+        let text = self.result.as_deref().unwrap_or("null");
+        serde_json::from_str(text).map_err(|error| {
+            Error::invalid(format!("the result of job {} is something else: {error}", self.id))
+        })
+    }
+}
+
+/// The kinds that may be ordered.
+pub(crate) enum Known {
+    /// Whoever handles them, it is not this node.
+    Any,
+    /// Those that this node handles or knows to be handled elsewhere.
+    These(BTreeSet<String>),
+}
+
+impl Known {
+    pub(crate) fn check(&self, order: &Order) -> Result<()> {
+        match (self, order.checked_kind()) {
+            (Known::These(kinds), Some(kind)) if !kinds.contains(kind) => {
+                Err(Error::invalid(format!(
+                    "kind `{kind}` has no handler here; add `.handle(…)` for it, or say `.handled_elsewhere::<…>()` if another program has one"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How long is waited between looks at a job that somebody waits for: at first this long, then
+/// longer and longer.
+const LOOK_FIRST: Duration = Duration::from_millis(10);
+const LOOK_LAST: Duration = Duration::from_secs(1);
+
+impl Punctual {
+    pub(crate) fn new(shared: Arc<Shared>, known: Known, engine: Option<Engine>) -> Punctual {
+        let inner = Inner {
+            shared,
+            known,
+            engine,
+            is_stopped: AtomicBool::new(false),
+            #[cfg(feature = "testing")]
+            after_enqueue: std::sync::OnceLock::new(),
+        };
+        Punctual { inner: Arc::new(inner) }
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) fn after_enqueue(&self, follows: AfterEnqueue) {
+        // There is one, set before anybody orders.
+        let _ = self.inner.after_enqueue.set(follows);
+    }
+
+    /// Jobs were ordered.
+    async fn ordered(&self) {
+        #[cfg(feature = "testing")]
+        if let Some(follows) = self.inner.after_enqueue.get() {
+            follows().await;
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.inner.shared
+    }
+
+    /// The job of an order, if it may be ordered here and now.
+    pub(crate) fn job(&self, order: Order) -> Result<NewJob> {
+        if self.inner.is_stopped.load(Ordering::Acquire) {
+            return Err(Error::new(
+                ErrorKind::Denied,
+                "punctual has been stopped here; order jobs before that, or through another handle that still runs",
+            ));
+        }
+        self.inner.known.check(&order)?;
+        self.inner.shared.job(order)
+    }
+
+    /// Orders a job. When this returns it is durable.
+    ///
+    /// With a unique key, ordering the same work again answers with the job that is there;
+    /// ordering other work under the same key is an error of kind `Conflict`.
+    ///
+    /// ```
+    /// # use punctual::{Job, Punctual};
+    /// # use std::time::Duration;
+    /// # #[derive(serde::Serialize, serde::Deserialize, Job)]
+    /// # struct SendEmail { to: String }
+    /// # async fn send_email(_: SendEmail) {}
+    /// # #[tokio::main] async fn main() -> punctual::Result<()> {
+    /// # let punctual = Punctual::memory().handle(send_email).start().await?;
+    /// let mail = SendEmail { to: "a@example.com".into() };
+    /// punctual.enqueue(&mail).await?;
+    /// punctual.enqueue(mail.order().delay(Duration::from_secs(60))).await?;
+    /// # punctual.stop().await; Ok(()) }
+    /// ```
+    pub fn enqueue(&self, order: impl Into<Order>) -> Awaited<'_, Receipt> {
+        let job = self.job(order.into());
+        Box::pin(async move {
+            let receipt = self.shared().enqueue(job?).await?;
+            self.ordered().await;
+            Ok(receipt)
+        })
+    }
+
+    /// Orders a job in a transaction of the caller's own: it is there when that commits, and not
+    /// otherwise.
+    ///
+    /// To be awaited for sqlx and tokio-postgres; rusqlite answers at once.
+    pub fn enqueue_in<T: Transaction>(&self, tx: T, order: impl Into<Order>) -> T::Answer<Receipt> {
+        self.shared().enqueue_in(tx, self.job(order.into()))
+    }
+
+    /// Orders many jobs, each with an answer of its own: one that is refused keeps no other out.
+    /// They are written in parts, which are durable one after the other.
+    pub fn enqueue_many<O: Into<Order>>(
+        &self,
+        orders: impl IntoIterator<Item = O>,
+    ) -> Awaited<'_, Vec<Result<Receipt>>> {
+        let jobs: Vec<Result<NewJob>> =
+            orders.into_iter().map(|order| self.job(order.into())).collect();
+        Box::pin(async move {
+            let good: Vec<NewJob> =
+                jobs.iter().filter_map(|job| job.as_ref().ok()).cloned().collect();
+            let Shared { store, env, .. } = &**self.shared();
+            let mut answers: Vec<Result<Option<EnqueueAnswer>>> = Vec::with_capacity(good.len());
+            for part in good.chunks(limits::ENQUEUE_MAX) {
+                match store.enqueue(env.at(), part).await {
+                    Ok(enqueued) => {
+                        answers.extend(enqueued.answers.into_iter().map(|it| Ok(Some(it))));
+                    }
+                    // What was written before has its answers; the rest has this one.
+                    Err(error) => {
+                        let rest = good.len() - answers.len();
+                        answers.extend(std::iter::repeat_n(Err(Error::from(error)), rest));
+                        break;
+                    }
+                }
+            }
+            self.ordered().await;
+            let mut answers = answers.into_iter();
+            let receipts = jobs.into_iter().map(|job| {
+                let job = job?;
+                receipt(&job, answers.next().transpose()?.flatten())
+            });
+            Ok(receipts.collect())
+        })
+    }
+
+    /// Waits until a job has ended, however.
+    pub async fn wait(&self, id: JobId) -> Result<Finished> {
+        let mut wait = LOOK_FIRST;
+        loop {
+            match self.finished(id).await {
+                Ok(Some(finished)) => return Ok(finished),
+                Ok(None) => {}
+                // A database that is away for a while comes back.
+                Err(error) if matches!(error.kind(), ErrorKind::Retry | ErrorKind::Unreachable) => {
+                }
+                Err(error) => return Err(error),
+            }
+            self.shared().env.sleep(wait).await;
+            wait = (wait * 2).min(LOOK_LAST);
+        }
+    }
+
+    /// Waits until a job has ended, but no longer than this; none if it has not.
+    pub async fn wait_at_most(&self, id: JobId, patience: Duration) -> Result<Option<Finished>> {
+        tokio::select! {
+            biased;
+            finished = self.wait(id) => finished.map(Some),
+            () = self.shared().env.sleep(patience) => self.finished(id).await,
+        }
+    }
+
+    /// How a job ended, if it has.
+    async fn finished(&self, id: JobId) -> Result<Option<Finished>> {
+        let Some(job) = self.shared().store.job(id).await? else {
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("there is no job {id}; it was never written, or its history is pruned"),
+            ));
+        };
+        let result = job.result.map(|result| result.to_string());
+        let finished = Finished { id, state: job.view.state, error: job.view.error, result };
+        Ok(Some(finished).filter(|finished| finished.state.is_final()))
+    }
+
+    /// Lists, changes, retries and explains.
+    pub fn admin(&self) -> Admin {
+        Admin::new(self.shared().clone())
+    }
+
+    /// How this node is; none for a producer.
+    pub fn health(&self) -> Option<Health> {
+        self.inner.engine.as_ref().map(Engine::health)
+    }
+
+    /// Stands for leading a role of the application's own, which at most one node leads at a time.
+    /// None for a producer.
+    pub fn lead(&self, role: &str) -> Option<Leadership> {
+        self.inner.engine.as_ref().map(|engine| engine.lead(role))
+    }
+
+    /// Finishes what runs, for as long as the grace allows, gives the rest back, and stops.
+    pub async fn stop(&self) -> Stopped {
+        self.inner.is_stopped.store(true, Ordering::Release);
+        match &self.inner.engine {
+            Some(engine) => {
+                engine.stop();
+                engine.stopped().await
+            }
+            None => Stopped { unsettled: 0 },
+        }
+    }
+
+    /// Gives back what runs, without waiting for it, and stops.
+    pub async fn stop_now(&self) -> Stopped {
+        if let Some(engine) = &self.inner.engine {
+            engine.stop_now();
+        }
+        self.stop().await
+    }
+
+    /// Runs until the process is asked to end (SIGINT or SIGTERM) or the node is stopped, then stops as [`stop`] does; a
+    /// second request stops at once.
+    ///
+    /// [`stop`]: Punctual::stop
+    pub async fn run_until_signal(&self) -> Result<Stopped> {
+        let mut signals = Signals::new()?;
+        tokio::select! {
+            () = signals.next() => {}
+            () = self.over() => {}
+        }
+        let stopped = self.stop();
+        tokio::select! {
+            stopped = stopped => Ok(stopped),
+            () = signals.next() => Ok(self.stop_now().await),
+        }
+    }
+}
+
+impl Punctual {
+    /// Ends when the node has stopped; never for a producer.
+    async fn over(&self) {
+        match &self.inner.engine {
+            Some(engine) => drop(engine.stopped().await),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl std::fmt::Debug for Punctual {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Punctual").field("health", &self.health()).finish_non_exhaustive()
+    }
+}
+
+/// What became of one order.
+pub(crate) fn receipt(job: &NewJob, answer: Option<EnqueueAnswer>) -> Result<Receipt> {
+    let Some(answer) = answer else {
+        return Err(Error::new(ErrorKind::Corrupt, "the store has no answer for the job"));
+    };
+    match answer {
+        EnqueueAnswer::Created => Ok(Receipt { id: job.id, is_new: true }),
+        EnqueueAnswer::Duplicate(id) => Ok(Receipt { id, is_new: false }),
+        EnqueueAnswer::Rejected(Rejection::Invalid(why)) => {
+            Err(Error::invalid(format!("a job of kind `{}`: {why}", job.kind)))
+        }
+        EnqueueAnswer::Rejected(Rejection::KeyTaken(holder)) => {
+            let key = job.unique.as_ref().map_or("", |unique| unique.key.as_str());
+            Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "the unique key `{key}` of kind `{}` is held by job {holder} with another payload; wait for it, cancel it, or take another key",
+                    job.kind
+                ),
+            ))
+        }
+    }
+}
+
+/// Requests to end the process.
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Signals> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let listen = |kind| {
+            signal(kind).map_err(|error| {
+                Error::new(ErrorKind::Denied, format!("cannot listen for signals: {error}"))
+            })
+        };
+        Ok(Signals {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

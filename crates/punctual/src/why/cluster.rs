@@ -1,0 +1,198 @@
+//! Who is there: nodes and leaders, and what they cannot do.
+
+use std::time::Duration;
+
+use punctual_core::{NodeId, Timestamp};
+use punctual_engine::{MAINTENANCE, Timing};
+use punctual_store::{At, Leader, Node, Result, Store};
+
+use super::Reason;
+use crate::wording::{apart, did_you_mean, lasting, length, listed, quoted, when};
+
+/// The nodes and leaders at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster {
+    /// That moment, by the database's clock.
+    pub(crate) now: Timestamp,
+    /// A node that is silent for longer counts as gone.
+    pub(crate) lifetime: Duration,
+    /// All that the store knows of, also dead ones.
+    pub(crate) nodes: Vec<Node>,
+    /// Those who lead or led.
+    pub(crate) leaders: Vec<Leader>,
+}
+
+impl Cluster {
+    /// Reads it, with the lifetime that nodes have unless they are told otherwise.
+    pub(super) async fn read(store: &dyn Store, at: At) -> Result<Cluster> {
+        Cluster::read_with(store, at, Timing::default().dead).await
+    }
+
+    /// Reads it.
+    pub(crate) async fn read_with(
+        store: &dyn Store,
+        at: At,
+        lifetime: Duration,
+    ) -> Result<Cluster> {
+        Ok(Cluster {
+            now: store.now(at).await?,
+            lifetime,
+            nodes: store.nodes().await?,
+            leaders: store.leaders().await?,
+        })
+    }
+
+    /// Is a node at work, as far as its heartbeat tells?
+    pub(crate) fn is_live(&self, node: &Node) -> bool {
+        node.dead_at.is_none() && !self.is_silent(node)
+    }
+
+    /// Has a node not been heard of for longer than nodes live without a heartbeat?
+    pub(crate) fn is_silent(&self, node: &Node) -> bool {
+        self.now.since(node.seen_at) > self.lifetime
+    }
+
+    /// The nodes at work.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| self.is_live(node))
+    }
+
+    /// Who leads a role now.
+    pub(crate) fn leader(&self, role: &str) -> Option<&Leader> {
+        self.leaders.iter().find(|leader| leader.fence.role == role && leader.until > self.now)
+    }
+
+    /// A node by its id.
+    pub(super) fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.info.id == id)
+    }
+
+    /// What a node is called.
+    pub(super) fn name(&self, id: NodeId) -> String {
+        match self.node(id) {
+            Some(node) => quoted(&node.info.name),
+            None => format!("node {id}"),
+        }
+    }
+
+    /// The nodes at work that may claim jobs of this kind from this queue.
+    pub(crate) fn takers(&self, queue: &str, kind: &str) -> Vec<&Node> {
+        self.live().filter(|node| serves(node, queue) && handles(node, kind)).collect()
+    }
+
+    /// Who is at work, in words.
+    fn who_is_live(&self) -> String {
+        let live: Vec<String> = self.live().map(|node| quoted(&node.info.name)).collect();
+        let are = if live.len() == 1 { "is" } else { "are" };
+        format!("{} {are} alive", listed(live))
+    }
+
+    fn nobody_is_live(&self) -> String {
+        match self.nodes.iter().max_by_key(|node| node.seen_at) {
+            None => "no node is alive".to_owned(),
+            Some(last) => format!(
+                "no node is alive; the last one, {}, was heard of {}",
+                quoted(&last.info.name),
+                when(self.now, last.seen_at)
+            ),
+        }
+    }
+
+    /// No node is at work at all.
+    pub(crate) fn no_node(&self) -> Option<Reason> {
+        let is_none = self.live().next().is_none();
+        let reason = || Reason::new("no_node", self.nobody_is_live()).remedy("start a node");
+        is_none.then(reason)
+    }
+
+    /// Nobody leads a role, so that something is left undone.
+    pub(crate) fn nobody_leads(&self, role: &str, undone: &str) -> Option<Reason> {
+        if self.leader(role).is_some() {
+            return None;
+        }
+        if self.live().next().is_none() {
+            let text = format!("{}, so that {undone}", self.nobody_is_live());
+            return Some(Reason::new("no_node", text).remedy("start a node"));
+        }
+        let last = self.leaders.iter().find(|leader| leader.fence.role == role);
+        let nobody = match last {
+            Some(last) => format!("nobody has led `{role}` {}", lasting(self.now, last.until)),
+            None => format!("nobody leads `{role}`"),
+        };
+        let text = format!("{nobody}, so that {undone}; {}", self.who_is_live());
+        let setting = if role == MAINTENANCE { "maintains" } else { "schedules" };
+        let reason = Reason::new("nobody_leads", text);
+        Some(reason.remedy(format!("start a node that stands for it, with `{setting} = true`")))
+    }
+
+    /// No node at work can claim jobs of this kind from this queue.
+    pub(crate) fn no_taker(&self, queue: &str, kind: &str) -> Option<Reason> {
+        if !self.takers(queue, kind).is_empty() {
+            return None;
+        }
+        let start = format!("start a node that serves queue `{queue}` and handles kind `{kind}`");
+        if let Some(reason) = self.no_node() {
+            return Some(reason.remedy(start));
+        }
+        if let Some(reason) = self.no_server(queue) {
+            return Some(reason);
+        }
+        let here: Vec<&Node> = self.live().filter(|node| serves(node, queue)).collect();
+        let kinds = here.iter().flat_map(|node| &node.info.kinds).map(String::as_str);
+        let meant =
+            did_you_mean(kind, kinds).map_or_else(String::new, |meant| format!("; {meant}"));
+        let does = |node: &&Node| match node.info.kinds.as_slice() {
+            [] => format!("{} handles none", quoted(&node.info.name)),
+            kinds => format!("{} handles {}", quoted(&node.info.name), names(kinds)),
+        };
+        let elsewhere = listed(
+            self.live().filter(|node| handles(node, kind)).map(|node| quoted(&node.info.name)),
+        );
+        let elsewhere = match elsewhere.as_str() {
+            "" => elsewhere,
+            names => format!("; it is handled by {names}, but for other queues"),
+        };
+        let text = format!(
+            "no live node that serves queue `{queue}` has a handler for kind `{kind}`: {}{elsewhere}{meant}",
+            apart(here.iter().map(does))
+        );
+        Some(Reason::new("no_node_for_kind", text).remedy(start))
+    }
+
+    /// No node at work serves this queue, whatever the kind, though there are some.
+    pub(crate) fn no_server(&self, queue: &str) -> Option<Reason> {
+        if self.live().any(|node| serves(node, queue)) {
+            return None;
+        }
+        let queues = self.live().flat_map(|node| &node.info.queues).map(String::as_str);
+        let meant =
+            did_you_mean(queue, queues).map_or_else(String::new, |meant| format!("; {meant}"));
+        let does = |node: &Node| match node.info.queues.as_slice() {
+            [] => format!("{} serves none", quoted(&node.info.name)),
+            queues => format!("{} serves {}", quoted(&node.info.name), names(queues)),
+        };
+        let text =
+            format!("no live node serves queue `{queue}`: {}{meant}", apart(self.live().map(does)));
+        let remedy = format!("start a node that serves queue `{queue}`");
+        Some(Reason::new("no_node_for_queue", text).remedy(remedy))
+    }
+
+    /// How long a node may be silent, in words.
+    pub(crate) fn patience(&self) -> String {
+        length(self.lifetime)
+    }
+}
+
+fn names(names: &[String]) -> String {
+    listed(names.iter().map(|name| quoted(name)))
+}
+
+/// Does a node claim from this queue?
+pub(crate) fn serves(node: &Node, queue: &str) -> bool {
+    node.info.queues.iter().any(|served| served == queue)
+}
+
+/// Has a node a handler for this kind?
+pub(crate) fn handles(node: &Node, kind: &str) -> bool {
+    node.info.kinds.iter().any(|handled| handled == kind)
+}

@@ -1,0 +1,89 @@
+//! What a queue allows, and what is in it.
+
+use punctual_core::Timestamp;
+use punctual_store::{Pause, Queue, QueueStats, Result, StatsCursor, Store};
+
+use super::Reason;
+use super::cluster::Cluster;
+use crate::wording::{after_colon, argument, count, lasting, when};
+
+/// A queue: its settings, and what is in it by kind.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) queue: Queue,
+    pub(super) stats: Vec<QueueStats>,
+}
+
+impl Line {
+    /// Reads a queue, with or without settings; of its kinds as many as a page has.
+    pub(super) async fn read(store: &dyn Store, name: &str) -> Result<Line> {
+        let queues = store.queues().await?;
+        let queue = queues.into_iter().find(|queue| queue.name == name);
+        // No kind is empty, so that all of them come after it.
+        let before = StatsCursor { queue: name.to_owned(), kind: String::new() };
+        let mut stats = store.queue_stats(Some(&before), KINDS).await?.items;
+        stats.retain(|stats| stats.queue == name);
+        Ok(Line { queue: queue.unwrap_or_else(|| Queue::unset(name)), stats })
+    }
+
+    /// How many of its jobs run, on all nodes.
+    pub(super) fn running(&self) -> u64 {
+        self.stats.iter().map(|stats| stats.running).sum()
+    }
+
+    /// What keeps every job of a kind in this queue from being claimed, the worst first.
+    pub(super) fn hindrances(&self, cluster: &Cluster, kind: &str) -> Vec<Reason> {
+        let name = &self.queue.name;
+        let taken = cluster.no_taker(name, kind);
+        [self.paused(cluster.now), taken, self.limit()].into_iter().flatten().collect()
+    }
+
+    /// Somebody paused it.
+    pub(super) fn paused(&self, now: Timestamp) -> Option<Reason> {
+        let name = &self.queue.name;
+        let pause = self.queue.pause.as_ref().filter(|pause| pause.is_in_force(now))?;
+        let text = format!("queue `{name}` is {}", paused(pause, now));
+        let remedy = format!("resume it: `punctual queue resume {}`", argument(name));
+        Some(Reason::new("paused_queue", text).remedy(remedy))
+    }
+
+    /// As many of its jobs run as may.
+    pub(super) fn limit(&self) -> Option<Reason> {
+        let (name, running) = (&self.queue.name, self.running());
+        let most = self.queue.limits.max_running.filter(|most| running >= u64::from(*most))?;
+        let text = match most {
+            0 => format!(
+                "queue `{name}` has the limit max_running = 0, so that none of its jobs runs"
+            ),
+            _ => format!(
+                "queue `{name}` is at its limit: {} on all nodes together, and max_running = {most}",
+                count(running, "job runs", "jobs run")
+            ),
+        };
+        let remedy = format!(
+            "wait until one of them ends, or raise the limit: `punctual queue limit {}`",
+            argument(name)
+        );
+        let remedy = match most {
+            0 => format!("raise the limit: `punctual queue limit {}`", argument(name)),
+            _ => remedy,
+        };
+        Some(Reason::new("queue_limit", text).remedy(remedy))
+    }
+}
+
+/// Kinds of one queue that are looked at; each is counted.
+const KINDS: usize = 100;
+
+/// A pause that is in force, in words: by whom, since when, until when, why.
+pub(crate) fn paused(pause: &Pause, now: Timestamp) -> String {
+    let until = match pause.until {
+        Some(until) => format!("; the pause ends {}", when(now, until)),
+        None => "; the pause has no set end".to_owned(),
+    };
+    let by = match pause.by.who.as_str() {
+        "" => String::new(),
+        who => format!(" by {who}"),
+    };
+    format!("paused{by} {}{}{until}", lasting(now, pause.since), after_colon(&pause.by.why))
+}

@@ -1,0 +1,399 @@
+//! Schedules.
+
+use punctual::why;
+use punctual_core::job::{Outcome, SlotOutcome};
+use punctual_core::schedule::{Definition, Overlap};
+use punctual_store::rules::Spoil;
+use punctual_store::{NewSchedule, QueueChange, ScheduleChange, SlotDecision};
+
+use crate::common::*;
+use crate::{codes, why_schedule};
+
+#[tokio::test]
+async fn a_schedule_that_is_well_tells_its_next_slot() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        world.lead("scheduler/0", node).await;
+        schedule(world, "nightly", &every_minute()).await;
+        why_schedule(world, "nightly").await
+    })
+    .await;
+    assert_eq!((why.state.as_str(), codes(&why)), ("active", vec!["next_slot"]));
+    insta::assert_snapshot!(why, @"
+    schedule `nightly`: active
+    - its next slot is in 1m (2027-01-01T00:01:00Z)
+    ");
+}
+
+#[tokio::test]
+async fn a_slot_that_is_just_due_is_about_to_be_decided() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        let fence = world.lead("scheduler/0", node).await;
+        schedule(world, "nightly", &every_minute()).await;
+        leap(world, 61, node, &[fence]).await;
+        why_schedule(world, "nightly").await
+    })
+    .await;
+    assert_eq!(codes(&why), ["next_slot"]);
+    insta::assert_snapshot!(why.reasons[0].text, @"its next slot was due 1s ago (2027-01-01T00:01:00Z), and is about to be decided");
+}
+
+#[tokio::test]
+async fn a_paused_schedule_says_by_whom_why_and_until_when() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        world.lead("scheduler/0", node).await;
+        let nightly = schedule(world, "nightly", &every_minute()).await;
+        let until = world.now() + seconds(3_630);
+        change(world, &nightly, ScheduleChange::Pause { until: Some(until) }).await;
+        world.pass(10);
+        let ends = why_schedule(world, "nightly").await;
+        change(world, &nightly, ScheduleChange::Pause { until: None }).await;
+        (ends, why_schedule(world, "nightly").await)
+    })
+    .await;
+    assert_eq!((why.0.state.as_str(), codes(&why.0)), ("paused", vec!["paused_schedule"]));
+    insta::assert_snapshot!(why.0, @"
+    schedule `nightly`: paused
+    - it is paused by ana for 10s, since 2027-01-01T00:00:00Z: index rebuild; the pause ends in 1h20s (2027-01-01T01:00:30Z); its first slot after that is in 1h50s (2027-01-01T01:01:00Z)
+        → resume it: `punctual schedule resume nightly`
+    ");
+    insta::assert_snapshot!(why.1, @"
+    schedule `nightly`: paused
+    - it is paused by ana for 10s, since 2027-01-01T00:00:00Z: index rebuild; the pause has no set end
+        → resume it: `punctual schedule resume nightly`
+    ");
+}
+
+#[tokio::test]
+async fn a_disabled_schedule_says_who_did_it() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        world.lead("scheduler/0", node).await;
+        let nightly = schedule(world, "nightly", &every_minute()).await;
+        world.pass(10);
+        change(world, &nightly, ScheduleChange::Disable { passed: Vec::new() }).await;
+        world.pass(5);
+        why_schedule(world, "nightly").await
+    })
+    .await;
+    assert_eq!((why.state.as_str(), codes(&why)), ("disabled", vec!["disabled"]));
+    insta::assert_snapshot!(why, @"
+    schedule `nightly`: disabled
+    - ana disabled it 5s ago (2027-01-01T00:00:10Z): index rebuild; it has no slots until it is enabled
+        → enable it: `punctual schedule enable nightly`
+    ");
+}
+
+#[tokio::test]
+async fn a_schedule_that_is_set_aside_says_why() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        let fence = world.lead("scheduler/0", node).await;
+        let nightly = schedule(world, "nightly", &every_minute()).await;
+        let reason = "`tz`: unknown time zone `Mars/Olympus`".to_owned();
+        decide(world, &fence, &nightly, SlotDecision::SetAside(reason)).await;
+        let unreadable = schedule(world, "torn", &every_minute()).await;
+        world.spoil(Spoil::Schedule(unreadable.id)).await;
+        (why_schedule(world, "nightly").await, why_schedule(world, "torn").await)
+    })
+    .await;
+    assert_eq!((why.0.state.as_str(), codes(&why.0)), ("set_aside", vec!["set_aside"]));
+    insta::assert_snapshot!(why.0, @"
+    schedule `nightly`: set aside
+    - it is set aside, because it cannot be planned: `tz`: unknown time zone `Mars/Olympus`
+        → mend it: `punctual schedule edit nightly`; or, if what was missing is there again: `punctual schedule enable nightly`
+    ");
+    insta::assert_snapshot!(why.1, @"
+    schedule `torn`: set aside
+    - it is set aside, because it cannot be planned: its row cannot be read, so that it was set aside
+        → mend it: `punctual schedule edit torn`; or, if what was missing is there again: `punctual schedule enable torn`
+    ");
+}
+
+#[tokio::test]
+async fn a_schedule_without_slots_left_says_which_was_the_last() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        let fence = world.lead("scheduler/0", node).await;
+        let once = Definition::new("@at 2027-01-01T00:01:00Z", "mail");
+        let windowed =
+            Definition { end: Some("2027-01-01T00:01:30Z".to_owned()), ..every_minute() };
+        let mut answers = Vec::new();
+        let (once, windowed) =
+            (schedule(world, "once", &once).await, schedule(world, "windowed", &windowed).await);
+        leap(world, 60, node, std::slice::from_ref(&fence)).await;
+        for schedule in [once, windowed] {
+            let slot = schedule.next_slot.unwrap();
+            let decision = SlotDecision::Advance {
+                overlap: Overlap::Skip,
+                slots: vec![world.fired(schedule.id, slot)],
+                next_slot: None,
+            };
+            decide(world, &fence, &schedule, decision).await;
+            let claimed = world.claim_one(node).await;
+            world.settle(&claimed, Outcome::Done).await;
+            world.pass(1);
+            answers.push(why_schedule(world, &schedule.name).await);
+        }
+        answers
+    })
+    .await;
+    assert_eq!(
+        (why[0].state.as_str(), codes(&why[0])),
+        ("finished", vec!["no_more_slots", "recent_slots"])
+    );
+    insta::assert_snapshot!(why[0], @"
+    schedule `once`: finished
+    - it has no slot left: its last slot was at 2027-01-01T00:01:00Z
+        → if it is to go on, give it other times: `punctual schedule edit once`
+    - its last slot, 2027-01-01T00:01:00Z: fired
+    ");
+    insta::assert_snapshot!(why[1], @"
+    schedule `windowed`: finished
+    - it has no slot left: its last slot was at 2027-01-01T00:01:00Z, and its window ends with 2027-01-01T00:01:30Z
+        → if it is to go on, give it other times: `punctual schedule edit windowed`
+    - its last slot, 2027-01-01T00:01:00Z: fired
+    ");
+}
+
+#[tokio::test]
+async fn without_a_leader_nothing_fires() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        schedule(world, "nightly", &every_minute()).await;
+        let never = why_schedule(world, "nightly").await;
+        world.lead("scheduler/0", node).await;
+        pass(world, 40, node, &[]).await;
+        (never, why_schedule(world, "nightly").await)
+    })
+    .await;
+    assert_eq!(codes(&why.0), ["nobody_leads", "next_slot"]);
+    insta::assert_snapshot!(why.0, @"
+    schedule `nightly`: active
+    - nobody leads `scheduler/0`, so that no schedule fires; `web-1` is alive
+        → start a node that stands for it, with `schedules = true`
+    - its next slot is in 1m (2027-01-01T00:01:00Z)
+    ");
+    insta::assert_snapshot!(why.1.reasons[0].text, @"nobody has led `scheduler/0` for 35s, since 2027-01-01T00:00:05Z, so that no schedule fires; `web-1` is alive");
+}
+
+#[tokio::test]
+async fn without_any_node_that_is_told_once() {
+    let why = on_both(async |world| {
+        schedule(world, "nightly", &every_minute()).await;
+        why_schedule(world, "nightly").await
+    })
+    .await;
+    assert_eq!(codes(&why), ["no_node", "next_slot"]);
+    insta::assert_snapshot!(why, @"
+    schedule `nightly`: active
+    - no node is alive, so that no schedule fires
+        → start a node
+    - its next slot is in 1m (2027-01-01T00:01:00Z)
+    ");
+}
+
+#[tokio::test]
+async fn a_schedule_that_is_behind_says_by_how_much_and_who_leads() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        let fence = world.lead("scheduler/0", node).await;
+        schedule(world, "nightly", &every_minute()).await;
+        leap(world, 200, node, &[fence]).await;
+        why_schedule(world, "nightly").await
+    })
+    .await;
+    assert_eq!(codes(&why), ["behind"]);
+    insta::assert_snapshot!(why, @"
+    schedule `nightly`: active
+    - it is behind by 2m20s: what was due at 2027-01-01T00:01:00Z is not decided
+        → see what `web-1` reports, which leads `scheduler/0` for 3m20s, since 2027-01-01T00:00:00Z
+    ");
+}
+
+#[tokio::test]
+async fn slots_that_are_skipped_name_the_unfinished_job() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        let fence = world.lead("scheduler/0", node).await;
+        let nightly = schedule(world, "nightly", &overlapping(Overlap::Skip)).await;
+        leap(world, 60, node, std::slice::from_ref(&fence)).await;
+        fire(world, &fence, &nightly, Overlap::Skip, 1).await;
+        world.claim_one(node).await;
+        leap(world, 60, node, std::slice::from_ref(&fence)).await;
+        fire(world, &fence, &nightly, Overlap::Skip, 1).await;
+        why_schedule(world, "nightly").await
+    })
+    .await;
+    assert_eq!(codes(&why), ["overlap", "next_slot", "recent_slots", "skipped_overlap"]);
+    insta::assert_snapshot!(why, @"
+    schedule `nightly`: active
+    - its job 01a2ce8c-be60-7000-b3d3-3b666a1e21da is running on `web-1` for 1m, since 2027-01-01T00:01:00Z; while it is unfinished, slots are skipped (overlap = skip)
+        → wait, or call it off: `punctual job cancel 01a2ce8c-be60-7000-b3d3-3b666a1e21da`; why it is there: `punctual why job 01a2ce8c-be60-7000-b3d3-3b666a1e21da`
+    - its next slot is in 1m (2027-01-01T00:03:00Z)
+    - its last 2 slots, since 2027-01-01T00:01:00Z: 1 fired and 1 skipped_overlap
+    - the slot 2027-01-01T00:02:00Z was skipped for overlap: job 01a2ce8c-be60-7000-b3d3-3b666a1e21da is unfinished
+    ");
+}
+
+#[tokio::test]
+async fn each_overlap_policy_says_what_it_does() {
+    let policies = [Overlap::Allow, Overlap::QueueOne, Overlap::QueueAll, Overlap::CancelRunning];
+    let mut told = Vec::new();
+    for overlap in policies {
+        for slots in [1, 2] {
+            let why = on_both(async |world| {
+                let node = web_1(world).await;
+                let fence = world.lead("scheduler/0", node).await;
+                let nightly = schedule(world, "nightly", &overlapping(overlap)).await;
+                leap(world, 60 * u64::from(slots), node, std::slice::from_ref(&fence)).await;
+                fire(world, &fence, &nightly, overlap, slots).await;
+                why_schedule(world, "nightly").await
+            })
+            .await;
+            let reason = why.reasons.into_iter().find(|reason| reason.text.contains("overlap ="));
+            let said = reason.map(|reason| format!("{}: {}", reason.code, reason.text));
+            told.push(format!(
+                "{overlap}, {slots}: {}",
+                said.unwrap_or_else(|| "nothing".to_owned())
+            ));
+        }
+    }
+    insta::assert_snapshot!(told.join("\n"), @"
+    allow, 1: nothing
+    allow, 2: nothing
+    queue_one, 1: unfinished_job: its job 01a2ce8c-be60-7000-b3d3-3b666a1e21da is ready for less than 1s, since 2027-01-01T00:01:00Z; the job of the next slot waits for it (overlap = queue_one)
+    queue_one, 2: overlap: its job 01a2ce8d-a8c0-7000-b3d3-3b666a1e21da is ready for less than 1s, since 2027-01-01T00:02:00Z; one job waits for it, and further slots are skipped (overlap = queue_one)
+    queue_all, 1: unfinished_job: its job 01a2ce8c-be60-7000-b3d3-3b666a1e21da is ready for less than 1s, since 2027-01-01T00:01:00Z; the job of the next slot waits for it (overlap = queue_all)
+    queue_all, 2: overlap: its job 01a2ce8d-a8c0-7000-b3d3-3b666a1e21da is ready for less than 1s, since 2027-01-01T00:02:00Z; 1 job waits for it (overlap = queue_all)
+    cancel_running, 1: unfinished_job: its job 01a2ce8c-be60-7000-b3d3-3b666a1e21da is ready for less than 1s, since 2027-01-01T00:01:00Z; the next slot calls it off (overlap = cancel_running)
+    cancel_running, 2: unfinished_job: its job 01a2ce8d-a8c0-7000-bfda-be86cbbeaa11 is ready for less than 1s, since 2027-01-01T00:02:00Z; the next slot calls it off (overlap = cancel_running)
+    ");
+}
+
+#[tokio::test]
+async fn a_schedule_whose_jobs_fail_says_how_often_and_why() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        let fence = world.lead("scheduler/0", node).await;
+        let nightly = schedule(world, "nightly", &every_minute()).await;
+        for outcome in [Outcome::Done, boom(), boom()] {
+            leap(world, 60, node, std::slice::from_ref(&fence)).await;
+            fire(world, &fence, &nightly, Overlap::Skip, 1).await;
+            let claimed = world.claim_one(node).await;
+            let outcome = match outcome {
+                Outcome::Fail(error) => Outcome::FailForGood(error),
+                other => other,
+            };
+            world.settle(&claimed, outcome).await;
+        }
+        why_schedule(world, "nightly").await
+    })
+    .await;
+    assert_eq!(codes(&why), ["jobs_fail", "next_slot", "recent_slots"]);
+    insta::assert_snapshot!(why, @"
+    schedule `nightly`: active
+    - its last 2 jobs failed, the newest less than 1s ago (2027-01-01T00:03:00Z): boom
+        → why: `punctual why job 01a2ce8e-9320-7000-a25e-c07a99506761`; once the cause is mended: `punctual job retry 01a2ce8e-9320-7000-a25e-c07a99506761`
+    - its next slot is in 1m (2027-01-01T00:04:00Z)
+    - its last 3 slots, since 2027-01-01T00:01:00Z: 3 fired
+    ");
+}
+
+#[tokio::test]
+async fn a_schedule_whose_jobs_cannot_run_says_why() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        world.lead("scheduler/0", node).await;
+        schedule(world, "nightly", &Definition::new("* * * * *", "mial")).await;
+        change_queue(world, "default", QueueChange::Pause { until: None }).await;
+        why_schedule(world, "nightly").await
+    })
+    .await;
+    assert_eq!(codes(&why), ["paused_queue", "no_node_for_kind", "next_slot"]);
+    insta::assert_snapshot!(why, @"
+    schedule `nightly`: active
+    - queue `default` is paused by ana for less than 1s, since 2027-01-01T00:00:00Z: index rebuild; the pause has no set end
+        → resume it: `punctual queue resume default`
+    - no live node that serves queue `default` has a handler for kind `mial`: `web-1` handles `mail`; did you mean `mail`?
+        → start a node that serves queue `default` and handles kind `mial`
+    - its next slot is in 1m (2027-01-01T00:01:00Z)
+    ");
+}
+
+#[tokio::test]
+async fn slots_that_became_no_job_say_why() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        let fence = world.lead("scheduler/0", node).await;
+        let nightly = schedule(world, "nightly", &every_minute()).await;
+        let first = nightly.next_slot.unwrap();
+        let at = |minute: u64| first + seconds(60 * minute);
+        leap(world, 60 * 31, node, std::slice::from_ref(&fence)).await;
+        let slots = vec![
+            no_job(at(0), 20, SlotOutcome::Missed, "later than missed_window = 10m"),
+            no_job(at(20), 5, SlotOutcome::SkippedPaused, "paused by ana: index rebuild"),
+            no_job(at(25), 4, SlotOutcome::Coalesced, "missed = latest"),
+            no_job(at(29), 1, SlotOutcome::SkippedExcluded, "a holiday"),
+            world.fired(nightly.id, at(30)),
+        ];
+        let next_slot = Some(at(31));
+        let overlap = Overlap::Allow;
+        decide(world, &fence, &nightly, SlotDecision::Advance { overlap, slots, next_slot }).await;
+        let claimed = world.claim_one(node).await;
+        world.settle(&claimed, Outcome::Done).await;
+        why_schedule(world, "nightly").await
+    })
+    .await;
+    assert_eq!(
+        codes(&why),
+        ["next_slot", "recent_slots", "skipped_paused", "skipped_excluded", "missed", "coalesced"]
+    );
+    insta::assert_snapshot!(why, @"
+    schedule `nightly`: active
+    - its next slot is in 1m (2027-01-01T00:32:00Z)
+    - its last 31 slots, since 2027-01-01T00:01:00Z: 1 fired, 5 skipped_paused, 1 skipped_excluded, 20 missed and 4 coalesced
+    - 5 slots were skipped by a pause, the newest 2027-01-01T00:25:00Z: paused by ana: index rebuild
+    - the slot 2027-01-01T00:30:00Z was skipped as excluded: a holiday
+    - 20 slots were missed, the newest 2027-01-01T00:20:00Z: later than missed_window = 10m
+    - 4 slots were late and folded into a newer one, the newest 2027-01-01T00:29:00Z: missed = latest
+    ");
+}
+
+#[tokio::test]
+async fn a_schedule_of_no_such_name_is_perhaps_another() {
+    let why = on_both(async |world| {
+        schedule(world, "nightly", &every_minute()).await;
+        (why_schedule(world, "nighly").await, why_schedule(world, "hourly").await)
+    })
+    .await;
+    assert_eq!((why.0.state.as_str(), codes(&why.0)), ("not_found", vec!["not_found"]));
+    insta::assert_snapshot!(why.0, @"
+    schedule `nighly`: not found
+    - there is no schedule named `nighly`; did you mean `nightly`?
+        → see which there are: `punctual schedule list`
+    ");
+    insta::assert_snapshot!(why.1.reasons[0].text, @"there is no schedule named `hourly`");
+}
+
+#[tokio::test]
+async fn a_tenants_schedule_is_asked_for_by_tenant() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        world.lead("scheduler/0", node).await;
+        let spec = punctual_store::Json::new(&every_minute()).unwrap();
+        let tenant = "acme".to_owned();
+        let new = NewSchedule { tenant, spec, ..world.new_schedule("nightly") };
+        let nightly = world.store().create_schedule(world.at(), &new).await.unwrap();
+        change(world, &nightly, ScheduleChange::Pause { until: None }).await;
+        why::schedule(world.store(), world.at(), "acme", "nightly").await.unwrap()
+    })
+    .await;
+    insta::assert_snapshot!(why, @"
+    schedule `nightly` of tenant `acme`: paused
+    - it is paused by ana for less than 1s, since 2027-01-01T00:00:00Z: index rebuild; the pause has no set end
+        → resume it: `punctual schedule resume nightly --tenant acme`
+    ");
+}
