@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::Failure;
 
 /// How often a process looks whether the database can be opened.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// What a url begins with that leads to a pooler.
 const POOLED: &str = "pooled:";
 

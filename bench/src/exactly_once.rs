@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use punctual::Job;
 use punctual_core::job::JobState;
 use punctual_core::{JobId, hash};
 use punctual_engine::{Env, System};
@@ -22,9 +23,9 @@ use crate::raw::QUEUE;
 use crate::{Failure, tell};
 
 use effects::Effects;
+use worker::Effect;
 pub(crate) use worker::work;
 
-const KIND: &str = "effect";
 /// A worker is killed after up to this many lines; each job is worth three.
 const LINES_MAX: u64 = 60;
 /// Jobs that are written for each worker: more than it does before it is killed.
@@ -136,7 +137,8 @@ impl Rig {
 
     async fn enqueue(&self) -> Result<(), Failure> {
         let env: &dyn Env = &System;
-        let new = || NewJob::new(JobId::mint(env.wall(), env.seed()), QUEUE, KIND, Json::null());
+        let new =
+            || NewJob::new(JobId::mint(env.wall(), env.seed()), QUEUE, Effect::KIND, Json::null());
         let jobs: Vec<NewJob> = (0..JOBS_EACH).map(|_| new()).collect();
         let store = self.database.open_beside().await?;
         let enqueued = store.enqueue(At::Database, &jobs).await?;

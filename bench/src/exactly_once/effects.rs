@@ -5,10 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use punctual::{BoxError, Ctx};
 use punctual_core::JobId;
-use punctual_postgres::InTransaction;
-use punctual_sqlite::in_transaction;
-use punctual_store::{At, Settled, Settlement};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio_postgres::{Client, NoTls};
 
@@ -19,7 +17,6 @@ use crate::worker::say;
 
 /// How long a transaction waits for the engine's, and the engine's for it.
 const BUSY: Duration = Duration::from_secs(5);
-const SCHEMA: &str = "punctual";
 
 /// Where it is.
 #[derive(Clone)]
@@ -77,13 +74,12 @@ impl Effects {
     }
 
     /// Has the effect of a job and settles it, in one transaction; an error if that did not commit.
-    pub(crate) async fn have(&self, item: Settlement) -> Result<(), Failure> {
+    pub(crate) async fn have(self, cx: Ctx<Effects>) -> Result<(), BoxError> {
         match self {
             Effects::Sqlite(file) => {
-                let file = file.clone();
-                tokio::task::spawn_blocking(move || have_on_sqlite(&file, &item)).await?
+                tokio::task::spawn_blocking(move || have_on_sqlite(&file, &cx)).await?
             }
-            Effects::Postgres(server) => server.have(&item).await,
+            Effects::Postgres(server) => server.have(&cx).await,
         }
     }
 }
@@ -92,26 +88,18 @@ fn insert(job: JobId) -> String {
     format!("INSERT INTO effect (job) VALUES ('{job}')")
 }
 
-/// Only what was applied may be committed.
-fn check(settled: Settled) -> Result<(), Failure> {
-    match settled {
-        Settled::Applied(_) => Ok(()),
-        other => Err(format!("{other:?}").into()),
-    }
-}
-
 fn open(file: &Path) -> Result<Connection, Failure> {
     let db = Connection::open(file)?;
     db.busy_timeout(BUSY)?;
     Ok(db)
 }
 
-fn have_on_sqlite(file: &Path, item: &Settlement) -> Result<(), Failure> {
+fn have_on_sqlite(file: &Path, cx: &Ctx<Effects>) -> Result<(), BoxError> {
     let mut db = open(file)?;
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    tx.execute(&insert(item.job), [])?;
+    tx.execute(&insert(cx.job_id()), [])?;
     say(format_args!("{HAD_EFFECT}"));
-    check(in_transaction::settle(&tx, At::Database, item)?)?;
+    cx.settle_in(&tx)?;
     say(format_args!("{SETTLED}"));
     tx.commit()?;
     say(format_args!("{COMMITTED}"));
@@ -130,12 +118,12 @@ impl Server {
         Ok(client)
     }
 
-    async fn have(&self, item: &Settlement) -> Result<(), Failure> {
+    async fn have(&self, cx: &Ctx<Effects>) -> Result<(), BoxError> {
         let mut client = self.take().await?;
         let tx = client.transaction().await?;
-        tx.batch_execute(&insert(item.job)).await?;
+        tx.batch_execute(&insert(cx.job_id())).await?;
         say(format_args!("{HAD_EFFECT}"));
-        check(InTransaction::new(SCHEMA)?.settle(&tx, item).await?)?;
+        cx.settle_in(&tx).await?;
         say(format_args!("{SETTLED}"));
         tx.commit().await?;
         say(format_args!("{COMMITTED}"));
