@@ -54,6 +54,7 @@ pub(crate) struct Manner {
     pub(crate) store_bench: &'static str,
     pub(crate) queue_bench: &'static str,
     pub(crate) schedule_bench: &'static str,
+    pub(crate) api_bench: &'static str,
     /// Rows of the bare statement that many callers are compared with.
     pub(crate) gathered: usize,
     /// How many drain at once, as many as the bare loop has connections.
@@ -70,6 +71,7 @@ const SQLITE: Manner = Manner {
     store_bench: "store-bench",
     queue_bench: "queue-bench",
     schedule_bench: "schedule-bench",
+    api_bench: "api-bench",
     gathered: 1_000,
     drainers: 1,
     drain_goal: 0.6,
@@ -82,6 +84,7 @@ const POSTGRES: Manner = Manner {
     store_bench: "pg-store-bench",
     queue_bench: "pg-queue-bench",
     schedule_bench: "pg-schedule-bench",
+    api_bench: "pg-api-bench",
     gathered: 100,
     drainers: 2,
     drain_goal: 0.75,

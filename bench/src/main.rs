@@ -2,6 +2,7 @@
 //! and proofs that need processes to die.
 
 mod account;
+mod api;
 mod backends;
 mod cost;
 mod database;
@@ -94,6 +95,16 @@ enum Command {
         json: bool,
         #[command(flatten)]
         scale: schedule::Scale,
+    },
+    /// The API beside the library, and beside a route that does nothing
+    Api {
+        #[command(flatten)]
+        place: Place,
+        /// Print one line of JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        scale: api::Scale,
     },
     /// Kill a process that writes to SQLite, again and again, and count what is lost
     SqliteKill {
@@ -217,6 +228,7 @@ fn main() -> ExitCode {
             queue::run(&place, &queue::Scale { jobs, rounds, pickups, idle }, json)
         }
         Command::Schedule { place, json, scale } => schedule::run(&place, &scale, json),
+        Command::Api { place, json, scale } => api::run(&place, &scale, json),
         Command::SqliteKill { kills } => kill::prove(kills),
         Command::WorkerKill { backend, pooled, kills, stops } => {
             worker_kill::prove(backend, pooled, kills, stops)

@@ -111,6 +111,11 @@ pub(crate) struct PostgresDatabase {
 }
 
 impl PostgresDatabase {
+    /// Where it is, past any pooler.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     pub(crate) async fn store(&self) -> Result<PostgresStore, Failure> {
         let store = match &self.pooler {
             None => PostgresStore::connect(&self.url, Options::new()),

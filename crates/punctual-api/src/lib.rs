@@ -4,21 +4,25 @@
 //! those that were measured are integers in a field that ends in `_ms`.
 
 mod cron;
+mod event;
 mod job;
 mod list;
 mod node;
+mod operation;
 mod problem;
 mod queue;
 mod schedule;
 mod why;
 
 pub use cron::{Explain, Explained};
+pub use event::{Event, LeaderEvent, SlotEvent, TOPICS};
 pub use job::{
     Attempt, Batch, BatchAnswer, BatchItem, Enqueue, Enqueued, Job, JobDetail, LogLine, Move,
     Progress, Step,
 };
 pub use list::{List, text};
 pub use node::{Audit, Capabilities, Leader, Node, Series, SeriesPoint, Term};
+pub use operation::{Operate, Operation, OperationCounts};
 pub use problem::{FieldError, Problem};
 pub use queue::{Limits, PauseAsk, Paused, Queue, QueueKind};
 pub use schedule::{

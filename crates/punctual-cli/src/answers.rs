@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use clap::Subcommand;
-use punctual_api::{Diagnosis, Why};
+use punctual_api::{Diagnosis, Finding, Why};
 
 use crate::exit::Failure;
 use crate::output::print_json;
-use crate::target::{Client, part};
+use crate::target::{Client, Target, part};
 
 #[derive(Subcommand)]
 pub(crate) enum About {
@@ -48,8 +48,12 @@ pub(crate) fn why(about: About, client: &Client, is_json: bool) -> Result<(), Fa
 }
 
 /// Looks for whatever is not as it should be; a problem is a failure.
-pub(crate) fn doctor(client: &Client, is_json: bool) -> Result<(), Failure> {
-    let diagnosis: Diagnosis = client.get("/doctor")?;
+pub(crate) fn doctor(target: &Target, is_json: bool) -> Result<(), Failure> {
+    let diagnosis: Diagnosis = match target.client_as_it_is() {
+        Ok(client) => client.get("/doctor")?,
+        Err(failure) if failure.is_old_schema() => old_schema(failure.message()),
+        Err(failure) => return Err(failure),
+    };
     let mut out = anstream::stdout().lock();
     match is_json {
         true => print_json(&mut out, &diagnosis)?,
@@ -58,5 +62,21 @@ pub(crate) fn doctor(client: &Client, is_json: bool) -> Result<(), Failure> {
     match diagnosis.is_healthy {
         true => Ok(()),
         false => Err(Failure::failed("")),
+    }
+}
+
+/// A database whose tables are too old to be read is examined no further.
+fn old_schema(message: &str) -> Diagnosis {
+    let remedy = "bring it up to date: `punctual db migrate`".to_owned();
+    let finding = Finding {
+        code: "schema_old".to_owned(),
+        severity: "problem".to_owned(),
+        text: message.to_owned(),
+        remedy: Some(remedy.clone()),
+    };
+    Diagnosis {
+        is_healthy: false,
+        text: format!("problem: {message}\n    → {remedy}\n1 problem, 0 warnings"),
+        findings: vec![finding],
     }
 }

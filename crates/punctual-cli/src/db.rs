@@ -1,13 +1,15 @@
 //! `punctual db`: the database itself.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use punctual_api::Capabilities;
+use serde_json::json;
 
 use crate::exit::Failure;
 use crate::output::print_json;
-use crate::target::{Target, producer, runtime};
+use crate::target::{Database, Target, database, interruptible, producer};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -19,6 +21,13 @@ pub(crate) enum Command {
     },
     /// Show which database it is and which tables it has
     Status,
+    /// Copy a SQLite file while it is in use; the copy appears when it is whole
+    Backup {
+        /// Where to, a file that does not exist yet
+        file: PathBuf,
+    },
+    /// Look whether what is kept is whole; exit 1 if it is not
+    Check,
 }
 
 impl Command {
@@ -34,17 +43,60 @@ impl Command {
                 Ok(writeln!(out, "{}", sql.trim_end())?)
             }
             Command::Migrate { print: false } => {
-                let Some(url) = target.database() else {
-                    return Err(Failure::usage(
-                        "which database? name it with --database or PUNCTUAL_DATABASE",
-                    ));
-                };
+                let url = named(target)?;
                 // Whoever opens it brings it up to date.
-                runtime()?.block_on(async { producer(url).await?.start().await })?;
+                interruptible()?.block_on(async { producer(url, true).await?.start().await })?;
                 status(target, is_json, &mut out)
             }
+            Command::Backup { file } => backup(named(target)?, &file, is_json, &mut out),
+            Command::Check => check(named(target)?, is_json, &mut out),
             Command::Status => status(target, is_json, &mut out),
         }
+    }
+}
+
+/// The database itself is needed, not somebody who asks it.
+fn named(target: &Target) -> Result<&str, Failure> {
+    target.database().ok_or_else(|| {
+        Failure::usage("which database? name it with --database or PUNCTUAL_DATABASE")
+    })
+}
+
+fn backup(url: &str, file: &Path, is_json: bool, out: &mut impl Write) -> Result<(), Failure> {
+    match database(url)? {
+        Database::Sqlite(open) => {
+            interruptible()?.block_on(open.auto_migrate(false).backup(file))?;
+        }
+        Database::Postgres(_) => {
+            return Err(Failure::usage(
+                "punctual copies SQLite files alone; copy a PostgreSQL database with `pg_dump --schema=punctual`, or by the server's own backups",
+            ));
+        }
+    }
+    let bytes = std::fs::metadata(file).map(|file| file.len()).unwrap_or(0);
+    match is_json {
+        true => Ok(print_json(out, &json!({ "file": file, "bytes": bytes }))?),
+        false => Ok(writeln!(out, "{} is whole, {bytes} bytes", file.display())?),
+    }
+}
+
+fn check(url: &str, is_json: bool, out: &mut impl Write) -> Result<(), Failure> {
+    let faults = match database(url)? {
+        Database::Sqlite(open) => interruptible()?.block_on(open.auto_migrate(false).check())?,
+        Database::Postgres(open) => interruptible()?.block_on(open.auto_migrate(false).check())?,
+    };
+    if is_json {
+        print_json(out, &json!({ "is_whole": faults.is_empty(), "faults": faults }))?;
+    } else if faults.is_empty() {
+        writeln!(out, "whole")?;
+    } else {
+        for fault in &faults {
+            writeln!(out, "problem: {fault}")?;
+        }
+    }
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::failed("")),
     }
 }
 

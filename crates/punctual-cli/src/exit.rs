@@ -43,6 +43,21 @@ impl Failure {
         Failure { code: 6, message: message.to_string() }
     }
 
+    /// Are the tables older than the program, which may not change them?
+    pub(crate) fn is_old_schema(&self) -> bool {
+        self.code == 4 && self.message.contains("may not migrate")
+    }
+
+    /// What is said.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Could it work a little later?
+    pub(crate) fn is_out_of_reach(&self) -> bool {
+        self.code == 6
+    }
+
     /// The database was brought up to date by a newer program.
     pub(crate) fn schema_too_new(message: impl ToString) -> Failure {
         Failure { code: 78, message: message.to_string() }

@@ -6,6 +6,7 @@ use axum::http::Method;
 use clap::Subcommand;
 use punctual_api::{Enqueue, Enqueued, Job, JobDetail, List, LogLine, Move};
 
+use crate::bulk::{Wanted, Which};
 use crate::exit::Failure;
 use crate::output::{self, FAINT, print_json};
 use crate::target::{Client, json, part};
@@ -34,18 +35,18 @@ pub(crate) enum Command {
     },
     /// Make an ended job ready again, with all its attempts before it
     Retry {
-        /// The job
-        id: String,
+        #[command(flatten)]
+        which: Which,
     },
     /// Call a job off
     Cancel {
-        /// The job
-        id: String,
+        #[command(flatten)]
+        which: Which,
     },
     /// Give a waiting job another queue, priority or due time
     Move {
-        /// The job
-        id: String,
+        #[command(flatten)]
+        which: Which,
         /// Another queue
         #[arg(long)]
         queue: Option<String>,
@@ -127,21 +128,28 @@ impl Command {
             Command::Show { id } => show(&client.get(&format!("/jobs/{}", part(&id)))?, is_json),
             Command::Wait { id } => wait(client, &id, is_json),
             Command::Logs { id } => logs(client, &id, is_json),
-            Command::Retry { id } => {
-                show(&client.post(&format!("/jobs/{}/retry", part(&id)), &())?, is_json)
-            }
-            Command::Cancel { id } => {
-                show(&client.post(&format!("/jobs/{}/cancel", part(&id)), &())?, is_json)
-            }
-            Command::Move { id, queue, priority, at } => {
+            Command::Retry { which } => match which.wanted()? {
+                Wanted::One(id) => show(&client.post(&format!("/jobs/{id}/retry"), &())?, is_json),
+                Wanted::Many(q) => which.operate(client, "retry", q, None, is_json),
+            },
+            Command::Cancel { which } => match which.wanted()? {
+                Wanted::One(id) => show(&client.post(&format!("/jobs/{id}/cancel"), &())?, is_json),
+                Wanted::Many(q) => which.operate(client, "cancel", q, None, is_json),
+            },
+            Command::Move { which, queue, priority, at } => {
                 if queue.is_none() && priority.is_none() && at.is_none() {
                     return Err(Failure::usage(
                         "nothing changes; give --queue, --priority or --at",
                     ));
                 }
-                let body = json(&Move { queue, priority, at })?;
-                let path = format!("/jobs/{}", part(&id));
-                show(&client.ask(Method::PATCH, &path, Some(body), &[])?, is_json)
+                let to = Move { queue, priority, at };
+                match which.wanted()? {
+                    Wanted::One(id) => {
+                        let path = format!("/jobs/{id}");
+                        show(&client.ask(Method::PATCH, &path, Some(json(&to)?), &[])?, is_json)
+                    }
+                    Wanted::Many(q) => which.operate(client, "move", q, Some(to), is_json),
+                }
             }
         }
     }

@@ -1,10 +1,12 @@
 //! `punctual`: durable cron and background jobs, from the command line.
 
 mod answers;
+mod bulk;
 mod cluster;
 mod config;
 mod cron;
 mod db;
+mod events;
 mod exit;
 mod jobs;
 mod output;
@@ -12,6 +14,7 @@ mod schedules;
 mod serve;
 mod shell;
 mod target;
+mod top;
 
 use std::process::ExitCode;
 
@@ -33,7 +36,13 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Run the product: API, scheduler and workers in one process
-    Serve(Flags),
+    Serve {
+        #[command(flatten)]
+        flags: Flags,
+        /// Print a unit for systemd instead
+        #[arg(long)]
+        print_systemd_unit: bool,
+    },
     /// Run it to try it: on a file in this directory, with a demonstration that keeps happening
     Dev(Flags),
     /// When jobs are made
@@ -74,6 +83,10 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// What happens, as it happens
+    Events(events::Args),
+    /// Everything on one screen, again and again
+    Top(top::Args),
     /// Why something is as it is
     Why {
         /// Print JSON
@@ -130,15 +143,23 @@ fn main() -> ExitCode {
 
 fn run(target: &Target, command: Command) -> Result<(), Failure> {
     match command {
-        Command::Serve(flags) => serve::serve(&flags.settings(target.database())?, false),
+        Command::Serve { flags, print_systemd_unit: true } => {
+            anstream::print!("{}", serve::systemd::unit(&flags, target.database())?);
+            Ok(())
+        }
+        Command::Serve { flags, print_systemd_unit: false } => {
+            serve::serve(&flags.settings(target.database())?, false)
+        }
         Command::Dev(flags) => serve::serve(&flags.settings(target.database())?, true),
         Command::Schedule { json, command } => command.run(&target.client()?, json),
         Command::Job { json, command } => command.run(&target.client()?, json),
         Command::Queue { json, command } => command.run(&target.client()?, json),
         Command::Node { json, command } => command.run(&target.client()?, json),
         Command::Leader { json } => cluster::leaders(&target.client()?, json),
+        Command::Events(args) => args.run(&target.client()?),
+        Command::Top(args) => args.run(&target.client()?),
         Command::Why { json, about } => answers::why(about, &target.client()?, json),
-        Command::Doctor { json } => answers::doctor(&target.client()?, json),
+        Command::Doctor { json } => answers::doctor(target, json),
         Command::Db { json, command } => command.run(target, json),
         Command::Config { json, command } => command.run(target.database(), json),
         Command::Cron(command) => command.run(),

@@ -1,9 +1,12 @@
 //! Whom a command asks: a server, or the database itself.
 
-use axum::body::{Body, to_bytes};
+use std::io::{self, Read};
+
+use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{Method, Request, StatusCode};
 use clap::Args;
-use punctual::{Builder, ErrorKind, Punctual};
+use futures_util::StreamExt;
+use punctual::{Builder, ErrorKind, OpenPostgres, OpenSqlite, Punctual};
 use punctual_api::Problem;
 use punctual_server::Server;
 use serde::Serialize;
@@ -67,10 +70,20 @@ fn actor() -> String {
 
 impl Target {
     pub(crate) fn client(&self) -> Result<Client, Failure> {
-        let runtime = runtime()?;
+        self.open(true)
+    }
+
+    /// The same, and tables that are old stay so: whoever examines a database changes nothing.
+    pub(crate) fn client_as_it_is(&self) -> Result<Client, Failure> {
+        self.open(false)
+    }
+
+    fn open(&self, may_migrate: bool) -> Result<Client, Failure> {
+        let runtime = interruptible()?;
         let way = match &self.database {
             Some(url) => {
-                let punctual = runtime.block_on(async { producer(url).await?.start().await })?;
+                let open = async { producer(url, may_migrate).await?.start().await };
+                let punctual = runtime.block_on(open)?;
                 let server = Server { punctual, roles: Vec::new(), token: None, metrics: None };
                 Way::Here(server.router())
             }
@@ -96,13 +109,39 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(|error| Failure::failed(format!("cannot start threads: {error}")))
 }
 
+/// The same, for a command that ends where it is when somebody interrupts it.
+pub(crate) fn interruptible() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = runtime()?;
+    runtime.spawn(async {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(INTERRUPTED);
+        }
+    });
+    Ok(runtime)
+}
+
+/// What shells say of a command that was interrupted.
+const INTERRUPTED: i32 = 130;
+
 /// One who orders and looks, and runs nothing.
-pub(crate) async fn producer(url: &str) -> punctual::Result<Builder> {
-    match split(url) {
-        Ok(("sqlite", path)) => Punctual::sqlite(path).producer().await,
-        Ok((_, _)) => Punctual::postgres(url).producer().await,
-        Err(error) => Err(error),
+pub(crate) async fn producer(url: &str, may_migrate: bool) -> punctual::Result<Builder> {
+    match database(url)? {
+        Database::Sqlite(open) => open.producer().auto_migrate(may_migrate).await,
+        Database::Postgres(open) => open.producer().auto_migrate(may_migrate).await,
     }
+}
+
+/// A database that is not open yet.
+pub(crate) enum Database {
+    Sqlite(OpenSqlite),
+    Postgres(Box<OpenPostgres>),
+}
+
+pub(crate) fn database(url: &str) -> punctual::Result<Database> {
+    Ok(match split(url)? {
+        ("sqlite", path) => Database::Sqlite(Punctual::sqlite(path)),
+        _ => Database::Postgres(Box::new(Punctual::postgres(url))),
+    })
 }
 
 /// One who does everything.
@@ -158,6 +197,42 @@ impl Client {
         Err(refused(status, &text))
     }
 
+    /// Asks for a stream, and reads it to its end.
+    pub(crate) fn stream(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        read: impl FnOnce(&mut dyn Read) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        match &self.way {
+            Way::Here(router) => {
+                let request = request_here(Method::GET, path, None, headers)?;
+                let Ok(response) = self.runtime.block_on(router.clone().oneshot(request));
+                let (status, body) = (response.status(), response.into_body());
+                if status.is_success() {
+                    let frames = body.into_data_stream();
+                    let mut body = BodyHere { runtime: &self.runtime, frames, rest: Bytes::new() };
+                    return read(&mut body);
+                }
+                let text = self.runtime.block_on(to_bytes(body, usize::MAX));
+                let text = text.map_err(|error| Failure::failed(error.to_string()))?;
+                Err(refused(status, &String::from_utf8_lossy(&text)))
+            }
+            Way::There { server, token, agent } => {
+                let request =
+                    request_there(server, token.as_deref(), Method::GET, path, None, headers)?;
+                let out_of_reach = |error: ureq::Error| does_not_answer(server, &error);
+                let mut response = agent.run(request).map_err(out_of_reach)?;
+                let status = response.status();
+                if status.is_success() {
+                    return read(&mut response.body_mut().as_reader());
+                }
+                let text = response.body_mut().read_to_string().map_err(out_of_reach)?;
+                Err(refused(status, &text))
+            }
+        }
+    }
+
     fn ask_here(
         &self,
         router: &axum::Router,
@@ -166,18 +241,7 @@ impl Client {
         body: Option<String>,
         headers: &[(&str, &str)],
     ) -> Result<(StatusCode, String), Failure> {
-        let mut request =
-            Request::builder().method(method).uri(format!("http://localhost/api/v1{path}"));
-        request = request.header("host", "localhost").header("punctual-actor", actor());
-        if body.is_some() {
-            request = request.header("content-type", "application/json");
-        }
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request
-            .body(Body::from(body.unwrap_or_default()))
-            .map_err(|error| Failure::usage(format!("this cannot be asked: {error}")))?;
+        let request = request_here(method, path, body, headers)?;
         self.runtime.block_on(async {
             let Ok(response) = router.clone().oneshot(request).await;
             let status = response.status();
@@ -188,15 +252,56 @@ impl Client {
     }
 }
 
-fn ask_there(
-    server: &str,
-    token: Option<&str>,
-    agent: &ureq::Agent,
+fn request_here(
     method: Method,
     path: &str,
     body: Option<String>,
     headers: &[(&str, &str)],
-) -> Result<(StatusCode, String), Failure> {
+) -> Result<Request<Body>, Failure> {
+    let mut request =
+        Request::builder().method(method).uri(format!("http://localhost/api/v1{path}"));
+    request = request.header("host", "localhost").header("punctual-actor", actor());
+    if body.is_some() {
+        request = request.header("content-type", "application/json");
+    }
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request
+        .body(Body::from(body.unwrap_or_default()))
+        .map_err(|error| Failure::usage(format!("this cannot be asked: {error}")))
+}
+
+/// A body that is made in this process, read as it comes.
+struct BodyHere<'a> {
+    runtime: &'a tokio::runtime::Runtime,
+    frames: axum::body::BodyDataStream,
+    rest: Bytes,
+}
+
+impl Read for BodyHere<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.rest.is_empty() {
+            let next = self.runtime.block_on(self.frames.next());
+            match next.transpose().map_err(io::Error::other)? {
+                Some(frame) => self.rest = frame,
+                None => return Ok(0),
+            }
+        }
+        let count = self.rest.len().min(into.len());
+        into[..count].copy_from_slice(&self.rest.split_to(count));
+        Ok(count)
+    }
+}
+
+fn request_there(
+    server: &str,
+    token: Option<&str>,
+    method: Method,
+    path: &str,
+    body: Option<String>,
+    headers: &[(&str, &str)],
+) -> Result<Request<String>, Failure> {
     let mut request = Request::builder().method(method).uri(format!("{server}/api/v1{path}"));
     request = request.header("punctual-actor", actor());
     if let Some(token) = token {
@@ -208,14 +313,28 @@ fn ask_there(
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let request = request.body(body.unwrap_or_default()).map_err(|error| {
-        Failure::usage(format!("`{server}` is no address of a server: {error}"))
-    })?;
-    let out_of_reach = |error: ureq::Error| {
-        Failure::out_of_reach(format!(
-            "the server at {server} does not answer: {error}\nhint: start one with `punctual serve`, name another with --server, or ask a database with --database"
-        ))
-    };
+    request
+        .body(body.unwrap_or_default())
+        .map_err(|error| Failure::usage(format!("`{server}` is no address of a server: {error}")))
+}
+
+fn does_not_answer(server: &str, error: &ureq::Error) -> Failure {
+    Failure::out_of_reach(format!(
+        "the server at {server} does not answer: {error}\nhint: start one with `punctual serve`, name another with --server, or ask a database with --database"
+    ))
+}
+
+fn ask_there(
+    server: &str,
+    token: Option<&str>,
+    agent: &ureq::Agent,
+    method: Method,
+    path: &str,
+    body: Option<String>,
+    headers: &[(&str, &str)],
+) -> Result<(StatusCode, String), Failure> {
+    let request = request_there(server, token, method, path, body, headers)?;
+    let out_of_reach = |error: ureq::Error| does_not_answer(server, &error);
     let mut response = agent.run(request).map_err(out_of_reach)?;
     let text = response.body_mut().read_to_string().map_err(out_of_reach)?;
     Ok((response.status(), text))

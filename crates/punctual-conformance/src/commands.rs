@@ -531,6 +531,10 @@ impl<'a> Run<'a> {
             both!(self, queue_stats(Some(&cursor), limits::PAGE_MAX));
         }
         both!(self, audits(None, limits::PAGE_MAX));
+        let page = both!(self, events(&EventCursor::at(Timestamp::MIN), Timestamp::MAX, 5));
+        if let Some(cursor) = page.and_then(|page| page.next) {
+            both!(self, events(&cursor, Timestamp::MAX, limits::PAGE_MAX));
+        }
         let metric = self.one_in(2).then(|| "failed".to_owned());
         let filter = RollupFilter { from: Timestamp::MIN, to: Timestamp::MAX, metric };
         let page = both!(self, rollups(&filter, None, 2));

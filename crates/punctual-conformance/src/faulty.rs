@@ -128,6 +128,9 @@ forward! {
     ) -> Result<Page<RollupCount, RollupCursor>>;
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()>;
     async fn audits(&self, after: Option<AuditCursor>, most: usize) -> Result<Page<AuditView, AuditCursor>>;
+    async fn events(
+        &self, after: &EventCursor, until: Timestamp, most: usize
+    ) -> Result<Page<Event, EventCursor>>;
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule>;
     async fn change_schedule(
         &self, at: At, id: ScheduleId, stamp: i64, change: &ScheduleChange, actor: &Actor

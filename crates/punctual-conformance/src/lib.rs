@@ -20,6 +20,7 @@ pub mod claim;
 pub mod cluster;
 pub mod commands;
 pub mod enqueue;
+pub mod events;
 pub mod faulty;
 pub mod firing;
 pub mod hints;
@@ -170,6 +171,8 @@ macro_rules! suite {
             lists: jobs_are_listed_newest_first_in_pages, jobs_are_filtered_by_each_property,
                 failed_jobs_are_listed_with_their_error, many_jobs_are_looked_at_in_parts,
                 the_history_of_a_job_is_told;
+            events: what_has_happened_is_told_in_order, events_are_read_in_pages_and_each_once,
+                what_is_too_young_is_not_told_yet;
             upkeep: promotion_makes_due_jobs_ready_and_tells_the_next, the_third_crash_fails_the_job,
                 nobody_is_declared_dead_while_leadership_is_young, reaping_needs_the_term,
                 a_reaped_job_that_was_to_be_cancelled_is, pruning_never_revives_a_slot,

@@ -133,6 +133,9 @@ CREATE TABLE {schema}.job_done (
 CREATE INDEX job_done_died ON {schema}.job_done (finished_at, job) WHERE outcome = 2;
 CREATE INDEX job_done_place ON {schema}.job_done (queue, kind) WHERE outcome = 2;
 CREATE INDEX job_done_cancelled ON {schema}.job_done (job) WHERE outcome = 3;
+-- Rows stand nearly in the order of their ends: whoever reads what ended lately needs no more than
+-- this, which costs a settlement next to nothing.
+CREATE INDEX job_done_ended ON {schema}.job_done USING brin (finished_at) WITH (pages_per_range = 16);
 CREATE TABLE {schema}.job_done_default PARTITION OF {schema}.job_done DEFAULT;
 -- A day is dropped whole; only what is in no day is pruned row by row.
 CREATE INDEX job_done_finished ON {schema}.job_done_default (finished_at, job) WHERE outcome <> 2;

@@ -5,12 +5,14 @@
 //! pooler in transaction mode, and by polling alone; a listening connection only makes it quicker.
 
 mod bodies;
+mod check;
 mod claim;
 mod connect;
 mod connection;
 mod driver;
 mod enqueue;
 mod error;
+mod events;
 mod fire;
 mod gather;
 mod history;
@@ -44,6 +46,6 @@ mod tests;
 
 pub use history::History;
 pub use in_transaction::InTransaction;
-pub use migrate::migrations_sql;
+pub use migrate::{LATEST as SCHEMA, migrations_sql};
 pub use options::Options;
 pub use store::PostgresStore;

@@ -29,7 +29,7 @@ const MIGRATIONS: &[Migration] = &[Migration {
 }];
 
 /// The schema that this program writes.
-pub(crate) const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
+pub const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
 
 const VERSION: &str = "schema_version";
 const BREAKING: &str = "schema_breaking";

@@ -111,6 +111,13 @@ pub(crate) async fn make_ahead(conn: &mut Conn, at: At, days_ahead: u32) -> Outc
     Ok(())
 }
 
+/// Has tomorrow its partitions?
+pub(crate) async fn is_ahead(conn: &mut Conn, at: At) -> Outcome<bool> {
+    let row = conn.query_one(&sql::NOW, &[&rows::at(at)]).await?;
+    let today = Day::of(rows::instant(&row, 0)?);
+    Ok(days(conn).await?.contains(&Day(today.0 + 1)))
+}
+
 /// Makes the partitions of one day; false if somebody else is doing that.
 async fn make(conn: &mut Conn, day: Day) -> Outcome<bool> {
     if !begin(conn).await? {

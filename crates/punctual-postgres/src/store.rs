@@ -28,8 +28,8 @@ use crate::retry::attempt;
 use crate::settle::Settle;
 use crate::wake::{self, Wake};
 use crate::{
-    claim, fire, jobs, keys, leaders, lists, migrate, nodes, notes, partitions, queues, rows,
-    schedules, sets, sql, upkeep,
+    check, claim, events, fire, jobs, keys, leaders, lists, migrate, nodes, notes, partitions,
+    queues, rows, schedules, sets, sql, upkeep,
 };
 
 /// Connections for enqueueing, and as many for settling: two are enough to keep the server at work
@@ -123,6 +123,12 @@ impl Shared {
 }
 
 impl PostgresStore {
+    /// Says what is wrong with the tables, as far as it shows without reading them: nothing, if all is
+    /// well.
+    pub async fn check(&self) -> Result<Vec<String>> {
+        attempt!(self.pool, Harmless, conn => check::faults(conn))
+    }
+
     /// Connects to a database, and creates or migrates the schema if it may. The error says what
     /// to do.
     pub async fn connect(url: &str, options: Options) -> Result<PostgresStore> {
@@ -461,6 +467,15 @@ impl Store for PostgresStore {
         most: usize,
     ) -> Result<Page<AuditView, AuditCursor>> {
         attempt!(self.pool, Harmless, conn => lists::audits(conn, after, most))
+    }
+
+    async fn events(
+        &self,
+        after: &EventCursor,
+        until: Timestamp,
+        most: usize,
+    ) -> Result<Page<Event, EventCursor>> {
+        attempt!(self.pool, Harmless, conn => events::events(conn, after, until, most))
     }
 
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {

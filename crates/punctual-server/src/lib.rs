@@ -7,9 +7,12 @@
 mod access;
 mod ask;
 mod fault;
+mod feed;
 mod health;
+mod operation;
 mod routes;
 mod server;
 
 pub use access::Token;
+pub use operation::{Bulk, OPERATIONS, handle_operations};
 pub use server::{Server, openapi};

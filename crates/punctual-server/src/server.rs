@@ -10,7 +10,7 @@ use axum::routing::get;
 use axum::{Json, Router, middleware};
 use metrics_exporter_prometheus::PrometheusHandle;
 use punctual::Punctual;
-use punctual_api::Problem;
+use punctual_api::{Event, Problem};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::TimeoutLayer;
 use utoipa::OpenApi;
@@ -19,6 +19,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::access::{self, Token};
 use crate::ask::BODY_BYTES_MAX;
 use crate::fault::Fault;
+use crate::feed::Feed;
 use crate::{health, routes};
 
 /// What a request may take; waiting for a job is cut before.
@@ -38,7 +39,7 @@ pub struct Server {
 
 /// What handlers share.
 #[derive(Clone)]
-pub(crate) struct App(pub(crate) Arc<Server>);
+pub(crate) struct App(pub(crate) Arc<Server>, pub(crate) Arc<Feed>);
 
 impl App {
     pub(crate) fn punctual(&self) -> &Punctual {
@@ -53,12 +54,13 @@ impl App {
         description = "Durable cron and background jobs. Every answer that is no success is `application/problem+json`.",
         license(name = "MIT OR Apache-2.0")
     ),
-    components(schemas(Problem)),
+    components(schemas(Event, Problem)),
     tags(
         (name = "schedules", description = "When jobs are made"),
         (name = "jobs", description = "Units of work"),
         (name = "queues", description = "Where jobs wait"),
         (name = "cluster", description = "Nodes, leaders, counters, the audit"),
+        (name = "operations", description = "Many jobs at once"),
         (name = "answers", description = "What an expression means, and why something is as it is")
     )
 )]
@@ -82,7 +84,8 @@ impl Server {
         let description = Arc::new(description);
         let describe = move || std::future::ready(Json((*description).clone()));
         let token = self.token.clone();
-        let app = App(Arc::new(self));
+        let feed = Arc::new(Feed::new(self.punctual.clone()));
+        let app = App(Arc::new(self), feed);
         let api = api
             .route("/api/openapi.json", get(describe))
             .route("/metrics", get(health::metrics))
@@ -96,6 +99,7 @@ impl Server {
             .method_not_allowed_fallback(not_so)
             .with_state(app)
             .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+            // It bounds the time until an answer begins: a stream goes on for as long as it likes.
             .layer(TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, REQUEST_MAX))
             .layer(CatchPanicLayer::custom(panicked))
     }

@@ -483,6 +483,7 @@ network {
         async fn rollups(&self, filter: &RollupFilter, after: Option<&RollupCursor>, most: usize) -> Page<RollupCount, RollupCursor>;
         async fn audit(&self, at: At, entry: &AuditEntry) -> ();
         async fn audits(&self, after: Option<AuditCursor>, most: usize) -> Page<AuditView, AuditCursor>;
+        async fn events(&self, after: &EventCursor, until: Timestamp, most: usize) -> Page<Event, EventCursor>;
         async fn schedule(&self, id: ScheduleId) -> Option<Schedule>;
         async fn schedules(&self, tenant: &str, after: Option<&str>, most: usize) -> Vec<Schedule>;
         async fn revisions(&self, id: ScheduleId, after: Option<RevisionCursor>, most: usize) -> Page<RevisionView, RevisionCursor>;

@@ -7,9 +7,11 @@
 
 mod backup;
 mod changes;
+mod check;
 mod claim;
 mod clock;
 mod error;
+mod events;
 mod file_system;
 mod fire;
 pub mod in_transaction;
@@ -36,6 +38,6 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use migrate::migrations_sql;
+pub use migrate::{LATEST as SCHEMA, migrations_sql};
 pub use open::{Options, Role};
 pub use store::SqliteStore;

@@ -15,8 +15,8 @@ use crate::open::{self, Options, Role};
 use crate::readers::Readers;
 use crate::writer::{Stopped, Writer};
 use crate::{
-    backup, claim, fire, jobs, leaders, lists, migrate, nodes, notes, queues, rows, schedules,
-    sets, settle, sql, stats, upkeep,
+    backup, check, claim, events, fire, jobs, leaders, lists, migrate, nodes, notes, queues, rows,
+    schedules, sets, settle, sql, stats, upkeep,
 };
 
 /// A store in one SQLite file.
@@ -65,6 +65,13 @@ impl SqliteStore {
     pub async fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
         self.readers.check()?;
         backup::run(self.path.clone(), to.as_ref().to_owned()).await
+    }
+
+    /// Reads the whole file, and says what is wrong with it: nothing, if it is whole. Writers and
+    /// readers go on meanwhile.
+    pub async fn check(&self) -> Result<Vec<String>> {
+        self.readers.check()?;
+        check::run(self.path.clone()).await
     }
 
     /// The writer, for what only the engine may do.
@@ -313,6 +320,16 @@ impl Store for SqliteStore {
         most: usize,
     ) -> Result<Page<AuditView, AuditCursor>> {
         self.readers.read(move |db| lists::audits(db, after, most)).await
+    }
+
+    async fn events(
+        &self,
+        after: &EventCursor,
+        until: Timestamp,
+        most: usize,
+    ) -> Result<Page<Event, EventCursor>> {
+        let after = after.clone();
+        self.readers.read(move |db| events::events(db, &after, until, most)).await
     }
 
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {

@@ -10,6 +10,7 @@ pub mod bugs;
 mod claim;
 mod enqueue;
 mod error;
+mod event;
 mod hints;
 mod json;
 mod leader;
@@ -34,6 +35,7 @@ pub use enqueue::{
     Delay, EnqueueAnswer, Enqueued, KeyLifetime, KeyScope, NewJob, Origin, Rejection, UniqueKey,
 };
 pub use error::{ErrorKind, Result, StoreError};
+pub use event::{Event, EventCursor, EventKey, EventRow, event_rows, merge_events};
 pub use hints::{Bell, Hints, Topic};
 pub use json::Json;
 pub use leader::{Acquired, Fence, Leader, LeaderChange};
@@ -192,6 +194,15 @@ pub trait Store: Send + Sync {
         after: Option<AuditCursor>,
         most: usize,
     ) -> Result<Page<AuditView, AuditCursor>>;
+    /// What has happened after this and not later than `until`, oldest first. An event appears when
+    /// its transaction commits, which may be later than its instant: whoever must not miss one asks
+    /// for what is old enough.
+    async fn events(
+        &self,
+        after: &EventCursor,
+        until: Timestamp,
+        most: usize,
+    ) -> Result<Page<Event, EventCursor>>;
 
     // Schedules
 

@@ -49,6 +49,10 @@ impl Admin {
         self
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     fn schedule_calls(&self) -> Schedules {
         Schedules::new(self.shared.env.clone(), self.shared.store.clone())
     }
@@ -119,24 +123,14 @@ impl Admin {
 
     /// Makes an ended job ready again, with all its attempts before it.
     pub async fn retry(&self, id: JobId) -> Result<()> {
+        self.retry_many(&[id]).await?.pop().unwrap_or_else(|| Err(no_job(id)))
+    }
+
+    /// Makes ended jobs ready again, up to 1,000 at once; each has an answer of its own.
+    pub async fn retry_many(&self, ids: &[JobId]) -> Result<Vec<Result<()>>> {
         let at = self.shared.env.at();
-        let mut answers = self.shared.store.requeue(at, &[id], &self.actor).await?;
-        match answers.pop() {
-            Some(RequeueAnswer::Requeued) => Ok(()),
-            Some(RequeueAnswer::NotFailed(state)) => Err(Error::new(
-                ErrorKind::Conflict,
-                format!(
-                    "job {id} is {state}; only one that has failed or was cancelled can be retried"
-                ),
-            )),
-            Some(RequeueAnswer::KeyTaken(holder)) => Err(Error::new(
-                ErrorKind::Conflict,
-                format!(
-                    "the unique key of job {id} belongs to job {holder} now; wait for that one or cancel it"
-                ),
-            )),
-            Some(RequeueAnswer::NotFound) | None => Err(no_job(id)),
-        }
+        let answers = self.shared.store.requeue(at, ids, &self.actor).await?;
+        Ok(ids.iter().zip(answers).map(|(id, answer)| retried(*id, answer)).collect())
     }
 
     /// Calls a job off: at once if it waits, by asking its handler if it runs. False if it had
@@ -357,14 +351,35 @@ impl Admin {
 
     /// Looks for whatever is not as it should be.
     pub async fn doctor(&self, thresholds: &Thresholds) -> Diagnosis {
-        let Shared { env, store, .. } = &*self.shared;
-        doctor::examine(&**store, env.at(), env.wall(), thresholds).await
+        let Shared { env, store, backend, .. } = &*self.shared;
+        let schema = thresholds.schema.or(backend.schema());
+        let thresholds = Thresholds { schema, ..thresholds.clone() };
+        doctor::examine(&**store, env.at(), env.wall(), &thresholds).await
     }
 }
 
 impl std::fmt::Debug for Admin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Admin").field("actor", &self.actor).finish_non_exhaustive()
+    }
+}
+
+fn retried(id: JobId, answer: RequeueAnswer) -> Result<()> {
+    match answer {
+        RequeueAnswer::Requeued => Ok(()),
+        RequeueAnswer::NotFailed(state) => Err(Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "job {id} is {state}; only one that has failed or was cancelled can be retried"
+            ),
+        )),
+        RequeueAnswer::KeyTaken(holder) => Err(Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "the unique key of job {id} belongs to job {holder} now; wait for that one or cancel it"
+            ),
+        )),
+        RequeueAnswer::NotFound => Err(no_job(id)),
     }
 }
 

@@ -11,6 +11,7 @@ use punctual_store::{Json, NewJob, Settlement, StepAnswer, Store, limits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::admin::Admin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::order::Order;
 use crate::punctual::{Receipt, receipt};
@@ -211,6 +212,11 @@ impl<S> Ctx<S> {
         let id = job.id;
         going.then.push(job);
         Ok(id)
+    }
+
+    /// Lists, changes, retries and explains, as from outside.
+    pub fn admin(&self) -> Admin {
+        Admin::new(self.shared.clone())
     }
 
     /// The job of an order, in the trace of this one unless it names another.

@@ -57,6 +57,7 @@ mod connect;
 mod ctx;
 pub mod doctor;
 mod error;
+mod events;
 mod handler;
 mod job;
 pub mod migrations;
@@ -95,11 +96,11 @@ pub use punctual_engine::{
     Ended, Fired, Health, Leadership, QueueOrder, Seen, ServedQueue, StopReason, Stopped, Timing,
 };
 pub use punctual_store::{
-    Actor, AttemptView, AuditCursor, AuditView, ClaimedJob, Cursor, JobDetail, JobFilter, JobView,
-    Json, Leader, LeaderChange, LogCursor, LogView, Node, NodeInfo, Page, Pause, Placement,
-    ProgressView, Queue, QueueLimits, QueueStats, Retention, RevisionCursor, RevisionView,
-    RollupCount, RollupCursor, RollupFilter, Schedule, Schema, SlotCursor, SlotView, StatsCursor,
-    StepView,
+    Actor, AttemptView, AuditCursor, AuditView, ClaimedJob, Cursor, Event, EventCursor, JobDetail,
+    JobFilter, JobView, Json, Leader, LeaderChange, LogCursor, LogView, Node, NodeInfo, Page,
+    Pause, Placement, ProgressView, Queue, QueueLimits, QueueStats, Retention, RevisionCursor,
+    RevisionView, RollupCount, RollupCursor, RollupFilter, Schedule, Schema, SlotCursor, SlotView,
+    StatsCursor, StepView,
 };
 #[cfg(feature = "sqlite")]
 pub use rusqlite;

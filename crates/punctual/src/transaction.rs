@@ -100,6 +100,19 @@ pub enum Backend {
     Postgres(InTransaction),
 }
 
+impl Backend {
+    /// The schema that this program writes, where there is one.
+    pub(crate) fn schema(&self) -> Option<i64> {
+        match self {
+            Backend::Memory => None,
+            #[cfg(feature = "sqlite")]
+            Backend::Sqlite(_) => Some(punctual_sqlite::SCHEMA),
+            #[cfg(feature = "postgres")]
+            Backend::Postgres(_) => Some(punctual_postgres::SCHEMA),
+        }
+    }
+}
+
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 impl Backend {
     /// Is this the file?

@@ -3,11 +3,12 @@
 mod demo;
 mod kinds;
 pub(crate) mod settings;
+pub(crate) mod systemd;
 
 use std::net::SocketAddr;
 
 use punctual::{Builder, Punctual, ServedQueue};
-use punctual_server::{Server, Token};
+use punctual_server::{OPERATIONS, Server, Token};
 use settings::{Role, Settings};
 use tokio::net::TcpListener;
 
@@ -61,7 +62,8 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
             }
         });
     }
-    let stopped = punctual.run_until_signal().await?;
+    systemd::ready();
+    let stopped = until_signal(&punctual).await?;
     drop(demo);
     match stopped.unsettled {
         0 => Ok(()),
@@ -71,14 +73,48 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
     }
 }
 
+/// Runs until the process is asked to end, and tells systemd when that is.
+async fn until_signal(punctual: &Punctual) -> Result<punctual::Stopped, Failure> {
+    let mut signals = Signals::new()?;
+    let run = punctual.run_until_signal();
+    tokio::pin!(run);
+    tokio::select! {
+        stopped = &mut run => return Ok(stopped?),
+        () = signals.next() => systemd::stopping(),
+    }
+    Ok(run.await?)
+}
+
+/// Requests to end the process, beside those who act on them.
+struct Signals([tokio::signal::unix::Signal; 2]);
+
+impl Signals {
+    fn new() -> Result<Signals, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let listen = |kind| {
+            signal(kind)
+                .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
+        };
+        Ok(Signals([listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?]))
+    }
+
+    async fn next(&mut self) {
+        let [interrupt, terminate] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    }
+}
+
 async fn start(settings: &Settings, roles: &[Role], is_demo: bool) -> Result<Punctual, Failure> {
     let has = |role: Role| roles.contains(&role);
     let url = &settings.database.url;
     if !has(Role::Scheduler) && !has(Role::Worker) {
-        return Ok(target::producer(url).await?.start().await?);
+        return Ok(target::producer(url, true).await?.start().await?);
     }
     let builder = target::node(url).await?.name(&settings.node.name);
-    let builder = kinds::handle(builder)
+    let builder = punctual_server::handle_operations(kinds::handle(builder))
         .max_running(settings.worker.max_running)
         .shutdown_grace(settings.shutdown_grace()?);
     let builder =
@@ -89,7 +125,10 @@ async fn start(settings: &Settings, roles: &[Role], is_demo: bool) -> Result<Pun
 }
 
 fn serving(builder: Builder, settings: &Settings) -> Builder {
-    builder.queues(settings.worker.queues.iter().map(|name| ServedQueue::new(name)))
+    // Operations have a queue of their own, which is served wherever jobs are done.
+    let names = settings.worker.queues.iter().map(String::as_str);
+    let names = names.filter(|name| *name != OPERATIONS).chain([OPERATIONS]);
+    builder.queues(names.map(ServedQueue::new))
 }
 
 fn say_hello(settings: &Settings, address: SocketAddr, is_demo: bool) {

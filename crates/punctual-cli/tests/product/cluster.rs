@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::process::Serving;
+use crate::process::{Serving, punctual, text};
 
 /// A database of the test's own, on the server that the tests are given.
 struct Database {
@@ -81,6 +81,10 @@ fn three_nodes_share_the_work_and_the_death_of_one() {
     let often = ["schedule", "create", "often", "--every", "1s", "--kind", "echo"];
     api.ask(&often);
     until("it fires", || !items(&api.ask(&["schedule", "slots", "often"])).is_empty());
+    let told = || text(&api.run(&["events", "--topics", "schedules"]).stdout);
+    until("it is told", || told().contains("often"));
+    let checked = punctual(Path::new("/tmp"), &["db", "check", "--database", &url]).output();
+    assert_eq!(text(&checked.unwrap().stdout), "whole\n");
     for node in items(&api.ask(&["node", "list"])) {
         assert_ne!(node["name"], "a", "one that only answers is no node");
     }

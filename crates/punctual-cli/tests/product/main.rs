@@ -3,6 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cluster;
+mod doctor;
+mod keeping;
 mod process;
 mod refusals;
 mod walk;
+mod watching;

@@ -26,7 +26,17 @@ pub(crate) struct Serving {
 impl Serving {
     /// Starts it and waits until it listens.
     pub(crate) fn start(directory: &Path, args: &[&str]) -> Serving {
+        Serving::start_with(directory, args, &[])
+    }
+
+    /// The same with an environment.
+    pub(crate) fn start_with(
+        directory: &Path,
+        args: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Serving {
         let mut command = punctual(directory, args);
+        command.envs(environment.iter().copied());
         command.args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();

@@ -85,3 +85,13 @@ fn a_served_file_survives_a_kill() {
     assert_eq!(second.ask(&["job", "show", id])["state"], "scheduled");
     assert_eq!(second.stop(), Some(0));
 }
+
+#[test]
+fn the_script_takes_the_same_walk() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/walk.sh");
+    let mut walk = std::process::Command::new("bash");
+    let output = walk.arg(script).env("PUNCTUAL", env!("CARGO_BIN_EXE_punctual")).output().unwrap();
+    let (told, error) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{told}\n{error}");
+    assert!(told.ends_with("all as it should be\n"), "{told}");
+}

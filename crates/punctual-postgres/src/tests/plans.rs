@@ -250,6 +250,9 @@ async fn hot_statements_go_by_their_index() {
         ("log", of(&sql::LOG), &["job_log_default_pkey"]),
         ("prune: notes", of(&sql::NOTES_PRUNE), &["job_step_default_pkey", "job_log_default_pkey"]),
         ("schedules of a set", of(&sql::SCHEDULES_OF), &["schedule_set_member"]),
+        ("events: jobs", of(&sql::EVENT_ENDED), &["job_done_default_finished_at_idx"]),
+        ("events: slots", of(&sql::EVENT_SLOTS), &["slot_decided"]),
+        ("events: audit", of(&sql::EVENT_AUDITS), &["audit_at"]),
         ("attempts", of(&sql::ATTEMPTS), &["job_attempt_default_pkey"]),
     ];
     let statements = hot.len();

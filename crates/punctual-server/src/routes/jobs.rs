@@ -35,7 +35,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Which jobs a list shows. What is not given does not matter.
 #[derive(Debug, Default, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-struct Filter {
+pub(super) struct Filter {
     /// In this state.
     #[serde(default)]
     state: Option<String>,
@@ -57,6 +57,11 @@ struct Filter {
 }
 
 impl Filter {
+    /// What one line says.
+    pub(super) fn of_line(line: &str) -> Filter {
+        Filter { q: Some(line.to_owned()), ..Filter::default() }
+    }
+
     /// With what the one line says.
     fn with_line(mut self) -> Result<Filter, Fault> {
         let line = self.q.take().unwrap_or_default();
@@ -83,7 +88,7 @@ impl Filter {
         Ok(self)
     }
 
-    async fn read(self, app: &App) -> Result<JobFilter, Fault> {
+    pub(super) async fn read(self, app: &App) -> Result<JobFilter, Fault> {
         let filter = self.with_line()?;
         let state = filter.state.map(|state| state.parse()).transpose();
         let schedule = match &filter.schedule {
@@ -101,14 +106,14 @@ impl Filter {
     }
 }
 
-fn write_cursor(cursor: Cursor) -> String {
+pub(super) fn write_cursor(cursor: Cursor) -> String {
     match cursor.ended {
         Some(ended) => format!("{}.{}", ended.as_micros(), cursor.job),
         None => cursor.job.to_string(),
     }
 }
 
-fn read_cursor(text: &str) -> Option<Cursor> {
+pub(super) fn read_cursor(text: &str) -> Option<Cursor> {
     let (ended, job) = match text.split_once('.') {
         Some((ended, job)) => (Some(Timestamp::from_micros(ended.parse().ok()?)), job),
         None => (None, text),

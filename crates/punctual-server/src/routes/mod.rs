@@ -2,7 +2,9 @@
 
 mod answers;
 mod cluster;
+mod events;
 mod jobs;
+mod operations;
 mod queues;
 mod schedules;
 
@@ -19,10 +21,16 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .merge(queues::routes())
         .merge(cluster::routes())
         .merge(answers::routes())
+        .merge(events::routes())
+        .merge(operations::routes())
 }
 
 /// Everything that can be done, in the name of whoever asks: `Punctual-Actor` says who.
 fn admin(app: &App, headers: &HeaderMap, why: &str) -> Admin {
+    app.punctual().admin().by(actor(headers), why)
+}
+
+fn actor(headers: &HeaderMap) -> &str {
     let who = headers.get("punctual-actor").and_then(|who| who.to_str().ok());
-    app.punctual().admin().by(who.unwrap_or("api"), why)
+    who.unwrap_or("api")
 }

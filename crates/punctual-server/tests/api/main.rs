@@ -4,7 +4,9 @@
 
 mod access;
 mod description;
+mod events;
 mod jobs;
+mod operations;
 mod queues;
 mod random;
 mod refusals;
@@ -60,8 +62,12 @@ impl World {
         World { punctual, router: server.router() }
     }
 
+    pub(crate) async fn respond(&self, request: Request<Body>) -> axum::response::Response {
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+
     pub(crate) async fn ask(&self, request: Request<Body>) -> Answer {
-        let response = self.router.clone().oneshot(request).await.unwrap();
+        let response = self.respond(request).await;
         let (status, headers) = (response.status(), response.headers().clone());
         let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
         let text = String::from_utf8_lossy(&bytes).into_owned();

@@ -184,6 +184,11 @@ impl Maker {
                     url.push_str(&format!("{separator}timeout=1ms"));
                     separator = '&';
                 }
+                // One that goes on for ever would, too.
+                Some("query") if name == "follow" => {
+                    url.push_str(&format!("{separator}follow=false"));
+                    separator = '&';
+                }
                 Some("query") if self.chance.once_in(3) => {
                     let value = self.value(&parameter["schema"], 4);
                     let value = value.as_str().map_or(value.to_string(), str::to_owned);

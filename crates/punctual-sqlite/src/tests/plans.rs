@@ -233,6 +233,18 @@ fn hot_statements_go_by_their_index() {
             "PRIMARY KEY ((minute,metric,queue,kind)>(?,?,?,?) AND minute<?)",
         ),
         ("audit", sql::AUDITS.to_owned(), "USING INTEGER PRIMARY KEY (rowid<?)"),
+        (
+            "events: jobs",
+            sql::EVENT_ENDED.to_owned(),
+            "punctual_job_done_finished ((finished_at,job)>(?,?) AND finished_at<?)",
+        ),
+        (
+            "events: dead letters",
+            sql::EVENT_ENDED.to_owned(),
+            "punctual_job_done_died ((finished_at,job)>(?,?) AND finished_at<?)",
+        ),
+        ("events: slots", sql::EVENT_SLOTS.to_owned(), "punctual_slot_decided"),
+        ("events: audit", sql::EVENT_AUDITS.to_owned(), "punctual_audit_at"),
         ("a step", sql::STEP.to_owned(), "punctual_job_step USING PRIMARY KEY (job=? AND name=?)"),
         ("steps", sql::STEPS.to_owned(), "punctual_job_step USING PRIMARY KEY (job=?)"),
         ("steps: how many", sql::STEP_COUNT.to_owned(), "PRIMARY KEY (job=?)"),

@@ -168,6 +168,27 @@ impl State {
         pager.page()
     }
 
+    pub(super) fn list_events(
+        &self,
+        after: &EventCursor,
+        until: Timestamp,
+        most: usize,
+    ) -> Page<Event, EventCursor> {
+        let jobs = self.places.iter().filter(|(_, place)| matches!(place, Place::Done(_)));
+        let jobs = jobs.filter_map(|(id, _)| self.job_view(*id)).map(Event::Ended);
+        let slots = self.slots.iter().map(|((schedule, ..), slot)| Event::Decided {
+            schedule: *schedule,
+            name: self.schedules.get(schedule).map(|schedule| schedule.name.clone()),
+            slot: slot.clone(),
+        });
+        let leaders = self.leader_changes.iter().cloned().map(Event::Led);
+        let audits = self.audits.iter().cloned().map(Event::Did);
+        let mut events: Vec<Event> = jobs.chain(slots).chain(leaders).chain(audits).collect();
+        events.retain(|event| event.cursor() > *after && event.cursor().at <= until);
+        events.sort_by_key(Event::cursor);
+        Page::take(events.into_iter(), most, Event::cursor)
+    }
+
     pub(super) fn queue_stats(
         &self,
         after: Option<&StatsCursor>,

@@ -256,6 +256,15 @@ impl Store for Memory {
         Ok(self.lock().list_audits(after, most))
     }
 
+    async fn events(
+        &self,
+        after: &EventCursor,
+        until: Timestamp,
+        most: usize,
+    ) -> Result<Page<Event, EventCursor>> {
+        Ok(self.lock().list_events(after, until, most))
+    }
+
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {
         new.check()?;
         let new = NewSchedule { actor: new.actor.kept()?, ..new.clone() };

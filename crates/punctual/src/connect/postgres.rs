@@ -74,6 +74,13 @@ impl OpenPostgres {
         self.options = self.options.connections(most);
         self
     }
+
+    /// Says what is wrong with the tables, as far as it shows without reading them: nothing, if all
+    /// is well.
+    pub async fn check(self) -> Result<Vec<String>> {
+        let store = punctual_postgres::PostgresStore::connect(&self.url, self.options).await?;
+        Ok(store.check().await?)
+    }
 }
 
 impl IntoFuture for OpenPostgres {

@@ -47,6 +47,25 @@ impl OpenSqlite {
         self.options.auto_migrate = may;
         self
     }
+
+    /// Copies the file, as it is at one moment, to one that must not exist yet and appears when it is
+    /// whole. Nodes and producers go on meanwhile.
+    pub async fn backup(self, to: impl AsRef<std::path::Path>) -> Result<()> {
+        Ok(self.producer().store().await?.backup(to).await?)
+    }
+
+    /// Reads the whole file, and says what is wrong with it: nothing, if it is whole.
+    pub async fn check(self) -> Result<Vec<String>> {
+        Ok(self.producer().store().await?.check().await?)
+    }
+
+    async fn store(self) -> Result<punctual_sqlite::SqliteStore> {
+        let OpenSqlite { path, options } = self;
+        // Opening checks the file and may bring tables up to date: long, at worst.
+        let open = move || punctual_sqlite::SqliteStore::open(path, options);
+        let opened = tokio::task::spawn_blocking(open).await;
+        Ok(opened.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?)
+    }
 }
 
 impl IntoFuture for OpenSqlite {
@@ -54,14 +73,9 @@ impl IntoFuture for OpenSqlite {
     type IntoFuture = Boxed<Result<Builder>>;
 
     fn into_future(self) -> Boxed<Result<Builder>> {
-        let OpenSqlite { path, options } = self;
         Box::pin(async move {
-            let is_producer = options.role == punctual_sqlite::Role::Client;
-            // Opening checks the file and may bring tables up to date: long, at worst.
-            let open = move || punctual_sqlite::SqliteStore::open(path, options);
-            let opened = tokio::task::spawn_blocking(open).await;
-            let store =
-                opened.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+            let is_producer = self.options.role == punctual_sqlite::Role::Client;
+            let store = self.store().await?;
             let (env, backend) = (Arc::new(System), Backend::Sqlite(store.path().to_owned()));
             Ok(Builder::on(Ground { env, store: Arc::new(store), backend, is_producer }))
         })

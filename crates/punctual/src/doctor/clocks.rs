@@ -5,7 +5,8 @@ use punctual_store::Schema;
 
 use super::{Finding, Thresholds};
 use crate::why::Reason;
-use crate::wording::{instant, length};
+use crate::why::cluster::Cluster;
+use crate::wording::{instant, length, quoted};
 
 /// A schema that this program does not write.
 pub(super) fn schema(schema: &Schema, limits: &Thresholds) -> Option<Finding> {
@@ -20,6 +21,26 @@ pub(super) fn schema(schema: &Schema, limits: &Thresholds) -> Option<Finding> {
     );
     let reason = Reason::new("schema_new", text).remedy("upgrade this program as well");
     (version > own).then(|| Finding::warning(reason))
+}
+
+/// What was written by a clock that was ahead of the database's as it is now: another host's, or its
+/// own before it was set back. Until it has caught up, leases and heartbeats seem to last.
+pub(super) fn ahead(cluster: &Cluster, limits: &Thresholds) -> Option<Finding> {
+    let live = cluster.nodes.iter().filter(|node| node.dead_at.is_none());
+    let newest = live.max_by_key(|node| node.seen_at)?;
+    let (now, ahead) = (cluster.now, newest.seen_at.since(cluster.now));
+    let text = format!(
+        "the last heartbeat of node {} is {} ahead of the database's clock, which says {}: the clock was set back, or two hosts differ",
+        quoted(&newest.info.name),
+        length(ahead),
+        instant(now)
+    );
+    let reason = Reason::new("clock_skew", text)
+        .remedy("let all hosts be set by the same time servers, for instance with chrony");
+    if newest.seen_at > now && ahead > limits.skew_problem {
+        return Some(Finding::problem(reason));
+    }
+    (newest.seen_at > now && ahead > limits.skew_warning).then(|| Finding::warning(reason))
 }
 
 /// How far the clock of this host is from the database's.

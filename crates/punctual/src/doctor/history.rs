@@ -76,9 +76,9 @@ pub(super) fn findings(facts: &Facts, cluster: &Cluster, limits: &Thresholds) ->
     .flatten()
     .collect();
     let text = format!("old history is still there: {}", apart(&left));
-    let remedy = "see that a node leads `maintenance` and what it reports, or whether nodes are told to keep history longer; at once: `punctual db prune`";
+    let remedy = "see that a node leads `maintenance` and what it reports, or whether nodes are told to keep history longer";
     let reason = Reason::new("history_overdue", text).remedy(remedy);
-    (!left.is_empty()).then(|| Finding::warning(reason))
+    (!left.is_empty()).then(|| Finding::problem(reason))
 }
 
 fn rule(kept: Duration) -> String {

@@ -168,6 +168,7 @@ impl Diagnosis {
         self.examined.at = Some(instant(cluster.now));
         self.examined.nodes = cluster.nodes.len();
         self.findings.extend(clocks::skew(cluster.now, wall, limits));
+        self.findings.extend(clocks::ahead(&cluster, limits));
         self.findings.extend(nodes::findings(&cluster, limits));
 
         let queues = queues::Facts::read(store, limits).await?;

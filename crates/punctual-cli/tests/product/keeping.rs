@@ -1,0 +1,107 @@
+//! The database itself, and whoever looks after the process.
+
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::time::Duration;
+
+use punctual::rusqlite::Connection;
+
+use crate::process::{Serving, punctual, text};
+
+/// Runs a command on a file.
+fn on(directory: &Path, file: &str, args: &[&str]) -> (Option<i32>, String, String) {
+    let url = format!("sqlite://{file}");
+    let output = punctual(directory, args).args(["--database", &url]).output().unwrap();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_file_is_copied_while_it_is_in_use_and_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Serving::start(directory.path(), &["serve"]);
+    let done = server.ask(&["job", "enqueue", "echo", "--payload", "7", "--wait"]);
+    let id = done["id"].as_str().unwrap();
+    let on = |file: &str, args: &[&str]| on(directory.path(), file, args);
+    let (code, told, error) = on("punctual.db", &["db", "backup", "copy.db"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(told.starts_with("copy.db is whole"), "{told}");
+    assert_eq!(on("punctual.db", &["db", "check"]), (Some(0), "whole\n".into(), String::new()));
+    assert_eq!(server.stop(), Some(0));
+    // What the copy knows is what was known.
+    let (code, shown, _) = on("copy.db", &["job", "show", id, "--json"]);
+    assert_eq!(code, Some(0));
+    assert!(shown.contains("\"succeeded\""), "{shown}");
+    let (code, _, error) = on("punctual.db", &["db", "backup", "copy.db"]);
+    assert_eq!((code, error.contains("exists already")), (Some(5), true), "{error}");
+    let (code, _, error) = on("punctual.db", &["db", "backup", "nowhere/copy.db"]);
+    assert_eq!((code, error.contains("cannot be created")), (Some(4), true), "{error}");
+
+    // Damage in the midst of the file.
+    let length = std::fs::metadata(directory.path().join("copy.db")).unwrap().len();
+    let mut file =
+        std::fs::File::options().write(true).open(directory.path().join("copy.db")).unwrap();
+    file.seek(SeekFrom::Start(length / 2 / 4096 * 4096)).unwrap();
+    file.write_all(&[0xA5; 8192]).unwrap();
+    drop(file);
+    let (code, told, error) = on("copy.db", &["db", "check"]);
+    assert_eq!(code, Some(1), "{told} {error}");
+    assert!(!told.is_empty() || !error.is_empty());
+}
+
+#[test]
+fn a_database_of_a_newer_program_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(on(directory.path(), "new.db", &["db", "migrate"]).0, Some(0));
+    let db = Connection::open(directory.path().join("new.db")).unwrap();
+    db.execute("UPDATE punctual_meta SET value = 99", []).unwrap();
+    drop(db);
+    for args in [&["job", "list"][..], &["doctor"], &["db", "migrate"], &["serve"]] {
+        let (code, _, error) = on(directory.path(), "new.db", args);
+        assert_eq!(code, Some(78), "{args:?}: {error}");
+        assert!(error.contains("use a newer program"), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn postgresql_is_copied_by_its_own_means() {
+    let output = punctual(Path::new("/"), &["db", "backup", "x", "--database", "postgres://h/d"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("pg_dump"));
+}
+
+#[test]
+fn systemd_is_told_how_the_process_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("notify");
+    let socket = UnixDatagram::bind(&place).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let hear = || {
+        let mut message = [0; 100];
+        let count = socket.recv(&mut message).unwrap();
+        text(&message[..count]).trim().to_owned()
+    };
+    let environment = [("NOTIFY_SOCKET", place.to_str().unwrap()), ("WATCHDOG_USEC", "300000")];
+    let server = Serving::start_with(directory.path(), &["serve"], &environment);
+    assert_eq!(hear(), "READY=1");
+    for _ in 0..3 {
+        assert_eq!(hear(), "WATCHDOG=1");
+    }
+    assert_eq!(server.stop(), Some(0));
+    while hear() != "STOPPING=1" {}
+}
+
+#[test]
+fn a_unit_for_systemd_is_printed() {
+    let directory = tempfile::tempdir().unwrap();
+    let args = ["serve", "--print-systemd-unit"];
+    let output = punctual(directory.path(), &args).output().unwrap();
+    let unit = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for line in ["Type=notify", "WatchdogSec=30", "TimeoutStopSec=40"] {
+        assert!(unit.lines().any(|it| it == line), "{line}: {unit}");
+    }
+    assert!(!directory.path().join("punctual.db").exists(), "nothing is started");
+}

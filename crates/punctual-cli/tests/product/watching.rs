@@ -1,0 +1,91 @@
+//! Watching what happens, doing one thing to many jobs, looking at one screen.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::process::{Serving, punctual, text};
+
+fn json(line: &str) -> Value {
+    serde_json::from_str(line).unwrap()
+}
+
+#[test]
+fn events_are_followed_until_somebody_interrupts() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Serving::start(directory.path(), &["serve"]);
+    let args = ["events", "--follow", "--since", "1h", "--topics", "jobs", "--json"];
+    let mut follow = punctual(directory.path(), &args);
+    let mut follow = follow.args(["--server", &server.url]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines();
+    let mut expected = Vec::new();
+    for payload in ["1", "2"] {
+        let done = server.ask(&["job", "enqueue", "echo", "--payload", payload, "--wait"]);
+        expected.push(done["id"].clone());
+        let told = json(&lines.next().unwrap().unwrap());
+        assert_eq!((&told["job"]["id"], &told["job"]["state"]), (&done["id"], &"succeeded".into()));
+    }
+    let pid = rustix::process::Pid::from_child(&follow);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(follow.wait().unwrap().code(), Some(130));
+
+    // Without a server, and to the end of what there is.
+    assert_eq!(server.stop(), Some(0));
+    let args = ["events", "--topics", "jobs", "--json", "--database", "sqlite://punctual.db"];
+    let output = punctual(directory.path(), &args).output().unwrap();
+    let told: Vec<Value> = text(&output.stdout).lines().map(json).collect();
+    let ids: Vec<Value> = told.iter().map(|event| event["job"]["id"].clone()).collect();
+    assert_eq!(ids, expected);
+    let args = ["events", "--topics", "job", "--database", "sqlite://punctual.db"];
+    let output = punctual(directory.path(), &args).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("did you mean `jobs`?"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn many_jobs_are_retried_moved_and_cancelled_with_one_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Serving::start(directory.path(), &["serve"]);
+    let failing = ["job", "enqueue", "fail", "--payload", r#"{"times":1}"#, "--max-attempts", "1"];
+    let failed: Vec<Value> = (0..3).map(|_| server.ask(&failing)["id"].clone()).collect();
+    for id in &failed {
+        assert_eq!(server.run(&["job", "wait", id.as_str().unwrap()]).status.code(), Some(1));
+    }
+    let done = server.ask(&["job", "retry", "--all-matching", "state:failed kind:fail"]);
+    assert_eq!((&done["state"], &done["result"]["done"]), (&"succeeded".into(), &3.into()));
+    for id in &failed {
+        assert!(server.run(&["job", "wait", id.as_str().unwrap()]).status.success());
+    }
+    for _ in 0..3 {
+        server.ask(&["job", "enqueue", "echo", "--delay", "1h", "--tag", "old"]);
+    }
+    let moved = server.run(&["job", "move", "--all-matching", "tag:old", "--queue", "slow"]);
+    assert_eq!(text(&moved.stdout), "move: 3 done, 0 refused\n");
+    let asked = server.ask(&["job", "cancel", "--all-matching", "queue:slow", "--no-wait"]);
+    let id = asked["id"].as_str().unwrap();
+    assert_eq!(server.ask(&["job", "wait", id])["result"]["done"], 3);
+    let wrong = server.run(&["job", "retry", "--all-matching", "state:ready"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    let neither = server.run(&["job", "retry"]);
+    assert_eq!(neither.status.code(), Some(2));
+}
+
+#[test]
+fn everything_is_on_one_screen() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Serving::start(directory.path(), &["serve", "--name", "web-1"]);
+    server.ask(&["schedule", "create", "nightly", "--cron", "0 3 * * *", "--kind", "echo"]);
+    let failing = ["job", "enqueue", "fail", "--payload", r#"{"for_good":true}"#, "--wait"];
+    assert_eq!(server.run(&failing).status.code(), Some(1));
+    let screen = text(&server.run(&["top", "--once"]).stdout);
+    for part in
+        ["1 node ·", "maintenance on web-1", "nightly", "at 03:00 every day", "asked to fail"]
+    {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    let screen = server.ask(&["top", "--once"]);
+    assert_eq!(screen["next"][0]["name"], "nightly");
+    assert_eq!(screen["queues"][0]["kinds"][0]["failed"], 1);
+    assert_eq!(screen["failed"][0]["kind"], "fail");
+}

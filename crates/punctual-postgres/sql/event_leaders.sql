@@ -1,0 +1,5 @@
+-- Terms that have begun, oldest first. They are few: all of them are looked at.
+SELECT role, term, node, at FROM {schema}.leader_change
+WHERE (at, role COLLATE "C", term) > ($1, $2, $3) AND at <= $4
+ORDER BY at, role COLLATE "C", term
+LIMIT $5;

@@ -1,0 +1,218 @@
+//! One thing done to many jobs: a job of its own, so that it outlives the request, a crash and a
+//! restart, shows how far it is, and can be called off.
+
+use futures_util::future::join_all;
+use punctual::{
+    Admin, BoxError, Builder, Ctx, Cursor, Done, ErrorKind, Failure, Job, JobFilter, JobId,
+    JobState, JobView, Placement, ScheduleId, Settings, Timestamp,
+};
+use punctual_api::OperationCounts;
+use serde::{Deserialize, Serialize};
+
+/// The queue of operations. It is apart, so that one works on a queue that is paused or full.
+pub const OPERATIONS: &str = "punctual";
+
+/// Jobs of one page.
+const PAGE: usize = 500;
+/// Jobs that are changed at once; a database commits them together.
+const AT_ONCE: usize = 50;
+/// Up to so many jobs are counted beforehand, to tell how far an operation is.
+const COUNT_MAX: u64 = 10_000;
+/// Reasons that are kept.
+const REASONS_MAX: usize = 10;
+/// The most time for one attempt: a million jobs take minutes.
+const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(6 * 3_600);
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Action {
+    Retry,
+    Cancel,
+    Move,
+}
+
+impl Action {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Action::Retry => "retry",
+            Action::Cancel => "cancel",
+            Action::Move => "move",
+        }
+    }
+
+    fn done(self) -> &'static str {
+        match self {
+            Action::Retry => "retried",
+            Action::Cancel => "cancelled",
+            Action::Move => "moved",
+        }
+    }
+}
+
+/// An operation, as its job carries it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Bulk {
+    pub(crate) action: Action,
+    /// As it was asked for.
+    pub(crate) q: String,
+    pub(crate) state: Option<String>,
+    pub(crate) queue: Option<String>,
+    pub(crate) kind: Option<String>,
+    /// The schedule's id: another may have its name by the time.
+    pub(crate) schedule: Option<String>,
+    pub(crate) tag: Option<String>,
+    pub(crate) to_queue: Option<String>,
+    pub(crate) to_priority: Option<i16>,
+    pub(crate) to_due_at: Option<String>,
+    /// What is younger, or has ended since, is left alone: what the operation has just retried is
+    /// not retried again.
+    pub(crate) asked_at: String,
+    pub(crate) who: String,
+    pub(crate) why: String,
+}
+
+impl Job for Bulk {
+    const KIND: &'static str = "punctual.bulk";
+
+    fn settings() -> Settings {
+        Settings { queue: OPERATIONS, timeout: Some(TIMEOUT), ..Settings::default() }
+    }
+}
+
+impl Bulk {
+    fn filter(&self) -> Result<JobFilter, BoxError> {
+        let state = self.state.as_deref().map(str::parse::<JobState>).transpose()?;
+        let schedule = self.schedule.as_deref().map(str::parse::<ScheduleId>).transpose()?;
+        Ok(JobFilter {
+            state,
+            queue: self.queue.clone(),
+            kind: self.kind.clone(),
+            tenant: None,
+            schedule,
+            tag: self.tag.clone(),
+        })
+    }
+
+    fn to(&self) -> Result<Placement, BoxError> {
+        let due_at = self.to_due_at.as_deref().map(str::parse::<Timestamp>).transpose()?;
+        Ok(Placement { queue: self.to_queue.clone(), priority: self.to_priority, due_at })
+    }
+
+    /// Is this one of the jobs that were meant?
+    fn is_meant(&self, job: &JobView, asked_at: Timestamp) -> bool {
+        let is_in_time =
+            job.created_at <= asked_at && job.finished_at.is_none_or(|ended| ended <= asked_at);
+        let may_be = match self.action {
+            Action::Retry => matches!(job.state, JobState::Failed | JobState::Cancelled),
+            Action::Cancel => !job.state.is_final(),
+            Action::Move => !job.state.is_final() && job.state != JobState::Running,
+        };
+        is_in_time && may_be && job.kind != Bulk::KIND
+    }
+}
+
+/// Does the work of operations.
+pub fn handle_operations(builder: Builder) -> Builder {
+    builder.handle(operate)
+}
+
+/// An operation under way.
+struct Work<'a> {
+    bulk: &'a Bulk,
+    cx: &'a Ctx,
+    admin: Admin,
+    to: Placement,
+    total: u64,
+    counts: OperationCounts,
+}
+
+async fn operate(bulk: Bulk, cx: Ctx) -> Result<Done<OperationCounts>, BoxError> {
+    let filter = bulk.filter().map_err(Failure::for_good)?;
+    let to = bulk.to().map_err(Failure::for_good)?;
+    let asked_at: Timestamp = bulk.asked_at.parse().map_err(Failure::for_good)?;
+    let admin = cx.admin().by(&bulk.who, &bulk.why);
+    let total = count(&bulk, &admin, &filter, asked_at).await?;
+    let counts = OperationCounts::default();
+    let mut work = Work { bulk: &bulk, cx: &cx, admin, to, total, counts };
+    let mut after = None;
+    loop {
+        let page = work.admin.jobs(&filter, after, PAGE).await?;
+        let meant = page.items.iter().filter(|job| bulk.is_meant(job, asked_at));
+        let ids: Vec<JobId> = meant.map(|job| job.id).collect();
+        for part in ids.chunks(AT_ONCE) {
+            if let Some(reason) = cx.stop_reason() {
+                return Err(format!("stopped ({reason:?}): {}", work.note()).into());
+            }
+            work.change(part).await?;
+        }
+        after = page.next;
+        if after.is_none() {
+            cx.log(&work.note());
+            return Ok(Done(work.counts));
+        }
+    }
+}
+
+/// How many jobs there are, up to a bound.
+async fn count(
+    bulk: &Bulk,
+    admin: &Admin,
+    filter: &JobFilter,
+    asked_at: Timestamp,
+) -> punctual::Result<u64> {
+    let (mut total, mut after): (u64, Option<Cursor>) = (0, None);
+    loop {
+        let page = admin.jobs(filter, after, PAGE).await?;
+        total += page.items.iter().filter(|job| bulk.is_meant(job, asked_at)).count() as u64;
+        after = page.next;
+        if after.is_none() || total >= COUNT_MAX {
+            return Ok(total);
+        }
+    }
+}
+
+impl Work<'_> {
+    async fn change(&mut self, ids: &[JobId]) -> punctual::Result<()> {
+        let (admin, to) = (&self.admin, &self.to);
+        let answers = match self.bulk.action {
+            Action::Retry => admin.retry_many(ids).await?,
+            Action::Cancel => {
+                join_all(ids.iter().map(|id| async { admin.cancel(*id).await.map(drop) })).await
+            }
+            Action::Move => join_all(ids.iter().map(|id| admin.move_to(*id, to))).await,
+        };
+        for answer in answers {
+            match answer {
+                Ok(()) => self.counts.done += 1,
+                // It has gone on by itself meanwhile: that is nobody's fault.
+                Err(error) if is_its_own(error.kind()) => {
+                    self.counts.refused += 1;
+                    if self.counts.reasons.len() < REASONS_MAX {
+                        self.counts.reasons.push(error.to_string());
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let seen = self.counts.done + self.counts.refused;
+        let percent = seen * 100 / self.total.max(seen).max(1);
+        self.cx.progress(u8::try_from(percent).unwrap_or(100), &self.note());
+        Ok(())
+    }
+
+    fn note(&self) -> String {
+        let OperationCounts { done, refused, .. } = &self.counts;
+        let (word, total) = (self.bulk.action.done(), self.total.max(done + refused));
+        let more = if self.total >= COUNT_MAX { " or more" } else { "" };
+        match refused {
+            0 => format!("{done} of {total}{more} {word}"),
+            refused => format!("{done} of {total}{more} {word}, {refused} could not be"),
+        }
+    }
+}
+
+/// Is an error about one job alone?
+fn is_its_own(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Invalid)
+}

@@ -1,0 +1,152 @@
+//! What happens, as it happens.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::sse::{Event as Frame, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, StreamExt};
+use punctual::{EventCursor, Timestamp};
+use punctual_api::{Event, Problem, TOPICS};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::ask::{Query, instant};
+use crate::fault::Fault;
+use crate::feed::Listener;
+use crate::server::App;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(events))
+}
+
+/// Which events to tell.
+#[derive(Debug, Default, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Which {
+    /// Only these, with commas between: `jobs`, `schedules`, `leaders`, `audit`.
+    #[serde(default)]
+    topics: Option<String>,
+    /// What has happened since, a day back at most; if nothing is said, what happens from now on.
+    #[serde(default)]
+    since: Option<String>,
+    /// False: what there is, and no more.
+    #[serde(default)]
+    follow: Option<bool>,
+}
+
+/// The oldest event that a listener may go on after. Whoever was away for longer does better to read
+/// the lists again.
+const REPLAY_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// Clocks of nodes may differ a little, and a cursor is never from the future by more.
+const AHEAD_MAX: Duration = Duration::from_secs(60);
+/// How long a client should wait before it connects again.
+const RETRY: Duration = Duration::from_millis(2_000);
+/// Something is sent at least this often, so that nobody in between takes the stream for dead.
+const COMMENT_EVERY: Duration = Duration::from_secs(15);
+
+/// What happens, as server-sent events
+///
+/// Jobs that end, slots that are decided, terms that begin, what people do; oldest first, each once.
+/// Whoever comes back with `Last-Event-ID` misses nothing; if it is too old or cannot be read, the
+/// first event is `reset`: read the lists again. The data of any other event is an `Event`, and its
+/// name is `job`, `slot`, `leader` or `audit`.
+#[utoipa::path(get, path = "/events", tag = "cluster",
+    params(Which, ("Last-Event-ID" = Option<String>, Header, description = "Goes on after this event")),
+    responses((status = 200, body = String, content_type = "text/event-stream"),
+        (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn events(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Query(which): Query<Which>,
+) -> Result<Response, Fault> {
+    let topics = topics(which.topics.as_deref())?;
+    let until = app.punctual().admin().events_until().await?;
+    let since = instant("since", which.since.as_deref())?;
+    let oldest = until.at - REPLAY_MAX;
+    if since.is_some_and(|since| since < oldest) {
+        return Err(Fault::invalid("since", "events are told a day back at most; see the lists"));
+    }
+    let (after, reset) = match headers.get("last-event-id") {
+        Some(id) => match resume(id, until.at) {
+            Ok(cursor) => (cursor, None),
+            Err(reason) => (until, Some(reason)),
+        },
+        None => (since.map_or(until, EventCursor::at), None),
+    };
+    let listener = app.1.listen(after.clone(), which.follow.unwrap_or(true)).await?;
+    let frames = stream::iter(first(&after, reset)).chain(stream::unfold(
+        (listener, topics),
+        |(mut listener, topics)| async move {
+            let frame = next(&mut listener, &topics).await?;
+            Some((frame, (listener, topics)))
+        },
+    ));
+    let keep_alive = KeepAlive::new().interval(COMMENT_EVERY).text("");
+    let frames = Sse::new(frames.map(Ok::<Frame, Infallible>)).keep_alive(keep_alive);
+    // A proxy that gathers an answer before it passes it on would keep everything back.
+    let unbuffered =
+        [(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"))];
+    Ok((unbuffered, frames).into_response())
+}
+
+fn topics(asked: Option<&str>) -> Result<Vec<String>, Fault> {
+    let Some(asked) = asked else { return Ok(TOPICS.map(str::to_owned).to_vec()) };
+    let read = |topic: &str| {
+        let topic = topic.trim();
+        if TOPICS.contains(&topic) {
+            return Ok(topic.to_owned());
+        }
+        let known = match punctual_core::nearest(topic, TOPICS) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => format!("there are {}", TOPICS.join(", ")),
+        };
+        Err(Fault::unreadable("topics", format!("`{topic}` is no topic; {known}")))
+    };
+    asked.split(',').map(read).collect()
+}
+
+/// Where a listener goes on, or why it cannot.
+fn resume(id: &HeaderValue, now: Timestamp) -> Result<EventCursor, String> {
+    let cursor: EventCursor = id.to_str().unwrap_or("").parse()?;
+    if cursor.at < now - REPLAY_MAX {
+        return Err("the last event is more than a day old".to_owned());
+    }
+    if cursor.at > now + AHEAD_MAX {
+        return Err("the last event is from the future".to_owned());
+    }
+    Ok(cursor)
+}
+
+/// What a stream begins with: how to come back and, if that did not work, that it did not.
+fn first(after: &EventCursor, reset: Option<String>) -> Vec<Frame> {
+    let hello = Frame::default().retry(RETRY).id(after.to_string());
+    let reset = reset.map(|reason| {
+        let data = serde_json::json!({ "reason": reason }).to_string();
+        Frame::default().event("reset").id(after.to_string()).data(data)
+    });
+    std::iter::once(hello).chain(reset).collect()
+}
+
+async fn next(listener: &mut Listener, topics: &[String]) -> Option<Frame> {
+    loop {
+        let event = Event::from(listener.next().await?);
+        if topics.contains(&event.topic) {
+            return Some(frame(&event));
+        }
+    }
+}
+
+fn frame(event: &Event) -> Frame {
+    let name = match event.topic.as_str() {
+        "jobs" => "job",
+        "schedules" => "slot",
+        "leaders" => "leader",
+        _ => "audit",
+    };
+    // Every part of an event has a form in JSON, so that the fallback is never taken.
+    let data = serde_json::to_string(event).unwrap_or_default();
+    Frame::default().event(name).id(&event.id).data(data)
+}

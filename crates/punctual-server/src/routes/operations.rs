@@ -1,0 +1,181 @@
+//! Many jobs at once.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use punctual::{Job as _, JobDetail, JobFilter, JobId, JobState, Order};
+use punctual_api::{List, Move, Operate, Operation, Problem, Progress, text};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::jobs::{Filter, read_cursor, write_cursor};
+use super::{actor, admin};
+use crate::ask::{Body, Id, Paging, Query, instant};
+use crate::fault::{Answer, Fault};
+use crate::operation::{Action, Bulk, OPERATIONS};
+use crate::server::App;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list, operate)).routes(routes!(show, cancel))
+}
+
+/// Retries, cancels or moves all jobs of a filter, in the background
+///
+/// It is a job itself, which a node with the role `worker` does; nothing but that it was written is
+/// waited for.
+#[utoipa::path(post, path = "/operations", tag = "operations", request_body = Operate,
+    responses((status = 201, body = Operation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn operate(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Body(ask): Body<Operate>,
+) -> Result<(StatusCode, Json<Operation>), Fault> {
+    let action = action(&ask.action)?;
+    if ask.q.trim().is_empty() {
+        let hint = "say which jobs, such as `state:failed` or `kind:send_email`";
+        return Err(Fault::invalid("/q", format!("the filter is empty: {hint}")));
+    }
+    let mut filter = Filter::of_line(&ask.q).read(&app).await?;
+    check_state(action, &mut filter)?;
+    let to = place(action, ask.to)?;
+    let bulk = Bulk {
+        action,
+        q: ask.q,
+        state: text(filter.state),
+        queue: filter.queue,
+        kind: filter.kind,
+        schedule: text(filter.schedule),
+        tag: filter.tag,
+        to_due_at: text(instant("/to/at", to.at.as_deref())?),
+        to_queue: to.queue,
+        to_priority: to.priority,
+        asked_at: app.punctual().admin().now().await?.to_string(),
+        who: actor(&headers).to_owned(),
+        why: ask.why,
+    };
+    let settings = Bulk::settings();
+    let mut order = Order::of_kind(Bulk::KIND, &bulk).queue(OPERATIONS);
+    if let Some(limit) = settings.timeout {
+        order = order.timeout(limit);
+    }
+    let receipt = app.punctual().enqueue(order).await?;
+    Ok((StatusCode::CREATED, Json(find(&app, receipt.id).await?)))
+}
+
+fn action(word: &str) -> Result<Action, Fault> {
+    match word {
+        "retry" => Ok(Action::Retry),
+        "cancel" => Ok(Action::Cancel),
+        "move" => Ok(Action::Move),
+        _ => {
+            let detail = format!("`{word}` is no action; there are retry, cancel, move");
+            Err(Fault::invalid("/action", detail))
+        }
+    }
+}
+
+/// What cannot be done to any job of a state is a mistake.
+fn check_state(action: Action, filter: &mut JobFilter) -> Result<(), Fault> {
+    let refuse = |state: JobState, which: &str| {
+        let action = action.as_str();
+        Err(Fault::invalid(
+            "/q",
+            format!("{action} does nothing to jobs that are {state}; {which}"),
+        ))
+    };
+    match (action, filter.state) {
+        (Action::Retry, None) => filter.state = Some(JobState::Failed),
+        (Action::Retry, Some(JobState::Failed | JobState::Cancelled)) => {}
+        (Action::Retry, Some(state)) => {
+            return refuse(state, "take state:failed or state:cancelled");
+        }
+        (_, Some(state)) if state.is_final() => {
+            return refuse(state, "take those that have not ended");
+        }
+        (Action::Move, Some(JobState::Running)) => {
+            return refuse(JobState::Running, "take those that wait");
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn place(action: Action, to: Option<Move>) -> Result<Move, Fault> {
+    let to = to.unwrap_or_default();
+    let is_given = to != Move::default();
+    match (action, is_given) {
+        (Action::Move, false) => {
+            Err(Fault::invalid("/to", "nothing changes; give a queue, a priority or a due time"))
+        }
+        (Action::Retry | Action::Cancel, true) => {
+            let detail = format!("{} moves nothing; leave `to` out", action.as_str());
+            Err(Fault::invalid("/to", detail))
+        }
+        _ => Ok(to),
+    }
+}
+
+/// Operations, newest first
+#[utoipa::path(get, path = "/operations", tag = "operations", params(Paging),
+    responses((status = 200, body = List<Operation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn list(State(app): State<App>, Query(paging): Query<Paging>) -> Answer<List<Operation>> {
+    let after = paging.after(read_cursor)?;
+    let filter = JobFilter {
+        queue: Some(OPERATIONS.to_owned()),
+        kind: Some(Bulk::KIND.to_owned()),
+        ..JobFilter::default()
+    };
+    let page = app.punctual().admin().jobs(&filter, after, paging.most().min(100)).await?;
+    let mut items = Vec::new();
+    for job in page.items {
+        items.push(find(&app, job.id).await?);
+    }
+    Ok(Json(List { items, next_cursor: page.next.map(write_cursor) }))
+}
+
+/// One operation, and how far it is
+#[utoipa::path(get, path = "/operations/{id}", tag = "operations", params(("id" = String, Path)),
+    responses((status = 200, body = Operation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn show(State(app): State<App>, Id(id): Id<JobId>) -> Answer<Operation> {
+    Ok(Json(find(&app, id).await?))
+}
+
+/// Calls an operation off; what it has done stays done
+#[utoipa::path(delete, path = "/operations/{id}", tag = "operations", params(("id" = String, Path)),
+    responses((status = 200, body = Operation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn cancel(
+    State(app): State<App>,
+    Id(id): Id<JobId>,
+    headers: HeaderMap,
+) -> Answer<Operation> {
+    find(&app, id).await?;
+    admin(&app, &headers, "").cancel(id).await?;
+    Ok(Json(find(&app, id).await?))
+}
+
+async fn find(app: &App, id: JobId) -> Result<Operation, Fault> {
+    let job = app.punctual().admin().job(id).await?;
+    let none = || Fault::not_found(format!("job {id} is no operation; see /api/v1/jobs/{id}"));
+    if job.view.kind != Bulk::KIND {
+        return Err(none());
+    }
+    let bulk: Bulk = serde_json::from_str(job.payload.as_str()).map_err(|_| none())?;
+    Ok(shown(bulk, job))
+}
+
+fn shown(bulk: Bulk, job: JobDetail) -> Operation {
+    let result = job.result.as_ref().and_then(|result| serde_json::from_str(result.as_str()).ok());
+    Operation {
+        id: job.view.id.to_string(),
+        action: bulk.action.as_str().to_owned(),
+        q: bulk.q,
+        who: bulk.who,
+        why: bulk.why,
+        state: job.view.state.to_string(),
+        created_at: job.view.created_at.to_string(),
+        finished_at: text(job.view.finished_at),
+        progress: job.progress.map(Progress::from),
+        result,
+        error: job.view.error,
+    }
+}
