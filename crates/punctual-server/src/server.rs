@@ -10,6 +10,7 @@ use axum::routing::get;
 use axum::{Json, Router, middleware};
 use metrics_exporter_prometheus::PrometheusHandle;
 use punctual::Punctual;
+use punctual::remote::Remote;
 use punctual_api::Problem;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::TimeoutLayer;
@@ -38,11 +39,16 @@ pub struct Server {
 
 /// What handlers share.
 #[derive(Clone)]
-pub(crate) struct App(pub(crate) Arc<Server>);
+pub(crate) struct App(pub(crate) Arc<Server>, Remote);
 
 impl App {
     pub(crate) fn punctual(&self) -> &Punctual {
         &self.0.punctual
+    }
+
+    /// Asks on behalf of remote workers.
+    pub(crate) fn remote(&self) -> &Remote {
+        &self.1
     }
 }
 
@@ -58,6 +64,7 @@ impl App {
         (name = "schedules", description = "When jobs are made"),
         (name = "jobs", description = "Units of work"),
         (name = "queues", description = "Where jobs wait"),
+        (name = "workers", description = "Workers in any language, over HTTP"),
         (name = "cluster", description = "Nodes, leaders, counters, the audit"),
         (name = "answers", description = "What an expression means, and why something is as it is")
     )
@@ -82,7 +89,8 @@ impl Server {
         let description = Arc::new(description);
         let describe = move || std::future::ready(Json((*description).clone()));
         let token = self.token.clone();
-        let app = App(Arc::new(self));
+        let remote = self.punctual.remote();
+        let app = App(Arc::new(self), remote);
         let api = api
             .route("/api/openapi.json", get(describe))
             .route("/metrics", get(health::metrics))

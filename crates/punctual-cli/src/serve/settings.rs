@@ -22,6 +22,7 @@ pub(crate) struct Settings {
     pub(crate) database: DatabaseSettings,
     pub(crate) node: NodeSettings,
     pub(crate) worker: WorkerSettings,
+    pub(crate) http: HttpSettings,
     /// Where the secrets are that jobs refer to, by their names.
     pub(crate) secrets: BTreeMap<String, Source>,
 }
@@ -62,6 +63,15 @@ pub(crate) struct WorkerSettings {
     pub(crate) shutdown_grace: String,
 }
 
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HttpSettings {
+    /// Networks and hosts that jobs of kind `http` may call although they are not public.
+    pub(crate) allow: Vec<String>,
+    /// Certificates of authorities to trust beside those of the machine.
+    pub(crate) ca_file: Option<PathBuf>,
+}
+
 /// What the process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -97,6 +107,7 @@ impl Default for Settings {
                 max_running: 100,
                 shutdown_grace: "30s".to_owned(),
             },
+            http: HttpSettings::default(),
             secrets: BTreeMap::new(),
         }
     }
@@ -133,7 +144,7 @@ pub(crate) struct Flags {
 }
 
 /// Every setting, for those who list them.
-pub(crate) const KEYS: [&str; 9] = [
+pub(crate) const KEYS: [&str; 11] = [
     "server.listen",
     "server.token_file",
     "server.roles",
@@ -142,6 +153,8 @@ pub(crate) const KEYS: [&str; 9] = [
     "worker.queues",
     "worker.max_running",
     "worker.shutdown_grace",
+    "http.allow",
+    "http.ca_file",
     "secrets",
 ];
 
@@ -191,6 +204,7 @@ pub(crate) fn read(layers: &Figment) -> Result<Settings, Failure> {
     settings.roles()?;
     settings.shutdown_grace()?;
     settings.secrets()?;
+    super::http::handler(&settings, None, false)?;
     Ok(settings)
 }
 

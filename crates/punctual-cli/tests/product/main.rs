@@ -6,3 +6,4 @@ mod cluster;
 mod process;
 mod refusals;
 mod walk;
+mod workers;

@@ -5,6 +5,7 @@ mod cluster;
 mod jobs;
 mod queues;
 mod schedules;
+mod workers;
 
 use axum::http::HeaderMap;
 use punctual::Admin;
@@ -19,6 +20,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .merge(queues::routes())
         .merge(cluster::routes())
         .merge(answers::routes())
+        .merge(workers::routes())
 }
 
 /// Everything that can be done, in the name of whoever asks: `Punctual-Actor` says who.

@@ -29,6 +29,7 @@ mod settle;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use punctual_core::NodeId;
 use punctual_engine::Timing;
 
 pub use claim::{Claims, Leased, Wish};
@@ -56,6 +57,11 @@ pub const WAIT_MAX: Duration = Duration::from_secs(55);
 impl Remote {
     pub(crate) fn new(shared: Arc<Shared>) -> Remote {
         Remote { shared, timing: Timing::default(), seen: Arc::default() }
+    }
+
+    /// An id for a worker that has not made one.
+    pub fn mint(&self) -> NodeId {
+        NodeId::mint(self.shared.env.wall(), self.shared.env.seed())
     }
 
     /// How often a worker should be heard: three times before it would be given up.
