@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use punctual::tokio_postgres::Config as Postgres;
 use punctual::tokio_postgres::config::Host;
 use punctual_http::{Config, Http};
 
@@ -42,10 +43,9 @@ fn database(url: &str) -> Result<Vec<(String, u16)>, Failure> {
     let (place, settings) = url.split_once('?').unwrap_or((url, ""));
     let kept: Vec<&str> = settings.split('&').filter(|it| !it.starts_with("ssl")).collect();
     let url = format!("{place}?{}", kept.join("&"));
-    let config: punctual::tokio_postgres::Config =
-        url.trim_end_matches('?').parse().map_err(|error| {
-            Failure::usage(format!("database.url: {error}; write postgres://USER@HOST/DATABASE"))
-        })?;
+    let config: Postgres = url.trim_end_matches('?').parse().map_err(|error| {
+        Failure::usage(format!("database.url: {error}; write postgres://USER@HOST/DATABASE"))
+    })?;
     let names = config.get_hosts().iter().map(|host| match host {
         Host::Tcp(name) => Some(name.clone()),
         // What is reached by a file cannot be called.

@@ -1,0 +1,120 @@
+//! What an attempt's error says: the cause, and the way out.
+
+use std::sync::Arc;
+
+use punctual_http::Config;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::{OK, Receiver, Seen, ended, loopback, node};
+
+/// A key and a certificate for localhost that exist for tests, and guard nothing.
+fn pem(name: &str) -> std::path::PathBuf {
+    let tls = "../punctual-postgres/tests/tls";
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(tls).join(name)
+}
+
+/// Somebody who answers encrypted requests, at this port.
+async fn encrypted() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let certificate = CertificateDer::from_pem_file(pem("cert.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(pem("key.pem")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            if Seen::read(&mut stream).await.is_some() {
+                let _ = stream.write_all(OK.as_bytes()).await;
+                let _ = stream.shutdown().await;
+            }
+        }
+    });
+    port
+}
+
+async fn error(config: Config, payload: Value) -> String {
+    let punctual = node(config).await;
+    let finished = ended(&punctual, payload, 1).await;
+    punctual.stop().await;
+    let error = finished.error.unwrap();
+    // Ports are new each time.
+    let digits = |c: char| c.is_ascii_digit();
+    let parts =
+        error.split(':').map(|part| match part.find(|c| !digits(c)).unwrap_or(part.len()) {
+            5 => format!("PORT{}", &part[5..]),
+            _ => part.to_owned(),
+        });
+    parts.collect::<Vec<_>>().join(":")
+}
+
+#[tokio::test]
+async fn each_error_names_the_cause_and_the_way_out() {
+    let of = |payload: Value| error(loopback(), payload);
+    let url = |url: &str| of(json!({ "url": url }));
+    insta::assert_snapshot!(of(json!({})).await, @"");
+    insta::assert_snapshot!(url("example.com/hook").await, @"");
+    insta::assert_snapshot!(url("gopher://example.com/").await, @"");
+    insta::assert_snapshot!(url("https://example.com/{{job}}").await, @"");
+    insta::assert_snapshot!(url("https://example.com/{{slot}}").await, @"");
+    insta::assert_snapshot!(url("https://example.com/{{attempt").await, @"");
+    insta::assert_snapshot!(url("http://10.0.0.7/").await, @"");
+    insta::assert_snapshot!(url("http://169.254.169.254/latest/meta-data/").await, @"");
+    insta::assert_snapshot!(url("http://[::ffff:10.0.0.7]/").await, @"");
+    insta::assert_snapshot!(of(json!({"url": "http://127.0.0.1/", "headers": {"a": "secret://none"}})).await, @"");
+    insta::assert_snapshot!(url("http://127.0.0.1:1/").await, @"");
+    let own = Config { listeners: vec!["0.0.0.0:7347".parse().unwrap()], ..loopback() };
+    insta::assert_snapshot!(error(own, json!({"url": "http://127.0.0.1:7347/api"})).await, @"");
+    let database = Config { database: vec![("localhost".into(), 5432)], ..loopback() };
+    insta::assert_snapshot!(error(database, json!({"url": "http://127.0.0.1:5432/"})).await, @"");
+}
+
+#[tokio::test]
+async fn each_answer_that_is_no_success_is_told_as_it_is() {
+    let mut told = Vec::new();
+    for answer in [
+        "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
+        "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n",
+        "HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n",
+        "HTTP/1.1 302 Found\r\nlocation: /x\r\ncontent-length: 0\r\n\r\n",
+        "HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n",
+        "",
+        "nonsense\r\n\r\n",
+    ] {
+        let receiver = Receiver::answering(answer).await;
+        told.push(error(loopback(), json!({ "url": receiver.url })).await);
+    }
+    insta::assert_snapshot!(told.join("\n"), @"");
+}
+
+#[tokio::test]
+async fn encryption_is_checked_and_an_authority_may_be_named() {
+    let port = encrypted().await;
+    let to = |host: &str| json!({ "url": format!("https://{host}:{port}/") });
+    let unknown = error(loopback(), to("127.0.0.1")).await;
+    insta::assert_snapshot!(unknown, @"");
+    let trusting = || Config { ca_file: Some(pem("cert.pem")), ..loopback() };
+    let punctual = node(trusting()).await;
+    for host in ["localhost", "127.0.0.1"] {
+        let finished = ended(&punctual, to(host), 1).await;
+        assert_eq!(finished.error, None, "{host}");
+    }
+    punctual.stop().await;
+    insta::assert_snapshot!(error(trusting(), to("127.0.0.2")).await, @"");
+    let plain = Receiver::answering(OK).await;
+    let plain = plain.url.replace("http:", "https:");
+    insta::assert_snapshot!(error(trusting(), json!({ "url": plain })).await, @"");
+    let missing = Config { ca_file: Some("/nowhere.pem".into()), ..loopback() };
+    insta::assert_snapshot!(error(missing, to("localhost")).await, @"");
+}
