@@ -4,10 +4,12 @@
     python3 conformance.py --server http://127.0.0.1:7347
 
 It needs a server with the scheduler's role, whose database nobody else uses, and takes half a
-minute, most of which is the silence after which a worker counts as dead. Exit 0: it does.
+minute, most of which is the silence after which a worker counts as dead. Given several servers of
+one database, it asks them in turn: none may remember what another has to know. Exit 0: it does.
 """
 
 import argparse
+import itertools
 import json
 import os
 import signal
@@ -20,7 +22,7 @@ import urllib.request
 import uuid
 from pathlib import Path
 
-ARGS = None
+SERVERS = itertools.cycle([])
 QUEUE = f"conformance-{uuid.uuid4()}"
 
 
@@ -30,7 +32,7 @@ def call(method, path, body=None, patience=60.0):
     if os.environ.get("PUNCTUAL_TOKEN"):
         headers["Authorization"] = "Bearer " + os.environ["PUNCTUAL_TOKEN"]
     data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(ARGS.server + "/api/v1" + path, data, headers, method=method)
+    request = urllib.request.Request(next(SERVERS) + "/api/v1" + path, data, headers, method=method)
     try:
         with urllib.request.urlopen(request, timeout=patience) as answer:
             text = answer.read()
@@ -232,7 +234,7 @@ def refuses():
 
 
 def start_worker(name, queue):
-    words = ["--server", ARGS.server, "--name", name, "--queue", queue, "--max", "2"]
+    words = ["--server", next(SERVERS), "--name", name, "--queue", queue, "--max", "2"]
     here = Path(__file__).with_name("worker.py")
     return subprocess.Popen([sys.executable, str(here), *words], stderr=subprocess.DEVNULL)
 
@@ -305,11 +307,11 @@ CHECKS = [
 
 
 def main():
-    global ARGS
+    global SERVERS
     words = argparse.ArgumentParser(description="Checks the protocol of remote workers.")
-    words.add_argument("--server", default="http://127.0.0.1:7347")
-    ARGS = words.parse_args()
-    ARGS.server = ARGS.server.rstrip("/")
+    words.add_argument("--server", action="append", help="may be given several times")
+    given = words.parse_args().server or ["http://127.0.0.1:7347"]
+    SERVERS = itertools.cycle([server.rstrip("/") for server in given])
     doomed = Doomed()
     for check in CHECKS:
         check()

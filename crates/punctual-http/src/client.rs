@@ -130,7 +130,11 @@ async fn connect(url: &Url, addresses: &[SocketAddr]) -> Result<TcpStream, Strin
             Err(_) => troubles.push(format!("{address}: no answer within {}s", CONNECT.as_secs())),
         }
     }
-    Err(format!("{} cannot be reached ({})", shown(url), troubles.join("; ")))
+    Err(format!(
+        "{} cannot be reached ({}); check that it runs, and that this machine may reach it",
+        shown(url),
+        troubles.join("; ")
+    ))
 }
 
 async fn send<T>(

@@ -98,7 +98,7 @@ impl Caller {
         let mut left = wanted.redirects_max;
         loop {
             let addresses = self.policy.addresses(&url).await.map_err(|refusal| match refusal {
-                Refusal::Forbidden(why) => Trouble::Lasting(format!("not called: {why}")),
+                Refusal::Forbidden(why) => Trouble::Lasting(why),
                 Refusal::Unresolved(why) => Trouble::Passing(why),
             })?;
             let is_first_origin = url.origin() == wanted.url.origin();

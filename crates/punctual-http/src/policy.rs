@@ -152,14 +152,14 @@ const NEVER: [(&str, &str); 9] = [
 
 /// What is not on the public internet.
 const PRIVATE: [(&str, &str); 15] = [
-    ("10.0.0.0/8", "a private network"),
-    ("100.64.0.0/10", "a carrier's network"),
+    ("10.0.0.0/8", "a private address"),
+    ("100.64.0.0/10", "an address of a carrier's own"),
     ("127.0.0.0/8", "loopback"),
-    ("172.16.0.0/12", "a private network"),
+    ("172.16.0.0/12", "a private address"),
     ("192.0.0.0/24", "reserved"),
     ("192.0.2.0/24", "for documentation"),
     ("192.88.99.0/24", "reserved"),
-    ("192.168.0.0/16", "a private network"),
+    ("192.168.0.0/16", "a private address"),
     ("198.18.0.0/15", "for measuring"),
     ("198.51.100.0/24", "for documentation"),
     ("203.0.113.0/24", "for documentation"),
@@ -291,8 +291,11 @@ impl Policy {
 
     /// May a request for this host go to this address?
     fn check(&self, host: &str, to: SocketAddr, database: &[IpAddr]) -> Result<(), String> {
+        let is_literal = host.parse::<IpAddr>().is_ok();
         let refused = |what: &str, way_out: &str| {
-            Err(format!("`{host}` is {} here, which is {what}; {way_out}", to.ip()))
+            let place =
+                if is_literal { String::new() } else { format!("at {}, which is ", to.ip()) };
+            Err(format!("`{host}` is not called: it is {place}{what}; {way_out}"))
         };
         for form in forms(to.ip()) {
             let listens = |at: &&SocketAddr| {
@@ -315,11 +318,7 @@ impl Policy {
                 Standing::Private(what) => {
                     let way_out = format!(
                         "if jobs may call it, add `{}` to `http.allow` in the configuration of the workers",
-                        if host.parse::<IpAddr>().is_ok() {
-                            form.to_string()
-                        } else {
-                            host.to_owned()
-                        }
+                        if is_literal { form.to_string() } else { host.to_owned() }
                     );
                     return refused(what, &way_out);
                 }

@@ -20,7 +20,7 @@ fn pem(name: &str) -> std::path::PathBuf {
 
 /// Somebody who answers encrypted requests, at this port.
 async fn encrypted() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let certificate = CertificateDer::from_pem_file(pem("cert.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(pem("key.pem")).unwrap();
@@ -39,6 +39,18 @@ async fn encrypted() -> u16 {
                 let _ = stream.write_all(OK.as_bytes()).await;
                 let _ = stream.shutdown().await;
             }
+        }
+    });
+    port
+}
+
+/// Somebody who knows nothing of encryption and does not listen, at this port.
+async fn hasty() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            stream.write_all(OK.as_bytes()).await.unwrap();
         }
     });
     port
@@ -112,9 +124,8 @@ async fn encryption_is_checked_and_an_authority_may_be_named() {
     }
     punctual.stop().await;
     insta::assert_snapshot!(error(trusting(), to("127.0.0.2")).await, @"");
-    let plain = Receiver::answering(OK).await;
-    let plain = plain.url.replace("http:", "https:");
-    insta::assert_snapshot!(error(trusting(), json!({ "url": plain })).await, @"");
+    let plain = json!({ "url": format!("https://127.0.0.1:{}/", hasty().await) });
+    insta::assert_snapshot!(error(trusting(), plain).await, @"");
     let missing = Config { ca_file: Some("/nowhere.pem".into()), ..loopback() };
     insta::assert_snapshot!(error(missing, to("localhost")).await, @"");
 }

@@ -43,7 +43,7 @@ async fn a_request_says_which_job_and_attempt_it_is_of() {
 
 #[tokio::test]
 async fn secrets_sign_and_open_but_are_not_kept() {
-    let echoing = "HTTP/1.1 200 OK\r\ncontent-length: 26\r\n\r\nyou sent Bearer canary-4711";
+    let echoing = "HTTP/1.1 200 OK\r\ncontent-length: 27\r\n\r\nyou sent Bearer canary-4711";
     let receiver = Receiver::answering(echoing).await;
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str, value: &str| {

@@ -24,6 +24,12 @@ pub(super) struct Seen {
     nodes: Option<Arc<Vec<Node>>>,
 }
 
+/// What is to be written of a node, and whether it is on the list.
+struct Entry {
+    info: NodeInfo,
+    is_known: bool,
+}
+
 fn has(node: &NodeInfo, label: (&str, &str)) -> bool {
     node.labels.iter().any(|(name, value)| (name.as_str(), value.as_str()) == label)
 }
@@ -81,16 +87,12 @@ impl Remote {
     /// new of itself is entered again.
     pub(super) async fn enter(&self, wish: &Wish) -> Result<Beaten> {
         let beaten = self.beat(wish.node, Vec::new()).await?;
-        let age_max = if beaten.alive { SEEN_FOR } else { Duration::ZERO };
-        let nodes = self.nodes(age_max).await?;
-        let known = nodes.iter().find(|node| node.info.id == wish.node);
-        if let Some(node) = known.filter(|node| !is_remote(&node.info)) {
-            return Err(Error::invalid(format!(
-                "node {} is `{}`, which runs handlers of its own; make an id at the start of the worker and use no other",
-                wish.node, node.info.name
-            )));
+        if beaten.alive && self.entry(wish, SEEN_FOR).await?.is_none() {
+            return Ok(beaten);
         }
-        if known.is_some() && !beaten.alive {
+        // What is written is made from what is there now: somebody may have just told it to drain.
+        let Some(info) = self.entry(wish, Duration::ZERO).await? else { return Ok(beaten) };
+        if !beaten.alive && info.is_known {
             return Err(Error::new(
                 ErrorKind::Fenced,
                 format!(
@@ -100,21 +102,34 @@ impl Remote {
                 ),
             ));
         }
-        let labels = known.map_or_else(|| labels(false), |node| node.info.labels.clone());
+        self.join(&info.info).await?;
+        if beaten.alive { Ok(beaten) } else { self.beat(wish.node, Vec::new()).await }
+    }
+
+    /// How a node is to be entered, going by a list that is at most this old; none if it is alive and
+    /// entered so already.
+    async fn entry(&self, wish: &Wish, age_max: Duration) -> Result<Option<Entry>> {
+        let nodes = self.nodes(age_max).await?;
+        let known = nodes.iter().find(|node| node.info.id == wish.node);
+        if let Some(node) = known.filter(|node| !is_remote(&node.info)) {
+            return Err(Error::invalid(format!(
+                "node {} is `{}`, which runs handlers of its own; make an id at the start of the worker and use no other",
+                wish.node, node.info.name
+            )));
+        }
+        let own = || vec![(REMOTE.0.to_owned(), REMOTE.1.to_owned())];
         let info = NodeInfo {
             id: wish.node,
             name: wish.name.clone(),
             version: wish.version.clone(),
             queues: wish.queues.clone(),
             kinds: wish.kinds.clone(),
-            labels,
+            labels: known.map_or_else(own, |node| node.info.labels.clone()),
         };
-        if known.is_some_and(|node| node.info == info) {
-            return Ok(beaten);
+        match known {
+            Some(node) if node.info == info && node.dead_at.is_none() => Ok(None),
+            known => Ok(Some(Entry { info, is_known: known.is_some() })),
         }
-        // Alive and not on a list that is a second old: it has just joined, and does so again.
-        self.join(&info).await?;
-        if beaten.alive { Ok(beaten) } else { self.beat(wish.node, Vec::new()).await }
     }
 
     async fn join(&self, info: &NodeInfo) -> Result<()> {
@@ -180,9 +195,4 @@ impl Remote {
         *seen = Seen::default();
         Ok(())
     }
-}
-
-fn labels(drains: bool) -> Vec<(String, String)> {
-    let all = [Some(REMOTE), drains.then_some(DRAIN)];
-    all.into_iter().flatten().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
