@@ -367,8 +367,8 @@ mod tests {
         assert!(!parse("10.1.0.0/16").expect("a network").has_address([10, 2, 2, 3].into()));
         assert!(parse("Intra.Example").expect("a host").has_host("intra.example."));
         let wrong = |text: &str| parse(text).expect_err("it is none");
-        insta::assert_snapshot!(wrong("10.1.0.0/33"), @"");
-        insta::assert_snapshot!(wrong("0x7f.1"), @"");
-        insta::assert_snapshot!(wrong("a b"), @"");
+        insta::assert_snapshot!(wrong("10.1.0.0/33"), @"http.allow: `10.1.0.0/33` is no network; write a network like 10.1.0.0/16, an address, or a host like intra.example");
+        insta::assert_snapshot!(wrong("0x7f.1"), @"http.allow: `0x7f.1` is an address in a strange notation; write a network like 10.1.0.0/16, an address, or a host like intra.example");
+        insta::assert_snapshot!(wrong("a b"), @"http.allow: `a b` is no host; write a network like 10.1.0.0/16, an address, or a host like intra.example");
     }
 }
