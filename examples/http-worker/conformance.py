@@ -207,7 +207,7 @@ def drains():
     drained = ok("POST", f"/nodes/{node.id}/drain")
     assert drained["is_draining"] and ok("GET", f"/nodes/{node.id}/drain")["is_draining"]
     enqueue("d")
-    answer = until("it is told", lambda: (lambda it: it["drain"] and it)(node.claim()))
+    answer = until("it is told", lambda: (lambda it: it["drain"] and it)(node.claim(leases=[lease])))
     assert answer["leases"] == [], "nothing more is claimed"
     assert ok("POST", f"/leases/{lease}/heartbeat")["drain"]
     ok("POST", f"/leases/{lease}/complete")

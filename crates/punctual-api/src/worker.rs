@@ -31,11 +31,11 @@ pub struct Claim {
     /// How long to wait for the first one, such as `25s`, up to 55 s; no time if nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<String>,
-    /// All leases that the worker holds, until their end has been answered. What the server holds for
-    /// it beyond these was claimed by a request whose answer was lost, and is given back. Left out,
-    /// nothing is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub leases: Option<Vec<String>>,
+    /// All leases that the worker holds, until their end has been answered; none if nothing is said.
+    /// What the server holds for it beyond these was claimed by a request whose answer was lost, and is
+    /// given back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leases: Vec<String>,
 }
 
 /// The answer to a claim.

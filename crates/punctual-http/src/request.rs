@@ -108,6 +108,8 @@ impl Status {
 
 /// How long a request may take if its job does not say.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// What is repeated of a URL that cannot be asked.
+const URL_SHOWN: usize = 120;
 /// The most redirects that may be followed.
 const REDIRECTS_MAX: u8 = 3;
 
@@ -178,9 +180,10 @@ impl Filler<'_> {
         };
         match shape(&url) == shape(&plain) {
             true => Ok(url),
-            false => Err(format!(
-                "`{text}`: a variable changes where the URL leads; use variables only within a part of its path, or in its query"
-            )),
+            false => Err(
+                "a variable changes where the URL leads; use variables only within a part of its path, or in its query"
+                    .to_owned(),
+            ),
         }
     }
 }
@@ -196,7 +199,6 @@ impl Payload {
     /// The request that it comes to.
     pub(crate) fn wanted(&self, known: &Variables, secrets: &Secrets) -> Result<Wanted, String> {
         let filler = Filler { known: self.templates.then_some(known), secrets };
-        let at = |place: &'static str| move |error: String| format!("`{place}`: {error}");
         let method = self.method()?;
         let (body, content_type) = self.body(&filler)?;
         let mut headers = Vec::new();
@@ -217,7 +219,10 @@ impl Payload {
         }
         Ok(Wanted {
             method,
-            url: filler.url(&self.url).map_err(at("url"))?,
+            url: filler.url(&self.url).map_err(|error| {
+                let written: String = self.url.chars().take(URL_SHOWN).collect();
+                format!("`url` `{written}`: {error}")
+            })?,
             headers,
             body,
             timeout: self.timeout()?,

@@ -5,7 +5,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
-use punctual::remote::{Failed, Held, Report, Wish};
+use punctual::remote::{Failed, Held, HeldError, Report, Wish};
 use punctual::{ErrorKind, LogLevel, NodeId};
 use punctual_api::{
     Claim, Claimed, Complete, Drain, Fail, Heartbeat, Heartbeaten, Lease, Logged, NewLogLine, Node,
@@ -58,16 +58,11 @@ fn wish(app: &App, ask: Claim) -> Result<Wish, Fault> {
             .map_err(|error| Fault::invalid("/node", format!("{error}, made at each start")))?,
         None => app.remote().mint(),
     };
-    let mut holds = None;
-    if let Some(leases) = &ask.leases {
-        let mut all = Vec::new();
-        for (index, lease) in leases.iter().enumerate() {
-            let held: Held = lease.parse().map_err(|error: punctual::remote::HeldError| {
-                Fault::invalid(&format!("/leases/{index}"), error.to_string())
-            })?;
-            all.push(held);
-        }
-        holds = Some(all);
+    let mut holds: Vec<Held> = Vec::new();
+    for (index, lease) in ask.leases.iter().enumerate() {
+        holds.push(lease.parse().map_err(|error: HeldError| {
+            Fault::invalid(&format!("/leases/{index}"), error.to_string())
+        })?);
     }
     let queues = if ask.queues.is_empty() { vec!["default".to_owned()] } else { ask.queues };
     Ok(Wish {

@@ -27,9 +27,8 @@ pub struct Wish {
     pub most: usize,
     /// How long to wait for the first one; up to [`WAIT_MAX`].
     pub wait: Duration,
-    /// All that it works on already. Whatever the store holds for it beyond is given back. None: it
-    /// does not say, and nothing is.
-    pub holds: Option<Vec<Held>>,
+    /// All that it works on already. Whatever the store holds for it beyond is given back.
+    pub holds: Vec<Held>,
 }
 
 /// The answer to a claim.
@@ -91,7 +90,7 @@ impl Wish {
             )));
         }
         let other = |held: &&Held| held.by.is_none_or(|by| by.node != self.node);
-        match self.holds.iter().flatten().find(other) {
+        match self.holds.iter().find(other) {
             Some(held) => Err(Error::invalid(format!(
                 "the lease `{held}` is not of node {}; name what this node has claimed",
                 self.node
@@ -135,13 +134,12 @@ impl Remote {
 
     /// Gives back what the worker does not know of, and ends what takes too long.
     async fn set_right(&self, wish: &Wish, beaten: &Beaten) -> Result<()> {
-        let Some(holds) = &wish.holds else { return Ok(()) };
-        let is_unknown = |lease: &&LeaseId| !holds.iter().any(|held| held.lease == **lease);
+        let is_unknown = |lease: &&LeaseId| !wish.holds.iter().any(|held| held.lease == **lease);
         let unknown: Vec<LeaseId> = beaten.strays.iter().filter(is_unknown).copied().collect();
         if !unknown.is_empty() {
             self.give_back(wish.node, &unknown).await?;
         }
-        for held in holds {
+        for held in &wish.holds {
             self.time_out(held, beaten.at).await?;
         }
         Ok(())
