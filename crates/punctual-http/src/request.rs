@@ -371,6 +371,28 @@ mod tests {
             error(json!({ "url": to, "sign": "plain" })),
             error(json!({ "uri": to })),
         ]);
-        insta::assert_snapshot!(told.join("\n"), @"");
+        insta::assert_snapshot!(told.join("\n"), @r#"
+    `url` `a.example/x`: it is no URL (relative URL without a base); write it like https://example.com/hook
+    `url` `ftp://a.example/`: its scheme is neither http nor https; only these are called
+    `url` `http://user:pass@a.example/`: there is a user or a password in it; put them in a header, such as `"authorization": "secret://NAME"`
+    `url` `http:///`: it is no URL (empty host); write it like https://example.com/hook
+    `url` `https://{{job.id}}.example/`: a variable changes where the URL leads; use variables only within a part of its path, or in its query
+    `url` `https://a.example/{{dots}}/x`: a variable changes where the URL leads; use variables only within a part of its path, or in its query
+    `url` `https://a.example/{{nope}}`: `{{nope}}` is no variable; there are job.id, schedule, dots, slot; to send braces as they are, set `templates` to false
+    `url` `https://a.example/{{job.id`: `{{job.id` has no `}}`; close it, or set `templates` to false to send braces as they are
+    `url` `https://a.example/{{slot}}`: `{{slot}}` has no value, since no slot of a schedule made this job; leave it out, or order the job by a schedule
+    `url` `https://a.example/?k=secret://none`: there is no secret `none` here; name its variable or file in `[secrets]` of the worker's configuration
+    `method`: `BREW` is none; there are GET, HEAD, POST, PUT, PATCH, DELETE
+    both `body` and `text` are given; give the one or the other
+    the header `Host` is set by punctual itself; leave it out
+    the header `x-a`: its value has a line break or another character that no header may have
+    the header `x a`: that is no name of one
+    the header `authorization`: there is no secret `none` here; name its variable or file in `[secrets]` of the worker's configuration
+    `timeout`: `soon` is not a length of time; write it like 90s, 15m, 1h30m or 2d
+    `success`: "2yy" is no status; write a number like 204, or "2xx"
+    `follow_redirects` is 4; the most is 3
+    `sign` must be the reference of a secret, like secret://NAME, since a job is stored as it is
+    the payload of an http job: unknown field `uri`, expected one of `method`, `url`, `headers`, `body`, `text`, `timeout`, `success`, `store_response`, `follow_redirects`, `sign`, `templates`; it has method, url, headers, body or text, timeout, success, store_response, follow_redirects, sign, templates
+    "#);
     }
 }

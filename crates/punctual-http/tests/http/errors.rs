@@ -76,11 +76,11 @@ async fn each_error_names_the_cause_and_the_way_out() {
     let of = |payload: Value| error(loopback(), payload);
     let url = |url: &str| of(json!({ "url": url }));
     insta::assert_snapshot!(of(json!({})).await, @"the payload of an http job: missing field `url`; it has method, url, headers, body or text, timeout, success, store_response, follow_redirects, sign, templates");
-    insta::assert_snapshot!(url("example.com/hook").await, @"`url`: `example.com/hook` is no URL (relative URL without a base); write it like https://example.com/hook");
-    insta::assert_snapshot!(url("gopher://example.com/").await, @"`url`: `gopher://example.com/` has the scheme `gopher`; only http and https are asked");
-    insta::assert_snapshot!(url("https://example.com/{{job}}").await, @"`url`: `{{job}}` is no variable; there are job.id, attempt, due_at, slot, schedule, lease; to send braces as they are, set `templates` to false");
-    insta::assert_snapshot!(url("https://example.com/{{slot}}").await, @"`url`: `{{slot}}` has no value, since no slot of a schedule made this job; leave it out, or order the job by a schedule");
-    insta::assert_snapshot!(url("https://example.com/{{attempt").await, @"`url`: `{{attempt` has no `}}`; close it, or set `templates` to false to send braces as they are");
+    insta::assert_snapshot!(url("example.com/hook").await, @"`url` `example.com/hook`: it is no URL (relative URL without a base); write it like https://example.com/hook");
+    insta::assert_snapshot!(url("gopher://example.com/").await, @"`url` `gopher://example.com/`: its scheme is neither http nor https; only these are called");
+    insta::assert_snapshot!(url("https://example.com/{{job}}").await, @"`url` `https://example.com/{{job}}`: `{{job}}` is no variable; there are job.id, attempt, due_at, slot, schedule, lease; to send braces as they are, set `templates` to false");
+    insta::assert_snapshot!(url("https://example.com/{{slot}}").await, @"`url` `https://example.com/{{slot}}`: `{{slot}}` has no value, since no slot of a schedule made this job; leave it out, or order the job by a schedule");
+    insta::assert_snapshot!(url("https://example.com/{{attempt").await, @"`url` `https://example.com/{{attempt`: `{{attempt` has no `}}`; close it, or set `templates` to false to send braces as they are");
     insta::assert_snapshot!(url("http://10.0.0.7/").await, @"`10.0.0.7` is not called: it is a private address; if jobs may call it, add `10.0.0.7` to `http.allow` in the configuration of the workers");
     insta::assert_snapshot!(url("http://169.254.169.254/latest/meta-data/").await, @"`169.254.169.254` is not called: it is link-local, where clouds keep metadata; no setting allows that; name another host");
     insta::assert_snapshot!(url("http://[::ffff:10.0.0.7]/").await, @"`::ffff:10.0.0.7` is not called: it is a private address; if jobs may call it, add `10.0.0.7` to `http.allow` in the configuration of the workers");
