@@ -83,7 +83,8 @@ impl Caller {
 
     /// The receiver has taken the job and settles it by the name of its lease.
     async fn wait(&self, cx: &Ctx) -> Result<Done<Value>, BoxError> {
-        cx.log("accepted (202): it is done when the receiver completes its lease");
+        // No line of the log: those are for the receiver to number.
+        cx.progress(0, "accepted (202): it is done when the receiver completes its lease");
         match cx.settled_elsewhere().await? {
             AttemptOutcome::Succeeded => Ok(Done(Value::Null)),
             outcome => Err(format!("the receiver has settled it: {outcome}").into()),
