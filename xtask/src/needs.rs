@@ -53,6 +53,26 @@ pub(crate) const PGBOUNCER: Need = Need {
               or set PUNCTUAL_TEST_PGBOUNCER to the url of one in transaction mode",
 };
 
+/// What makes a network for one test, in which all addresses are local.
+pub(crate) const IPROUTE: Need = Need {
+    what: "ip, of iproute2",
+    find: || beside_path("ip"),
+    packages: &["iproute2"],
+    while_installing: &[],
+    after_installing: &[],
+    way_out: "install it with your package manager",
+};
+
+/// What runs the worker that is an example, and the script that checks the protocol.
+pub(crate) const PYTHON: Need = Need {
+    what: "python3",
+    find: || beside_path("python3"),
+    packages: &["python3-minimal"],
+    while_installing: &[],
+    after_installing: &[],
+    way_out: "install Python 3.9 or newer with your package manager",
+};
+
 /// The oldest PostgreSQL that punctual supports.
 pub(crate) const POSTGRES_OLDEST: u32 = 15;
 
@@ -139,10 +159,15 @@ impl Drop for PassingFile {
 
 /// It is a daemon, whose directory is not on everybody's PATH.
 fn find_pgbouncer() -> Option<PathBuf> {
+    beside_path("pgbouncer")
+}
+
+/// The directory of a program, on PATH or where those for administrators are.
+fn beside_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
         .chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from))
-        .find(|dir| dir.join("pgbouncer").is_file())
+        .find(|dir| dir.join(program).is_file())
 }
 
 fn find_postgres() -> Option<PathBuf> {

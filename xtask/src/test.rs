@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::failure::Failure;
+use crate::needs::{IPROUTE, PYTHON};
 use crate::pgbouncer::{self, Pooler};
 use crate::postgres::{self, Care, Server};
 use crate::run::{self, cargo};
@@ -17,6 +18,9 @@ pub(crate) enum Lockfile {
 
 /// Runs the tests of the workspace, or with `args` those that the test runner picks by them.
 pub(crate) fn test(lockfile: Lockfile, args: &[&str]) -> Result<(), Failure> {
+    for need in [IPROUTE, PYTHON] {
+        need.ensure()?;
+    }
     let servers = Servers::start(Care::AsTestsNeed)?;
     for mut runner in runners(run::ask(&mut cargo(["nextest", "--version"])).is_ok(), args) {
         if matches!(lockfile, Lockfile::MustBeCurrent) {

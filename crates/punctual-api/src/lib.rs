@@ -13,6 +13,7 @@ mod problem;
 mod queue;
 mod schedule;
 mod why;
+mod worker;
 
 pub use cron::{Explain, Explained};
 pub use event::{Event, LeaderEvent, SlotEvent, TOPICS};
@@ -29,3 +30,7 @@ pub use schedule::{
     NextSlots, Ran, Revision, Schedule, ScheduleBody, ScheduleJob, Slot, Upcoming, UpcomingBucket,
 };
 pub use why::{Diagnosis, Finding, Reason, Why};
+pub use worker::{
+    Claim, Claimed, Complete, Drain, Fail, Heartbeat, HeartbeatProgress, Heartbeaten, Lease,
+    Logged, NewLogLine, Settled, Snooze,
+};

@@ -1,5 +1,6 @@
 //! Nodes, leaders, counters, the audit.
 
+use punctual::remote::{is_draining, is_remote};
 use punctual::{AuditView, LeaderChange};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -25,6 +26,12 @@ pub struct Node {
     pub dead_at: Option<String>,
     /// Jobs that it runs.
     pub running: u64,
+    /// Is it a remote worker, which claims over HTTP?
+    #[serde(default)]
+    pub is_remote: bool,
+    /// Was it told to take no more jobs?
+    #[serde(default)]
+    pub is_draining: bool,
 }
 
 /// Who leads a role.
@@ -116,6 +123,8 @@ pub struct Capabilities {
 impl From<punctual::Node> for Node {
     fn from(node: punctual::Node) -> Node {
         Node {
+            is_remote: is_remote(&node.info),
+            is_draining: is_draining(&node.info),
             id: node.info.id.to_string(),
             name: node.info.name,
             version: node.info.version,

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Subcommand;
-use punctual_api::{Leader, List, Node, PauseAsk, Queue};
+use punctual_api::{Drain, Leader, List, Node, PauseAsk, Queue};
 
 use crate::exit::Failure;
 use crate::output::{self, FAINT, print_json};
@@ -37,6 +37,14 @@ pub(crate) enum NodeCommand {
     /// List nodes
     #[command(visible_alias = "ls")]
     List,
+    /// Tell a remote worker to take no more jobs, finish and leave
+    Drain {
+        /// The node
+        id: String,
+        /// Take it back: it may claim again
+        #[arg(long)]
+        undo: bool,
+    },
 }
 
 impl QueueCommand {
@@ -101,8 +109,13 @@ impl QueueCommand {
 
 impl NodeCommand {
     pub(crate) fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
-        let NodeCommand::List = self;
-        let nodes: List<Node> = client.get("/nodes")?;
+        let nodes: List<Node> = match self {
+            NodeCommand::List => client.get("/nodes")?,
+            NodeCommand::Drain { id, undo } => {
+                let path = format!("/nodes/{}/drain", part(&id));
+                List::whole(vec![client.post(&path, &Drain { drain: Some(!undo) })?])
+            }
+        };
         let mut out = anstream::stdout().lock();
         if is_json {
             return Ok(print_json(&mut out, &nodes)?);
@@ -115,11 +128,21 @@ impl NodeCommand {
                 node.queues.join(","),
                 node.running.to_string(),
                 node.seen_at.clone(),
-                node.dead_at.as_ref().map_or("alive".to_owned(), |at| format!("dead since {at}")),
+                status(node),
             ]
         });
         let head = ["ID", "NAME", "VERSION", "QUEUES", "RUNNING", "SEEN", "STATUS"];
         Ok(output::print_table(&mut out, &head, rows.collect())?)
+    }
+}
+
+/// How a node is, in a word or two.
+fn status(node: &Node) -> String {
+    let remote = if node.is_remote { ", remote" } else { "" };
+    match (&node.dead_at, node.is_draining) {
+        (Some(at), _) => format!("dead since {at}{remote}"),
+        (None, true) => format!("draining{remote}"),
+        (None, false) => format!("alive{remote}"),
     }
 }
 

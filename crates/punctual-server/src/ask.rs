@@ -65,8 +65,10 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeBody
 
     async fn from_request(request: Request, state: &S) -> Result<MaybeBody<T>, Fault> {
         let length = request.headers().get(header::CONTENT_LENGTH);
-        let is_empty = length.is_none_or(|length| length == "0")
-            && !request.headers().contains_key(header::CONTENT_TYPE);
+        let is_empty = match length {
+            Some(length) => length == "0",
+            None => !request.headers().contains_key(header::CONTENT_TYPE),
+        };
         if is_empty {
             return Ok(MaybeBody(T::default()));
         }

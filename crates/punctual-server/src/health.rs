@@ -30,7 +30,7 @@ pub(crate) async fn ready(State(app): State<App>) -> Response {
 
 /// Metrics of the process, and what is in the queues, for Prometheus.
 pub(crate) async fn metrics(State(app): State<App>) -> Response {
-    let mut text = app.0.metrics.as_ref().map(|metrics| metrics.render()).unwrap_or_default();
+    let mut text = app.server.metrics.as_ref().map(|metrics| metrics.render()).unwrap_or_default();
     match queues(&app).await {
         Ok(queues) => text.push_str(&queues),
         // The process has metrics of its own, also without a database.

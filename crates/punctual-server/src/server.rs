@@ -10,6 +10,7 @@ use axum::routing::get;
 use axum::{Json, Router, middleware};
 use metrics_exporter_prometheus::PrometheusHandle;
 use punctual::Punctual;
+use punctual::remote::Remote;
 use punctual_api::{Event, Problem};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::TimeoutLayer;
@@ -39,11 +40,16 @@ pub struct Server {
 
 /// What handlers share.
 #[derive(Clone)]
-pub(crate) struct App(pub(crate) Arc<Server>, pub(crate) Arc<Feed>);
+pub(crate) struct App {
+    pub(crate) server: Arc<Server>,
+    pub(crate) feed: Arc<Feed>,
+    /// Asks on behalf of remote workers.
+    pub(crate) remote: Remote,
+}
 
 impl App {
     pub(crate) fn punctual(&self) -> &Punctual {
-        &self.0.punctual
+        &self.server.punctual
     }
 }
 
@@ -59,6 +65,7 @@ impl App {
         (name = "schedules", description = "When jobs are made"),
         (name = "jobs", description = "Units of work"),
         (name = "queues", description = "Where jobs wait"),
+        (name = "workers", description = "Workers in any language, over HTTP"),
         (name = "cluster", description = "Nodes, leaders, counters, the audit"),
         (name = "operations", description = "Many jobs at once"),
         (name = "answers", description = "What an expression means, and why something is as it is")
@@ -85,7 +92,8 @@ impl Server {
         let describe = move || std::future::ready(Json((*description).clone()));
         let token = self.token.clone();
         let feed = Arc::new(Feed::new(self.punctual.clone()));
-        let app = App(Arc::new(self), feed);
+        let remote = self.punctual.remote();
+        let app = App { server: Arc::new(self), feed, remote };
         let api = api
             .route("/api/openapi.json", get(describe))
             .route("/metrics", get(health::metrics))

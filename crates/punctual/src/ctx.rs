@@ -15,6 +15,7 @@ use crate::admin::Admin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::order::Order;
 use crate::punctual::{Receipt, receipt};
+use crate::remote::Held;
 use crate::transaction::{Backend, Transaction};
 
 /// What a handler is given beside its job: the state of the application, what is known about this
@@ -38,6 +39,10 @@ pub(crate) struct Shared {
 
 /// The longest wait before the result of a step is kept again.
 const SAVE_AGAIN: Duration = Duration::from_millis(500);
+
+/// How often a job is looked at that somebody else is to end: at first this soon, then less and less.
+const LOOK_FIRST: Duration = Duration::from_millis(50);
+const LOOK_LAST: Duration = Duration::from_secs(1);
 
 impl Shared {
     pub(crate) fn mint(&self) -> JobId {
@@ -124,6 +129,39 @@ impl<S> Ctx<S> {
     /// Is this the last one, unless it is released or snoozed?
     pub fn is_last_attempt(&self) -> bool {
         self.attempt.job.spent + 1 >= self.attempt.job.max_attempts
+    }
+
+    /// The lease of this attempt, by the name with which somebody else may end it: see
+    /// [`settled_elsewhere`](Ctx::settled_elsewhere).
+    pub fn held(&self) -> Held {
+        let job = &self.attempt.job;
+        Held { lease: job.lease, job: job.id, attempt: job.attempt, by: None }
+    }
+
+    /// Waits until somebody else has settled this attempt, by the name of its lease, and says how.
+    /// If it was a success, return `Ok`; the result that was given there is the job's.
+    pub async fn settled_elsewhere(&self) -> Result<AttemptOutcome> {
+        let Shared { store, env, .. } = &*self.shared;
+        let mut wait = LOOK_FIRST;
+        loop {
+            env.sleep(wait).await;
+            wait = (wait * 2).min(LOOK_LAST);
+            let detail = match store.job(self.job_id()).await {
+                Ok(detail) => detail,
+                // A database that is away for a while comes back.
+                Err(error) if matches!(error.kind(), ErrorKind::Retry | ErrorKind::Unreachable) => {
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let attempts = detail.iter().flat_map(|detail| &detail.attempts);
+            let own = attempts.filter(|attempt| attempt.attempt == self.attempt());
+            let Some(outcome) = own.filter_map(|attempt| attempt.outcome).next() else { continue };
+            if outcome == AttemptOutcome::Succeeded {
+                self.end.lock().is_settled = true;
+            }
+            return Ok(outcome);
+        }
     }
 
     /// When the job was due.

@@ -35,6 +35,7 @@
 //! | run jobs at times | [`Builder::schedule`], [`cron`], [`every`], [`at`] |
 //! | wrap every handler | [`Builder::layer`] |
 //! | list, retry, cancel, pause, explain | [`Admin`] |
+//! | let others work, in any language | [`remote`] |
 //! | test without waiting | `testing`, with the feature of that name |
 //!
 //! # What is promised
@@ -64,6 +65,7 @@ pub mod migrations;
 mod order;
 mod outcome;
 mod punctual;
+pub mod remote;
 #[cfg(feature = "testing")]
 pub mod testing;
 #[doc(hidden)]
@@ -89,7 +91,7 @@ pub use punctual_core::job::{
     AttemptOutcome, Backoff, Growth, JobState, LogLevel, SlotOutcome, Spread,
 };
 pub use punctual_core::schedule::{Definition, Facts, Missed, Overlap, Template};
-pub use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
+pub use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
 #[cfg(feature = "derive")]
 pub use punctual_derive::Job;
 pub use punctual_engine::{

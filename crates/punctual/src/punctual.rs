@@ -16,6 +16,7 @@ use crate::admin::Admin;
 use crate::ctx::Shared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::order::Order;
+use crate::remote::Remote;
 use crate::transaction::Transaction;
 
 /// A running node, or a producer: orders work, waits for it, manages it. Cheap to clone; when the
@@ -261,6 +262,11 @@ impl Punctual {
     /// Lists, changes, retries and explains.
     pub fn admin(&self) -> Admin {
         Admin::new(self.shared().clone())
+    }
+
+    /// Asks on behalf of workers that are not in this program.
+    pub fn remote(&self) -> Remote {
+        Remote::new(self.shared().clone())
     }
 
     /// How this node is; none for a producer.

@@ -1,6 +1,7 @@
 //! `punctual serve` and `punctual dev`: the product, in one process.
 
 mod demo;
+mod http;
 mod kinds;
 pub(crate) mod settings;
 pub(crate) mod systemd;
@@ -48,7 +49,8 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
         })?),
         false => None,
     };
-    let punctual = start(settings, &roles, is_demo).await?;
+    let listens_at = listener.as_ref().map(|listener| listener.local_addr().unwrap_or(listen));
+    let punctual = start(settings, &roles, listens_at, is_demo).await?;
     let demo = is_demo.then(|| demo::keep_busy(punctual.clone()));
     let told = roles.iter().map(|role| role.as_str().to_owned()).collect();
     let server = Server { punctual: punctual.clone(), roles: told, token, metrics: Some(metrics) };
@@ -107,7 +109,12 @@ impl Signals {
     }
 }
 
-async fn start(settings: &Settings, roles: &[Role], is_demo: bool) -> Result<Punctual, Failure> {
+async fn start(
+    settings: &Settings,
+    roles: &[Role],
+    listens_at: Option<SocketAddr>,
+    is_demo: bool,
+) -> Result<Punctual, Failure> {
     let has = |role: Role| roles.contains(&role);
     let url = &settings.database.url;
     if !has(Role::Scheduler) && !has(Role::Worker) {
@@ -117,8 +124,13 @@ async fn start(settings: &Settings, roles: &[Role], is_demo: bool) -> Result<Pun
     let builder = punctual_server::handle_operations(kinds::handle(builder))
         .max_running(settings.worker.max_running)
         .shutdown_grace(settings.shutdown_grace()?);
-    let builder =
-        if has(Role::Worker) { serving(builder, settings) } else { builder.never_works() };
+    let builder = match has(Role::Worker) {
+        true => {
+            let http = http::handler(settings, listens_at, is_demo)?;
+            http.handle(serving(builder, settings))
+        }
+        false => builder.never_works(),
+    };
     let builder = if has(Role::Scheduler) { builder } else { builder.never_leads() };
     let builder = if is_demo { demo::schedules(builder) } else { builder };
     Ok(builder.start().await?)

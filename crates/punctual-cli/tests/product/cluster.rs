@@ -7,13 +7,13 @@ use serde_json::Value;
 use crate::process::{Serving, punctual, text};
 
 /// A database of the test's own, on the server that the tests are given.
-struct Database {
+pub(crate) struct Database {
     server: String,
     name: String,
 }
 
 impl Database {
-    fn new() -> Database {
+    pub(crate) fn new() -> Database {
         let server = std::env::var("PUNCTUAL_TEST_POSTGRES")
             .expect("PUNCTUAL_TEST_POSTGRES says where a server is; `cargo xtask test` starts one");
         let name = format!("punctual_product_{}", std::process::id());
@@ -32,7 +32,7 @@ impl Database {
         });
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         // What is behind the last slash, up to the parameters, is the database.
         let (base, parameters) = self.server.split_once('?').unwrap_or((&self.server, ""));
         let scheme = base.find("://").unwrap() + 3;

@@ -4,8 +4,10 @@
 
 mod cluster;
 mod doctor;
+mod http;
 mod keeping;
 mod process;
 mod refusals;
 mod walk;
 mod watching;
+mod workers;

@@ -151,7 +151,7 @@ async fn capabilities(State(app): State<App>) -> Answer<Capabilities> {
         backend: schema.backend.to_owned(),
         database: schema.database,
         schema: schema.version,
-        roles: app.0.roles.clone(),
-        needs_token: app.0.token.is_some(),
+        roles: app.server.roles.clone(),
+        needs_token: app.server.token.is_some(),
     }))
 }

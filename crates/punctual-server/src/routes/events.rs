@@ -76,7 +76,7 @@ async fn events(
         },
         None => (since.map_or(until, EventCursor::at), None),
     };
-    let listener = app.1.listen(after.clone(), which.follow.unwrap_or(true)).await?;
+    let listener = app.feed.listen(after.clone(), which.follow.unwrap_or(true)).await?;
     let frames = stream::iter(first(&after, reset)).chain(stream::unfold(
         (listener, topics),
         |(mut listener, topics)| async move {

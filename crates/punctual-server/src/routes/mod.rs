@@ -7,6 +7,7 @@ mod jobs;
 mod operations;
 mod queues;
 mod schedules;
+mod workers;
 
 use axum::http::HeaderMap;
 use punctual::Admin;
@@ -23,6 +24,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .merge(answers::routes())
         .merge(events::routes())
         .merge(operations::routes())
+        .merge(workers::routes())
 }
 
 /// Everything that can be done, in the name of whoever asks: `Punctual-Actor` says who.

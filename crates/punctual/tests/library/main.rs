@@ -8,6 +8,7 @@ mod handling;
 mod leaving;
 mod mistakes;
 mod registering;
+mod remote;
 mod steps;
 mod testing;
 mod towers;

@@ -1,0 +1,251 @@
+//! One attempt at a job of kind `http`.
+
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, StatusCode};
+use punctual::{AttemptOutcome, BoxError, Ctx, Done, Failure};
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::answer::{Verdict, verdict};
+use crate::client::{Answer, Client, shown};
+use crate::policy::{self, Policy, Refusal};
+use crate::request::{Header, Payload, Wanted};
+use crate::sign;
+use crate::template::Variables;
+
+/// All that attempts share.
+pub(crate) struct Caller {
+    pub(crate) policy: Policy,
+    pub(crate) client: Client,
+    pub(crate) secrets: punctual_secrets::Secrets,
+}
+
+/// The most of an answer that is kept with the job.
+const KEPT_BYTES_MAX: usize = 32 * 1_024;
+
+/// Why a request came to nothing.
+enum Trouble {
+    /// Another attempt may do better.
+    Passing(String),
+    /// None can.
+    Lasting(String),
+}
+
+impl Caller {
+    /// Makes one attempt. Whatever is told of it is masked first.
+    pub(crate) async fn run(&self, payload: Value, cx: Ctx) -> Result<Done<Value>, BoxError> {
+        let attempt = self.attempt(payload, &cx);
+        tokio::select! {
+            ended = attempt => ended,
+            // The connection is dropped, so that the receiver can see it.
+            reason = cx.cancelled() => Err(format!("broken off: {reason:?}").into()),
+        }
+    }
+
+    async fn attempt(&self, payload: Value, cx: &Ctx) -> Result<Done<Value>, BoxError> {
+        let masked = |text: &str| self.secrets.mask().text(text).into_owned();
+        let for_good = |text: String| Failure::for_good(masked(&text));
+        let wanted = Payload::read(payload)
+            .and_then(|payload| payload.wanted(&Variables::of(cx), &self.secrets))
+            .map_err(for_good)?;
+        let answer = match tokio::time::timeout(wanted.timeout, self.send(&wanted, cx)).await {
+            Ok(Ok((_, answer))) => answer,
+            Ok(Err(Trouble::Passing(text))) => return Err(masked(&text).into()),
+            Ok(Err(Trouble::Lasting(text))) => return Err(for_good(text).into()),
+            Err(_) => {
+                let limit = punctual_core::format_duration(wanted.timeout);
+                let url = shown(&wanted.url);
+                return Err(masked(&format!(
+                    "{url} has not answered within {limit}; it may be slow, or `timeout` too short"
+                ))
+                .into());
+            }
+        };
+        let kept = self.kept(&answer);
+        let url = shown(&wanted.url);
+        match verdict(answer.status, &answer.headers, wanted.success.as_deref(), wall()) {
+            Verdict::Done => Ok(Done(kept)),
+            Verdict::Later => self.wait(cx).await,
+            Verdict::Again(wait, told) => {
+                let told = format!("{url} {told}");
+                match wait {
+                    Some(wait) => Err(Failure::retry_after(wait, told).into()),
+                    None => Err(told.into()),
+                }
+            }
+            Verdict::Never(told) => Err(Failure::for_good(format!("{url} {told}")).into()),
+        }
+    }
+
+    /// The receiver has taken the job and settles it by the name of its lease.
+    async fn wait(&self, cx: &Ctx) -> Result<Done<Value>, BoxError> {
+        // No line of the log: those are for the receiver to number.
+        cx.progress(0, "accepted (202): it is done when the receiver completes its lease");
+        match cx.settled_elsewhere().await? {
+            AttemptOutcome::Succeeded => Ok(Done(Value::Null)),
+            outcome => Err(format!("the receiver has settled it: {outcome}").into()),
+        }
+    }
+
+    /// Sends the request, and follows where it leads as far as it may.
+    async fn send(&self, wanted: &Wanted, cx: &Ctx) -> Result<(Url, Answer), Trouble> {
+        let own = own_headers(cx);
+        let mut url = wanted.url.clone();
+        let (mut method, mut body) = (wanted.method.clone(), wanted.body.clone());
+        let mut left = wanted.redirects_max;
+        loop {
+            let addresses = self.policy.addresses(&url).await.map_err(|refusal| match refusal {
+                Refusal::Forbidden(why) => Trouble::Lasting(why),
+                Refusal::Unresolved(why) => Trouble::Passing(why),
+            })?;
+            let is_first_origin = url.origin() == wanted.url.origin();
+            let mut headers = own.clone();
+            // Across origins nothing goes along that shows who asks.
+            if is_first_origin {
+                headers.extend(wanted.headers.iter().map(|it| (it.name.clone(), it.value.clone())));
+                if let Some(secret) = &wanted.sign {
+                    signed(&mut headers, secret, cx, &body)?;
+                }
+            } else if let Some(Header { name, value }) =
+                wanted.headers.iter().find(|it| it.name == header::CONTENT_TYPE)
+            {
+                headers.insert(name.clone(), value.clone());
+            }
+            let request = built(&method, &url, headers, body.clone())?;
+            let answer = self
+                .client
+                .ask(&url, &addresses, request, wanted.store_response)
+                .await
+                .map_err(Trouble::Passing)?;
+            let Some(next) = redirect(&answer, &url).filter(|_| left > 0) else {
+                return Ok((url, answer));
+            };
+            url = next.map_err(Trouble::Lasting)?;
+            left -= 1;
+            let is_see_other = answer.status == StatusCode::SEE_OTHER;
+            let is_old = matches!(answer.status.as_u16(), 301 | 302) && method == Method::POST;
+            if (is_see_other && method != Method::HEAD) || is_old {
+                (method, body) = (Method::GET, Bytes::new());
+            }
+        }
+    }
+
+    /// What is kept of an answer.
+    fn kept(&self, answer: &Answer) -> Value {
+        let status = answer.status.as_u16();
+        let Some(body) = &answer.body else { return json!({ "status": status }) };
+        let text = String::from_utf8_lossy(&body.bytes);
+        // Masked first: half of a secret would not be found.
+        let masked = self.secrets.mask().text(&text).into_owned();
+        let mut end = masked.floor_char_boundary(KEPT_BYTES_MAX);
+        loop {
+            let is_cut = body.is_cut || end < masked.len();
+            let kept = json!({ "status": status, "body": &masked[..end], "is_cut": is_cut });
+            // What has to be escaped takes more room.
+            if end == 0 || kept.to_string().len() <= 2 * KEPT_BYTES_MAX {
+                return kept;
+            }
+            end = masked.floor_char_boundary(end / 2);
+        }
+    }
+}
+
+/// What every request says of its job.
+fn own_headers(cx: &Ctx) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let job = cx.job_id().to_string();
+    let values = [
+        (HeaderName::from_static("idempotency-key"), job),
+        // A receiver that has seen a higher one may refuse this.
+        (HeaderName::from_static("punctual-fence"), cx.attempt().to_string()),
+        (HeaderName::from_static("punctual-attempt"), cx.attempt().to_string()),
+        (HeaderName::from_static("punctual-lease"), cx.held().to_string()),
+        (header::USER_AGENT, format!("punctual/{}", env!("CARGO_PKG_VERSION"))),
+        (header::ACCEPT, "*/*".to_owned()),
+    ];
+    let slot = cx.slot().map(|slot| (HeaderName::from_static("punctual-slot"), slot.to_string()));
+    let trace = cx.trace().filter(|trace| trace.len() >= 55 && trace.starts_with("00-"));
+    let trace = trace.map(|trace| (HeaderName::from_static("traceparent"), trace[..55].to_owned()));
+    for (name, value) in values.into_iter().chain(slot).chain(trace) {
+        // All of these are plain text but a trace, which somebody else has written.
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(name, value);
+        }
+    }
+    headers
+}
+
+fn signed(headers: &mut HeaderMap, secret: &str, cx: &Ctx, body: &[u8]) -> Result<(), Trouble> {
+    let now = wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let id = cx.job_id().to_string();
+    let signature = sign::signature(secret, &id, now, body).map_err(Trouble::Lasting)?;
+    for (name, text) in [
+        ("webhook-id", id),
+        ("webhook-timestamp", now.to_string()),
+        ("webhook-signature", signature),
+    ] {
+        let value = HeaderValue::from_str(&text)
+            .map_err(|error| Trouble::Lasting(format!("the header `{name}`: {error}")))?;
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    Ok(())
+}
+
+fn built(
+    method: &Method,
+    url: &Url,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Request<Full<Bytes>>, Trouble> {
+    let target = match url.query() {
+        Some(query) => format!("{}?{query}", url.path()),
+        None => url.path().to_owned(),
+    };
+    let host = match (url.host_str().unwrap_or(""), url.port()) {
+        (host, Some(port)) => format!("{host}:{port}"),
+        (host, None) => host.to_owned(),
+    };
+    let mut request = Request::builder().method(method).uri(target).header(header::HOST, host);
+    if let Some(all) = request.headers_mut() {
+        // Of a name that is given twice the last counts: what the job says comes last.
+        for (name, value) in &headers {
+            all.insert(name, value.clone());
+        }
+    }
+    request
+        .header(header::CONNECTION, "close")
+        .body(Full::new(body))
+        .map_err(|error| Trouble::Lasting(format!("this cannot be sent: {error}")))
+}
+
+/// Where an answer leads, if it leads elsewhere.
+fn redirect(answer: &Answer, from: &Url) -> Option<Result<Url, String>> {
+    if !matches!(answer.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let place = answer.headers.get(header::LOCATION)?;
+    let wrong = |why: String| format!("{} leads elsewhere: {why}", shown(from));
+    let joined = place
+        .to_str()
+        .map_err(|_| wrong("its `Location` is no text".to_owned()))
+        .and_then(|place| from.join(place).map_err(|error| wrong(error.to_string())))
+        .and_then(|url| policy::url(url.as_str()).map_err(wrong));
+    Some(joined.and_then(|url| match (from.scheme(), url.scheme()) {
+        ("https", "http") => {
+            Err(wrong("to a place that is not encrypted, which is not followed".to_owned()))
+        }
+        _ => Ok(url),
+    }))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "others compare it with clocks of their own; nothing of ours goes by it"
+)]
+fn wall() -> SystemTime {
+    SystemTime::now()
+}

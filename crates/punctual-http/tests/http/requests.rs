@@ -1,0 +1,116 @@
+//! What a receiver gets, and what is kept of its answer.
+
+use punctual::{JobState, Order};
+use punctual_http::Config;
+use punctual_secrets::{Secrets, Source};
+use serde_json::{Value, json};
+
+use crate::{OK, Receiver, ended, loopback, node};
+
+#[tokio::test]
+async fn a_request_says_which_job_and_attempt_it_is_of() {
+    let receiver = Receiver::answering(OK).await;
+    let punctual = node(loopback()).await;
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let payload = json!({
+        "url": format!("{}/hook/{{{{job.id}}}}?n={{{{attempt}}}}", receiver.url),
+        "headers": {"x-job": "<{{job.id}}>", "user-agent": "mine"},
+        "body": {"id": "{{job.id}}", "due": "{{due_at}}"},
+    });
+    let job = punctual.enqueue(Order::of_kind("http", &payload).trace(trace)).await.unwrap();
+    let finished = punctual.wait(job.id).await.unwrap();
+    assert_eq!(finished.state, JobState::Succeeded, "{:?}", finished.error);
+    assert_eq!(finished.result::<Value>().unwrap(), json!({"status": 200}), "no body is kept");
+    let seen = &receiver.seen()[0];
+    let id = job.id.to_string();
+    assert_eq!(seen.line, format!("POST /hook/{id}?n=1 HTTP/1.1"));
+    let body: Value = serde_json::from_str(&seen.body).unwrap();
+    assert_eq!(body["id"], id);
+    for (name, value) in [
+        ("idempotency-key", id.as_str()),
+        ("punctual-attempt", "1"),
+        ("punctual-fence", "1"),
+        ("traceparent", trace),
+        ("x-job", &format!("<{id}>")),
+        ("user-agent", "mine"),
+        ("content-type", "application/json"),
+        ("host", receiver.url.trim_start_matches("http://")),
+    ] {
+        assert_eq!(seen.header(name), Some(value), "{name}");
+    }
+    punctual.stop().await;
+}
+
+#[tokio::test]
+async fn secrets_sign_and_open_but_are_not_kept() {
+    let echoing = "HTTP/1.1 200 OK\r\ncontent-length: 27\r\n\r\nyou sent Bearer canary-4711";
+    let receiver = Receiver::answering(echoing).await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, value: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, value).unwrap();
+        (name.to_owned(), Source::File(path))
+    };
+    let key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let secrets = Secrets::from_config([file("token", "canary-4711\n"), file("key", key)]).unwrap();
+    let punctual = node(Config { secrets, ..loopback() }).await;
+    let payload = json!({
+        "url": receiver.url,
+        "headers": {"authorization": "Bearer secret://token"},
+        "text": "hello",
+        "sign": "secret://key",
+        "store_response": true,
+    });
+    let finished = ended(&punctual, payload, 1).await;
+    let result = finished.result::<Value>().unwrap();
+    assert_eq!(result["body"], "you sent Bearer •••", "a secret that comes back is masked");
+    let seen = &receiver.seen()[0];
+    assert_eq!(seen.header("authorization"), Some("Bearer canary-4711"));
+    assert_eq!(seen.header("webhook-id"), seen.header("idempotency-key"));
+    assert!(seen.header("webhook-signature").unwrap().starts_with("v1,"));
+    assert!(seen.header("webhook-timestamp").unwrap().parse::<u64>().is_ok());
+    let detail = format!("{:?}", punctual.admin().job(finished.id).await.unwrap());
+    assert!(!detail.contains("canary-4711"), "{detail}");
+    punctual.stop().await;
+}
+
+#[tokio::test]
+async fn redirects_are_followed_only_if_asked_and_take_no_credentials_along() {
+    let end = Receiver::answering(OK).await;
+    let moved = format!(
+        "HTTP/1.1 307 Temporary Redirect\r\nlocation: {}/end\r\ncontent-length: 0\r\n\r\n",
+        end.url
+    );
+    let start = Receiver::answering(moved.leak()).await;
+    let punctual = node(loopback()).await;
+    let mut payload = json!({
+        "url": start.url,
+        "headers": {"authorization": "Bearer x", "content-type": "text/x"},
+        "text": "hello",
+    });
+    let stayed = ended(&punctual, payload.clone(), 1).await;
+    assert!(stayed.error.unwrap().contains("follow_redirects"));
+    assert_eq!(end.seen().len(), 0);
+    payload["follow_redirects"] = json!(1);
+    assert_eq!(ended(&punctual, payload, 1).await.state, JobState::Succeeded);
+    let seen = &end.seen()[0];
+    assert_eq!((seen.line.as_str(), seen.body.as_str()), ("POST /end HTTP/1.1", "hello"));
+    assert_eq!((seen.header("authorization"), seen.header("content-type")), (None, Some("text/x")));
+    assert!(seen.header("idempotency-key").is_some());
+    punctual.stop().await;
+}
+
+#[tokio::test]
+async fn a_large_answer_is_bounded() {
+    let body = "\"".repeat(3 * 1_024 * 1_024);
+    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let receiver = Receiver::answering(answer.leak()).await;
+    let punctual = node(loopback()).await;
+    let payload = json!({ "url": receiver.url, "store_response": true });
+    let finished = ended(&punctual, payload, 1).await;
+    let result = finished.result::<Value>().unwrap();
+    assert_eq!(result["is_cut"], true);
+    let length = result["body"].as_str().unwrap().len();
+    assert!((1_000..=64 * 1_024).contains(&length), "{length}");
+    punctual.stop().await;
+}

@@ -1,0 +1,198 @@
+//! A claim that waits for work.
+
+use std::time::Duration;
+
+use punctual_core::job::refuse_start;
+use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
+use punctual_store::{Beaten, ClaimAsk, ClaimedJob, QueueShare, Settlement, Topic, limits};
+
+use super::held::Holder;
+use super::{CLAIM_MAX, Held, Remote, WAIT_MAX};
+use crate::error::{Error, Result};
+
+/// A wish for jobs of a remote worker.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// The worker's node, by an id that it makes at each start.
+    pub node: NodeId,
+    /// Its lasting name.
+    pub name: String,
+    /// The version of its program.
+    pub version: String,
+    /// The queues to take jobs from, in this order.
+    pub queues: Vec<String>,
+    /// The kinds that it can work on.
+    pub kinds: Vec<String>,
+    /// The most jobs; up to [`CLAIM_MAX`].
+    pub most: usize,
+    /// How long to wait for the first one; up to [`WAIT_MAX`].
+    pub wait: Duration,
+    /// All that it works on already. Whatever the store holds for it beyond is given back.
+    pub holds: Vec<Held>,
+}
+
+/// The answer to a claim.
+#[derive(Clone, Debug)]
+pub struct Claims {
+    /// What time it is.
+    pub at: Timestamp,
+    /// The jobs.
+    pub leases: Vec<Leased>,
+    /// Jobs of the worker that somebody wants to stop.
+    pub cancels: Vec<JobId>,
+    /// Should the worker take no more jobs, and end?
+    pub drain: bool,
+}
+
+/// A job, and the lease that it is worked on under.
+#[derive(Clone, Debug)]
+pub struct Leased {
+    /// The lease.
+    pub held: Held,
+    /// The attempt may take until then.
+    pub deadline: Timestamp,
+    /// If the worker is not heard of until then, its jobs are taken back.
+    pub expires_at: Timestamp,
+    /// The job.
+    pub job: ClaimedJob,
+}
+
+/// How long an attempt may take if its job does not say, as for any other node.
+const TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// The first wait for work that nobody told of, and the longest: it doubles.
+const LOOK_FIRST: Duration = Duration::from_millis(50);
+const LOOK_LAST: Duration = Duration::from_secs(2);
+/// The worker is heard of for as long as it waits here.
+const BEAT: Duration = Duration::from_secs(2);
+
+impl Wish {
+    fn check(&self) -> Result<()> {
+        let one_of = |what: &str, names: &[String]| match names.is_empty() {
+            true => Err(Error::invalid(format!(
+                "{what} is empty, so that no job could be claimed; name at least one"
+            ))),
+            false => Ok(()),
+        };
+        one_of("queues", &self.queues)?;
+        one_of("kinds", &self.kinds)?;
+        if !(1..=CLAIM_MAX).contains(&self.most) {
+            return Err(Error::invalid(format!(
+                "max is {}; a claim takes 1 to {CLAIM_MAX} jobs",
+                self.most
+            )));
+        }
+        if self.wait > WAIT_MAX {
+            let show = punctual_core::format_duration;
+            return Err(Error::invalid(format!(
+                "wait is {}; the most is {}, since proxies cut longer requests; claim again instead",
+                show(self.wait),
+                show(WAIT_MAX)
+            )));
+        }
+        let other = |held: &&Held| held.by.is_none_or(|by| by.node != self.node);
+        match self.holds.iter().find(other) {
+            Some(held) => Err(Error::invalid(format!(
+                "the lease `{held}` is not of node {}; name what this node has claimed",
+                self.node
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Remote {
+    /// Takes jobs for a remote worker, as soon as there are some.
+    ///
+    /// An error of kind `Fenced` says that the worker's node is dead: it must stop its work and come
+    /// back under a new id.
+    pub async fn claim(&self, wish: &Wish) -> Result<Claims> {
+        wish.check()?;
+        let env = &self.shared.env;
+        let began = env.elapsed();
+        let mut hints = self.shared.store.hints(Topic::Work);
+        let mut beaten = self.enter(wish).await?;
+        let mut beaten_at = began;
+        self.set_right(wish, &beaten).await?;
+        let mut look = LOOK_FIRST;
+        loop {
+            let drain = self.drains(wish.node).await?;
+            let leases = if drain { Vec::new() } else { self.take(wish).await? };
+            let left = wish.wait.saturating_sub(env.elapsed().saturating_sub(began));
+            if drain || !leases.is_empty() || left.is_zero() {
+                return Ok(Claims { at: beaten.at, leases, cancels: beaten.cancels, drain });
+            }
+            tokio::select! {
+                () = hints.heard() => look = LOOK_FIRST,
+                () = env.sleep(look.min(left)) => look = (look * 2).min(LOOK_LAST),
+            }
+            if env.elapsed().saturating_sub(beaten_at) >= BEAT {
+                beaten_at = env.elapsed();
+                beaten = self.enter(wish).await?;
+            }
+        }
+    }
+
+    /// Gives back what the worker does not know of, and ends what takes too long.
+    async fn set_right(&self, wish: &Wish, beaten: &Beaten) -> Result<()> {
+        let is_unknown = |lease: &&LeaseId| !wish.holds.iter().any(|held| held.lease == **lease);
+        let unknown: Vec<LeaseId> = beaten.strays.iter().filter(is_unknown).copied().collect();
+        if !unknown.is_empty() {
+            self.give_back(wish.node, &unknown).await?;
+        }
+        for held in &wish.holds {
+            self.time_out(held, beaten.at).await?;
+        }
+        Ok(())
+    }
+
+    /// Claims job by job, each under a lease of its own, so that a lease is the name of one.
+    async fn take(&self, wish: &Wish) -> Result<Vec<Leased>> {
+        let env = &self.shared.env;
+        let mut leases = Vec::new();
+        while leases.len() < wish.most {
+            let ask = ClaimAsk {
+                node: wish.node,
+                lease: LeaseId::mint(env.wall(), env.seed()),
+                queues: wish
+                    .queues
+                    .iter()
+                    .map(|name| QueueShare { name: name.clone(), most: 1 })
+                    .collect(),
+                kinds: wish.kinds.clone(),
+                most: 1,
+            };
+            let claimed = self.shared.store.claim(env.at(), &ask).await;
+            let claimed = match claimed {
+                Ok(claimed) => claimed,
+                // Those that are taken go to the worker; it hears of the trouble with its next call.
+                Err(error) if !leases.is_empty() => {
+                    tracing::warn!(%error, "a claim ended early");
+                    break;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let Some(job) = claimed.jobs.into_iter().next() else { break };
+            leases.extend(self.start(wish.node, job, claimed.at).await?);
+        }
+        Ok(leases)
+    }
+
+    /// A job as the worker is given it; none if it must not start any more.
+    async fn start(&self, node: NodeId, job: ClaimedJob, now: Timestamp) -> Result<Option<Leased>> {
+        if let Some(transition) = refuse_start(&job.standing(), now) {
+            let (id, lease) = (job.id, job.lease);
+            let refusal = Settlement { job: id, lease, transition, result: None, then: Vec::new() };
+            self.shared.store.settle(self.shared.env.at(), &[refusal]).await?;
+            return Ok(None);
+        }
+        let left = job.budget.map_or(Duration::MAX, |budget| budget.saturating_sub(job.used));
+        let deadline = job.claimed_at + job.timeout.unwrap_or(TIMEOUT).min(left);
+        let by = Some(Holder { node, deadline });
+        let held = Held { lease: job.lease, job: job.id, attempt: job.attempt, by };
+        let expires_at = now + self.timing.dead;
+        Ok(Some(Leased { held, deadline, expires_at, job }))
+    }
+}
+
+/// Names of queues and kinds are checked by the store; so many of them it would refuse.
+const _: () = assert!(CLAIM_MAX <= limits::CLAIM_MAX);

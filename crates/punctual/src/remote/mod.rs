@@ -1,0 +1,88 @@
+//! Workers that are no part of a program with this library: they claim jobs and settle them through
+//! somebody who asks on their behalf, such as a server that speaks HTTP.
+//!
+//! A remote worker is a node like any other: it joins with its first claim, every call of it is its
+//! heartbeat, and if it says nothing for too long the reaper takes its jobs back, which counts as an
+//! attempt of each.
+//!
+//! # Nothing is remembered here
+//!
+//! Any process that reaches the database may be asked, one call by this and the next by another, and
+//! each may be restarted at any time. What a call needs is in three places:
+//!
+//! - **The store** has the node, the leases that it holds, and whether it should drain (a label).
+//! - **The name of a lease** ([`Held`]) says which job and attempt it is of, whose it is, and until
+//!   when the attempt may take. Each job is claimed under a lease of its own.
+//! - **The worker** knows which leases have reached it, and says so with its next claim. What the
+//!   store holds for it beyond these was claimed by a request whose answer was lost, and is given back
+//!   at once, without costing the job an attempt. One claim at a time makes this safe: a lease that
+//!   the worker does not know when it claims again it will never know.
+//!
+//! What is kept here for a second is a copy of the list of nodes, so that a thousand workers do not
+//! make a thousand lists.
+
+mod claim;
+mod held;
+mod nodes;
+mod settle;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use punctual_core::NodeId;
+use punctual_engine::Timing;
+
+pub use claim::{Claims, Leased, Wish};
+pub use held::{Held, HeldError, Holder};
+pub use nodes::{is_draining, is_remote};
+pub use settle::{Failed, Pulse, Report};
+
+use crate::ctx::Shared;
+use crate::error::{Error, ErrorKind};
+
+/// Asks on behalf of remote workers. Cheap to clone.
+#[derive(Clone)]
+pub struct Remote {
+    shared: Arc<Shared>,
+    timing: Timing,
+    seen: Arc<Mutex<nodes::Seen>>,
+}
+
+/// The most jobs of one claim: each is a claim of its own, and a worker that runs more at once claims
+/// again.
+pub const CLAIM_MAX: usize = 100;
+/// The longest wait for work: many a proxy cuts a request after a minute.
+pub const WAIT_MAX: Duration = Duration::from_secs(55);
+
+impl Remote {
+    pub(crate) fn new(shared: Arc<Shared>) -> Remote {
+        Remote { shared, timing: Timing::default(), seen: Arc::default() }
+    }
+
+    /// An id for a worker that has not made one.
+    pub fn mint(&self) -> NodeId {
+        NodeId::mint(self.shared.env.wall(), self.shared.env.seed())
+    }
+
+    /// How often a worker should be heard: three times before it would be given up.
+    pub fn heartbeat_every(&self) -> Duration {
+        self.timing.dead / 3
+    }
+}
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Remote").finish_non_exhaustive()
+    }
+}
+
+/// The lease is gone, and whatever was done under it counts no more.
+fn lost(held: &Held) -> Error {
+    let Held { job, attempt, .. } = held;
+    Error::new(
+        ErrorKind::Fenced,
+        format!(
+            "attempt {attempt} of job {job} is over: its node was silent for too long, it took too long, or it was settled otherwise; stop working on it and report nothing more"
+        ),
+    )
+}

@@ -1,0 +1,198 @@
+//! Remote workers as nodes: they join, are heard of, drain and leave.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::{LeaseId, NodeId};
+use punctual_store::{BeatAsk, Beaten, Node, NodeInfo, Progress, limits};
+
+use super::{Remote, Wish};
+use crate::error::{Error, ErrorKind, Result};
+
+/// What tells a remote node from one that runs handlers of its own.
+const REMOTE: (&str, &str) = ("remote", "http");
+/// What tells a node that it should take no more jobs.
+const DRAIN: (&str, &str) = ("drain", "asked");
+
+/// How old the list of nodes may be that a worker is looked up in.
+const SEEN_FOR: Duration = Duration::from_secs(1);
+
+/// The nodes as they were a moment ago.
+#[derive(Default)]
+pub(super) struct Seen {
+    at: Duration,
+    nodes: Option<Arc<Vec<Node>>>,
+}
+
+/// What is to be written of a node, and whether it is on the list.
+struct Entry {
+    info: NodeInfo,
+    is_known: bool,
+}
+
+fn has(node: &NodeInfo, label: (&str, &str)) -> bool {
+    node.labels.iter().any(|(name, value)| (name.as_str(), value.as_str()) == label)
+}
+
+/// Is the node a remote worker?
+pub fn is_remote(node: &NodeInfo) -> bool {
+    has(node, REMOTE)
+}
+
+/// Was the node asked to take no more jobs?
+pub fn is_draining(node: &NodeInfo) -> bool {
+    has(node, DRAIN)
+}
+
+impl Remote {
+    /// The nodes, as they were at most this long ago.
+    async fn nodes(&self, age_max: Duration) -> Result<Arc<Vec<Node>>> {
+        let now = self.shared.env.elapsed();
+        {
+            // Nothing here panics while it holds the lock; if a bug does, the state is still whole.
+            let seen = self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            if let Some(nodes) = seen.nodes.clone()
+                && now.saturating_sub(seen.at) < age_max
+            {
+                return Ok(nodes);
+            }
+        }
+        let nodes = Arc::new(self.shared.store.nodes().await?);
+        let mut seen = self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *seen = Seen { at: now, nodes: Some(nodes.clone()) };
+        Ok(nodes)
+    }
+
+    /// Should the node take no more jobs?
+    pub(super) async fn drains(&self, node: NodeId) -> Result<bool> {
+        let nodes = self.nodes(SEEN_FOR).await?;
+        Ok(nodes.iter().any(|it| it.info.id == node && is_draining(&it.info)))
+    }
+
+    /// One heartbeat. It names no lease, so that the answer tells of all that the store holds for the
+    /// node.
+    pub(super) async fn beat(&self, node: NodeId, progress: Vec<Progress>) -> Result<Beaten> {
+        let ask = BeatAsk {
+            node,
+            roles: Vec::new(),
+            lease: self.timing.leader_lease,
+            seeks: Vec::new(),
+            leases: Vec::new(),
+            progress,
+        };
+        Ok(self.shared.store.beat(self.shared.env.at(), &ask).await?)
+    }
+
+    /// The heartbeat of a claim: a node that nobody knows joins with it, and one that says something
+    /// new of itself is entered again.
+    pub(super) async fn enter(&self, wish: &Wish) -> Result<Beaten> {
+        let beaten = self.beat(wish.node, Vec::new()).await?;
+        if beaten.alive && self.entry(wish, SEEN_FOR).await?.is_none() {
+            return Ok(beaten);
+        }
+        // What is written is made from what is there now: somebody may have just told it to drain.
+        let Some(info) = self.entry(wish, Duration::ZERO).await? else { return Ok(beaten) };
+        if !beaten.alive && info.is_known {
+            return Err(Error::new(
+                ErrorKind::Fenced,
+                format!(
+                    "node {} was silent for more than {} and is dead, its jobs are another's; stop them and claim under a new id",
+                    wish.node,
+                    punctual_core::format_duration(self.timing.dead)
+                ),
+            ));
+        }
+        self.join(&info.info).await?;
+        if beaten.alive { Ok(beaten) } else { self.beat(wish.node, Vec::new()).await }
+    }
+
+    /// How a node is to be entered, going by a list that is at most this old; none if it is alive and
+    /// entered so already.
+    async fn entry(&self, wish: &Wish, age_max: Duration) -> Result<Option<Entry>> {
+        let nodes = self.nodes(age_max).await?;
+        let known = nodes.iter().find(|node| node.info.id == wish.node);
+        if let Some(node) = known.filter(|node| !is_remote(&node.info)) {
+            return Err(Error::invalid(format!(
+                "node {} is `{}`, which runs handlers of its own; make an id at the start of the worker and use no other",
+                wish.node, node.info.name
+            )));
+        }
+        let own = || vec![(REMOTE.0.to_owned(), REMOTE.1.to_owned())];
+        let info = NodeInfo {
+            id: wish.node,
+            name: wish.name.clone(),
+            version: wish.version.clone(),
+            queues: wish.queues.clone(),
+            kinds: wish.kinds.clone(),
+            labels: known.map_or_else(own, |node| node.info.labels.clone()),
+        };
+        match known {
+            Some(node) if node.info == info && node.dead_at.is_none() => Ok(None),
+            known => Ok(Some(Entry { info, is_known: known.is_some() })),
+        }
+    }
+
+    async fn join(&self, info: &NodeInfo) -> Result<()> {
+        self.shared.store.join(self.shared.env.at(), info).await?;
+        let mut seen = self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *seen = Seen::default();
+        Ok(())
+    }
+
+    /// Gives back what the store holds for a node under these leases.
+    pub(super) async fn give_back(&self, node: NodeId, leases: &[LeaseId]) -> Result<()> {
+        for part in leases.chunks(limits::RELEASE_MAX) {
+            let released = self.shared.store.release(self.shared.env.at(), node, part).await?;
+            let jobs = released.jobs.len();
+            tracing::info!(%node, jobs, "given back: its remote worker does not know of them");
+        }
+        Ok(())
+    }
+
+    /// A remote node that is alive.
+    async fn living(&self, id: NodeId) -> Result<Node> {
+        let nodes = self.nodes(Duration::ZERO).await?;
+        let Some(node) = nodes.iter().find(|node| node.info.id == id) else {
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("there is no node {id}; `punctual node list` shows those that there are"),
+            ));
+        };
+        let conflict = |why: &str| Err(Error::new(ErrorKind::Conflict, format!("node {id} {why}")));
+        match (is_remote(&node.info), node.dead_at) {
+            (false, _) => conflict(
+                "is no remote worker; it drains when its process is asked to end, by SIGTERM or Ctrl-C",
+            ),
+            (true, Some(_)) => conflict("is dead; its jobs are taken back already"),
+            (true, None) => Ok(node.clone()),
+        }
+    }
+
+    /// Tells a remote worker with its next call to take no more jobs and to end, or takes that back.
+    pub async fn drain(&self, id: NodeId, drain: bool) -> Result<Node> {
+        let mut node = self.living(id).await?;
+        if is_draining(&node.info) != drain {
+            node.info.labels.retain(|(name, _)| name != DRAIN.0);
+            node.info.labels.extend(drain.then(|| (DRAIN.0.to_owned(), DRAIN.1.to_owned())));
+            self.join(&node.info).await?;
+        }
+        Ok(node)
+    }
+
+    /// A remote worker, as it is now.
+    pub async fn node(&self, id: NodeId) -> Result<Node> {
+        self.living(id).await
+    }
+
+    /// A remote worker ends: what it still holds is given back, which costs no attempt, and it goes
+    /// from the list.
+    pub async fn leave(&self, id: NodeId) -> Result<()> {
+        self.living(id).await?;
+        let beaten = self.beat(id, Vec::new()).await?;
+        self.give_back(id, &beaten.strays).await?;
+        self.shared.store.leave(self.shared.env.at(), id).await?;
+        let mut seen = self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *seen = Seen::default();
+        Ok(())
+    }
+}
