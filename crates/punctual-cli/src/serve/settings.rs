@@ -1,5 +1,6 @@
 //! What a server is told: defaults, a file, the environment, flags, each over the one before.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
+use punctual_secrets::{Secrets, Source};
 use punctual_server::Token;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) database: DatabaseSettings,
     pub(crate) node: NodeSettings,
     pub(crate) worker: WorkerSettings,
+    /// Where the secrets are that jobs refer to, by their names.
+    pub(crate) secrets: BTreeMap<String, Source>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -93,6 +97,7 @@ impl Default for Settings {
                 max_running: 100,
                 shutdown_grace: "30s".to_owned(),
             },
+            secrets: BTreeMap::new(),
         }
     }
 }
@@ -128,7 +133,7 @@ pub(crate) struct Flags {
 }
 
 /// Every setting, for those who list them.
-pub(crate) const KEYS: [&str; 8] = [
+pub(crate) const KEYS: [&str; 9] = [
     "server.listen",
     "server.token_file",
     "server.roles",
@@ -137,6 +142,7 @@ pub(crate) const KEYS: [&str; 8] = [
     "worker.queues",
     "worker.max_running",
     "worker.shutdown_grace",
+    "secrets",
 ];
 
 impl Flags {
@@ -184,6 +190,7 @@ pub(crate) fn read(layers: &Figment) -> Result<Settings, Failure> {
     settings.listen()?;
     settings.roles()?;
     settings.shutdown_grace()?;
+    settings.secrets()?;
     Ok(settings)
 }
 
@@ -218,6 +225,12 @@ impl Settings {
     pub(crate) fn shutdown_grace(&self) -> Result<Duration, Failure> {
         punctual_core::parse_duration(&self.worker.shutdown_grace)
             .map_err(|error| Failure::usage(format!("worker.shutdown_grace: {error}")))
+    }
+
+    /// The secrets that jobs may refer to; none is read yet.
+    pub(crate) fn secrets(&self) -> Result<Secrets, Failure> {
+        Secrets::from_config(self.secrets.clone())
+            .map_err(|error| Failure::usage(format!("secrets: {error}")))
     }
 
     /// The token, from the file or the environment.

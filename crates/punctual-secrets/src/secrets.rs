@@ -1,0 +1,236 @@
+//! Where secrets are, and texts that refer to them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use serde::{Deserialize, Serialize};
+
+use crate::mask::Mask;
+
+/// What a reference begins with.
+const SCHEME: &str = "secret://";
+
+/// A shorter value is in every other word, and a mask for it would hide everything.
+const VALUE_MIN: usize = 4;
+
+/// A longer one is no secret but somebody's wrong file, and every byte of output is compared with it.
+const VALUE_MAX: usize = 64 << 10;
+
+/// Values of one secret that are masked: whoever changes it more often than an attempt lasts has
+/// another problem.
+const KEPT: usize = 8;
+
+/// Where the value of a secret is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// In this environment variable of the worker.
+    Env(String),
+    /// In this file, but for the newline at its end.
+    File(PathBuf),
+}
+
+/// The secrets that a worker may use.
+#[derive(Clone, Debug, Default)]
+pub struct Secrets(Arc<Known>);
+
+#[derive(Default)]
+struct Known {
+    sources: BTreeMap<String, Source>,
+    /// Values that were read, the newest last: what was handed out once is masked for good.
+    seen: Mutex<BTreeMap<String, Vec<String>>>,
+}
+
+impl std::fmt::Debug for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Known").field("sources", &self.sources).finish_non_exhaustive()
+    }
+}
+
+/// A text whose references were replaced. It shows itself only to who asks with
+/// [`expose`](Resolved::expose).
+#[derive(Clone, PartialEq, Eq)]
+pub struct Resolved {
+    text: String,
+    has_secret: bool,
+}
+
+/// Why a text could not be resolved. No message has a value in it.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SecretError {
+    /// A name that cannot be referred to.
+    #[error("`{0}` is no name for a secret; use letters, digits, `_` and `-`")]
+    BadName(String),
+    /// Nobody knows it here.
+    #[error("there is no secret `{name}` here; {known}")]
+    Unknown {
+        /// As it was written.
+        name: String,
+        /// Those that there are, and how one is added.
+        known: String,
+    },
+    /// Its variable is not set.
+    #[error(
+        "secret `{name}`: the environment variable `{variable}` is not set; set it for the process that runs the job"
+    )]
+    NotSet {
+        /// The secret.
+        name: String,
+        /// Its variable.
+        variable: String,
+    },
+    /// Its file cannot be read.
+    #[error(
+        "secret `{name}`: cannot read {file}: {why}; the process that runs the job must be able to"
+    )]
+    Unreadable {
+        /// The secret.
+        name: String,
+        /// Its file.
+        file: String,
+        /// What the system says.
+        why: String,
+    },
+    /// Its value cannot be one.
+    #[error("secret `{name}`: its value {why}")]
+    BadValue {
+        /// The secret.
+        name: String,
+        /// What is wrong with it, and the way out.
+        why: &'static str,
+    },
+}
+
+impl Secrets {
+    /// The secrets of these names. Nothing is read yet: a process that never uses one does not
+    /// need it.
+    pub fn from_config<N: Into<String>>(
+        sources: impl IntoIterator<Item = (N, Source)>,
+    ) -> Result<Secrets, SecretError> {
+        let sources: BTreeMap<String, Source> =
+            sources.into_iter().map(|(name, source)| (name.into(), source)).collect();
+        match sources.keys().find(|name| name.is_empty() || !name.chars().all(is_of_name)) {
+            Some(name) => Err(SecretError::BadName(name.clone())),
+            None => Ok(Secrets(Arc::new(Known { sources, ..Known::default() }))),
+        }
+    }
+
+    /// The text with every `secret://NAME` in it replaced. The name goes as far as letters, digits,
+    /// `_` and `-` do.
+    pub fn resolve(&self, text: &str) -> Result<Resolved, SecretError> {
+        let mut resolved = String::with_capacity(text.len());
+        let (mut rest, mut has_secret) = (text, false);
+        while let Some((before, after)) = rest.split_once(SCHEME) {
+            let end = after.find(|c| !is_of_name(c)).unwrap_or(after.len());
+            let (name, behind) = after.split_at(end);
+            resolved.push_str(before);
+            resolved.push_str(&self.value(name)?);
+            (rest, has_secret) = (behind, true);
+        }
+        resolved.push_str(rest);
+        Ok(Resolved { text: resolved, has_secret })
+    }
+
+    /// Does the text refer to a secret? For those who may not use one.
+    pub fn is_reference(text: &str) -> bool {
+        text.contains(SCHEME)
+    }
+
+    /// A mask for every value that was handed out, and for those that could be.
+    pub fn mask(&self) -> Mask {
+        for name in self.0.sources.keys() {
+            // What cannot be read cannot get anywhere.
+            let _ = self.value(name);
+        }
+        Mask::new(self.seen().values().flatten().map(String::as_str))
+    }
+
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<String, Vec<String>>> {
+        // Nothing here panics while it holds the lock; if a bug does, the state is still whole.
+        self.0.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn value(&self, name: &str) -> Result<String, SecretError> {
+        let source = self.0.sources.get(name).ok_or_else(|| self.unknown(name))?;
+        let value = read(name, source)?;
+        let mut seen = self.seen();
+        let values = seen.entry(name.to_owned()).or_default();
+        if !values.contains(&value) {
+            if values.len() == KEPT {
+                values.remove(0);
+            }
+            values.push(value.clone());
+        }
+        Ok(value)
+    }
+
+    fn unknown(&self, name: &str) -> SecretError {
+        let names: Vec<&str> = self.0.sources.keys().map(String::as_str).collect();
+        let add = "name its variable or file in `[secrets]` of the worker's configuration";
+        let known = match names.is_empty() {
+            true => add.to_owned(),
+            false => format!("there are {}; {add}", names.join(", ")),
+        };
+        SecretError::Unknown { name: name.to_owned(), known }
+    }
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
+fn read(name: &str, source: &Source) -> Result<String, SecretError> {
+    let bad = |why| SecretError::BadValue { name: name.to_owned(), why };
+    let value = match source {
+        Source::Env(variable) => std::env::var(variable).map_err(|error| match error {
+            std::env::VarError::NotPresent => {
+                SecretError::NotSet { name: name.to_owned(), variable: variable.clone() }
+            }
+            std::env::VarError::NotUnicode(_) => bad("is no text; write it as UTF-8"),
+        })?,
+        Source::File(file) => {
+            let bytes = std::fs::read(file).map_err(|error| SecretError::Unreadable {
+                name: name.to_owned(),
+                file: file.display().to_string(),
+                why: error.to_string(),
+            })?;
+            let text =
+                String::from_utf8(bytes).map_err(|_| bad("is no text; write it as UTF-8"))?;
+            text.trim_end_matches(['\n', '\r']).to_owned()
+        }
+    };
+    match value.len() {
+        0..VALUE_MIN => {
+            Err(bad("is shorter than 4 characters, too short to be masked; make it longer"))
+        }
+        VALUE_MIN..=VALUE_MAX => Ok(value),
+        _ => Err(bad("is longer than 64 KiB; name the file that has the secret and nothing else")),
+    }
+}
+
+impl Resolved {
+    /// The text, with the values in it.
+    pub fn expose(&self) -> &str {
+        &self.text
+    }
+
+    /// The text, with the values in it.
+    pub fn into_exposed(self) -> String {
+        self.text
+    }
+
+    /// Was there a reference in it?
+    pub fn has_secret(&self) -> bool {
+        self.has_secret
+    }
+}
+
+impl std::fmt::Debug for Resolved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.has_secret {
+            true => f.write_str("Resolved(•••)"),
+            false => f.debug_tuple("Resolved").field(&self.text).finish(),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What holds of references and masks.
+
+use std::path::Path;
+
+use crate::{Mask, Secrets, Source};
+
+fn file(directory: &Path, name: &str, value: &str) -> Source {
+    let path = directory.join(name);
+    std::fs::write(&path, value).expect("a file is written");
+    Source::File(path)
+}
+
+#[test]
+fn references_are_replaced_wherever_they_stand() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let secrets = Secrets::from_config([
+        ("pw", file(directory.path(), "pw", "hunter22\n")),
+        ("user-2", file(directory.path(), "user", "alice")),
+    ])
+    .expect("both names are fine");
+    let resolved = secrets.resolve("x://secret://user-2:secret://pw@host").expect("both are there");
+    assert_eq!(resolved.expose(), "x://alice:hunter22@host");
+    assert_eq!(format!("{resolved:?}"), "Resolved(•••)");
+    let plain = secrets.resolve("nothing here").expect("nothing to resolve");
+    assert!(!plain.has_secret() && resolved.has_secret());
+}
+
+#[test]
+fn what_cannot_be_resolved_says_why_and_the_way_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gone = Source::File("/there/is/no/such/file".into());
+    let secrets = Secrets::from_config([
+        ("short", file(directory.path(), "short", "abc\n")),
+        ("gone", gone),
+        ("unset", Source::Env("PUNCTUAL_TEST_OF_NOTHING".into())),
+    ])
+    .expect("the names are fine");
+    let told = |text: &str| secrets.resolve(text).expect_err("it cannot be resolved").to_string();
+    insta::assert_snapshot!(told("secret://shrt"), @"there is no secret `shrt` here; there are gone, short, unset; name its variable or file in `[secrets]` of the worker's configuration");
+    insta::assert_snapshot!(told("secret://short"), @"secret `short`: its value is shorter than 4 characters, too short to be masked; make it longer");
+    insta::assert_snapshot!(told("secret://gone"), @"secret `gone`: cannot read /there/is/no/such/file: No such file or directory (os error 2); the process that runs the job must be able to");
+    insta::assert_snapshot!(told("secret://unset"), @"secret `unset`: the environment variable `PUNCTUAL_TEST_OF_NOTHING` is not set; set it for the process that runs the job");
+    let bad = Secrets::from_config([("a b", Source::Env("X".into()))]).expect_err("a bad name");
+    insta::assert_snapshot!(bad, @"`a b` is no name for a secret; use letters, digits, `_` and `-`");
+}
+
+#[test]
+fn a_value_that_was_changed_is_masked_beside_the_new_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = file(directory.path(), "pw", "old-value");
+    let secrets = Secrets::from_config([("pw", source)]).expect("the name is fine");
+    assert_eq!(secrets.resolve("secret://pw").expect("it is there").expose(), "old-value");
+    file(directory.path(), "pw", "new-value");
+    assert_eq!(secrets.mask().text("old-value new-value"), "••• •••");
+    assert_eq!(secrets.resolve("secret://pw").expect("it is there").expose(), "new-value");
+}
+
+#[test]
+fn a_mask_finds_values_as_they_are_and_as_they_are_written_elsewhere() {
+    let mask = Mask::new(["pa\"ss word", "pa\"ss", "-----BEGIN KEY\nAAAABBBB\n}"]);
+    assert_eq!(mask.text("say pa\"ss word and pa\"ss"), "say ••• and •••");
+    assert_eq!(mask.text(r#"{"a":"pa\"ss word"}"#), r#"{"a":"•••"}"#);
+    assert_eq!(mask.text("?q=pa%22ss%20word"), "?q=•••");
+    assert_eq!(mask.text("1: AAAABBBB {}"), "1: ••• {}");
+    assert!(matches!(mask.text("pa ss"), std::borrow::Cow::Borrowed("pa ss")));
+}
+
+#[test]
+fn a_stream_masks_across_every_border() {
+    let mask = Mask::new(["canary-7", "canary-77-long", "ééé-secret"]);
+    let text = "a canary-7 b canary-77-lon c canary-77-long ccanary-7canary-7 ééé-secret canar";
+    let whole = mask.text(text).into_owned();
+    assert_eq!(whole, "a ••• b •••7-lon c ••• c•••••• ••• canar");
+    for first in 0..=text.len() {
+        for second in first..=text.len() {
+            let mut stream = mask.stream();
+            let bytes = text.as_bytes();
+            let mut masked = stream.push(&bytes[..first]);
+            masked.extend(stream.push(&bytes[first..second]));
+            masked.extend(stream.push(&bytes[second..]));
+            masked.extend(stream.finish());
+            assert_eq!(String::from_utf8_lossy(&masked), whole, "borders at {first}, {second}");
+        }
+    }
+}
+
+#[test]
+fn a_source_is_written_as_a_variable_or_a_file() {
+    let read = |text: &str| serde_json::from_str::<Source>(text);
+    assert_eq!(read(r#"{"env":"A"}"#).expect("a variable"), Source::Env("A".into()));
+    assert_eq!(read(r#"{"file":"/a"}"#).expect("a file"), Source::File("/a".into()));
+    assert!(read(r#"{"value":"x"}"#).is_err());
+}
