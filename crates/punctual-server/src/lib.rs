@@ -12,4 +12,4 @@ mod routes;
 mod server;
 
 pub use access::Token;
-pub use server::{Server, openapi};
+pub use server::{Check, Server, openapi};

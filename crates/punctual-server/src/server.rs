@@ -24,6 +24,9 @@ use crate::{health, routes};
 /// What a request may take; waiting for a job is cut before.
 const REQUEST_MAX: Duration = Duration::from_secs(60);
 
+/// Says what is wrong with the payload of a job of a kind, if this process knows.
+pub type Check = Arc<dyn Fn(&str, &serde_json::Value) -> Result<(), String> + Send + Sync>;
+
 /// What is served.
 pub struct Server {
     /// The node, or producer, that answers.
@@ -34,6 +37,8 @@ pub struct Server {
     pub token: Option<Token>,
     /// Where the metrics of the process are, if somebody gathers them.
     pub metrics: Option<PrometheusHandle>,
+    /// Asked about every payload before it is kept.
+    pub check: Option<Check>,
 }
 
 /// What handlers share.
@@ -43,6 +48,19 @@ pub(crate) struct App(pub(crate) Arc<Server>);
 impl App {
     pub(crate) fn punctual(&self) -> &Punctual {
         &self.0.punctual
+    }
+
+    /// Refuses the payload, which stands at this place of the request, if it is known to be wrong.
+    pub(crate) fn check(
+        &self,
+        kind: &str,
+        payload: &serde_json::Value,
+        pointer: &str,
+    ) -> Result<(), Fault> {
+        match &self.0.check {
+            Some(check) => check(kind, payload).map_err(|why| Fault::invalid(pointer, why)),
+            None => Ok(()),
+        }
     }
 }
 

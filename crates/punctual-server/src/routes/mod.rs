@@ -5,6 +5,7 @@ mod cluster;
 mod jobs;
 mod queues;
 mod schedules;
+mod tail;
 
 use axum::http::HeaderMap;
 use punctual::Admin;
