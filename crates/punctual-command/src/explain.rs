@@ -69,7 +69,7 @@ fn program(spec: &Spec, errno: Option<Errno>, why: &str) -> String {
             "`{shown}` is neither a program for this machine nor a script whose first line names its interpreter; begin it with a line like `#!/bin/sh`"
         ),
         Some(Errno::PERM) => format!(
-            "{} may not be given to `{shown}`: {why}; run the worker as root, or leave `user` out",
+            "the worker may not become {} to run `{shown}`: {why}; run the worker as root, or leave `user` out",
             who(spec)
         ),
         Some(Errno::TOOBIG) => format!(

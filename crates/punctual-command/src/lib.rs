@@ -28,7 +28,7 @@ mod run;
 #[cfg(target_os = "linux")]
 mod shim;
 mod template;
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests;
 mod users;
 mod wire;

@@ -27,7 +27,13 @@ impl Serving {
     /// Starts it and waits until it listens.
     pub(crate) fn start(directory: &Path, args: &[&str]) -> Serving {
         let mut command = punctual(directory, args);
-        command.args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stderr(Stdio::null());
+        Serving::of(command)
+    }
+
+    /// The same with a command that knows where its stderr goes.
+    pub(crate) fn of(mut command: Command) -> Serving {
+        command.args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
         let mut process = command.spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let hello = lines.next().expect("it says where it listens").unwrap();
@@ -36,6 +42,11 @@ impl Serving {
         // Whatever else it says must not block it.
         std::thread::spawn(move || lines.for_each(drop));
         Serving { process, url }
+    }
+
+    /// Its number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
     }
 
     /// Runs a command against it.

@@ -9,6 +9,7 @@ mod queues;
 mod random;
 mod refusals;
 mod schedules;
+mod tail;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -63,6 +64,19 @@ impl World {
             check: None,
         };
         World { punctual, router: server.router() }
+    }
+
+    /// The same, on a server that knows what is wrong with some payloads.
+    pub(crate) fn checked(self) -> World {
+        let check: punctual_server::Check =
+            std::sync::Arc::new(|kind, payload| match kind == "echo" && payload == "bad" {
+                true => Err("it is bad; send a good one".to_owned()),
+                false => Ok(()),
+            });
+        let punctual = self.punctual.clone();
+        let roles = vec!["api".into()];
+        let server = Server { punctual, roles, token: None, metrics: None, check: Some(check) };
+        World { punctual: self.punctual, router: server.router() }
     }
 
     pub(crate) async fn ask(&self, request: Request<Body>) -> Answer {
