@@ -104,7 +104,7 @@ fn prepare(named: Named, config: &Config) -> Result<Prepared, String> {
             false => "which program runs is not for a parameter to say; name a command for each program".to_owned(),
         });
     }
-    for (name, _) in named.params.iter() {
+    for name in named.params.keys() {
         if !argv.iter().any(|template| template.places().any(|place| place == name)) {
             return Err(format!(
                 "the parameter `{name}` is used nowhere; put `{{{name}}}` in argv, or leave it out"

@@ -185,8 +185,14 @@ impl Stream {
     }
 }
 
-/// The end of a text, within so many bytes.
+/// The end of a text, within so many bytes: whole lines, if there is one.
 fn last(text: &str, bytes_max: usize) -> &str {
-    let from = text.len().saturating_sub(bytes_max);
-    &text[text.ceil_char_boundary(from)..]
+    if text.len() <= bytes_max {
+        return text;
+    }
+    let text = &text[text.ceil_char_boundary(text.len() - bytes_max)..];
+    match text.split_once('\n') {
+        Some((_, lines)) if !lines.is_empty() => lines,
+        _ => text,
+    }
 }

@@ -74,7 +74,8 @@ argv = ["/no/such/secret://file"]
     for name in files {
         assert_eq!(hits(&read(name)), 0, "{name}");
     }
-    assert!(find(&read("punctual.db-wal"), "•••".as_bytes()), "what is masked is stored");
+    let is_stored = files[..2].iter().any(|name| find(&read(name), "•••".as_bytes()));
+    assert!(is_stored, "what is masked is stored");
     assert_eq!(server.stop(), Some(0));
     for name in files {
         assert_eq!(hits(&read(name)), 0, "{name}");
