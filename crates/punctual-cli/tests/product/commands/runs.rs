@@ -113,6 +113,53 @@ fn a_schedule_tells_its_command_the_slot() {
     assert!(has(&job, &told), "{told} {job}");
 }
 
+/// Switches that are off unless somebody turns them on.
+#[test]
+fn a_shell_and_other_users_are_there_for_those_who_allow_them() {
+    let place =
+        Place::new("[command]\nallow_api_argv = true\nallow_shell = true\nusers = [\"nobody\"]\n");
+    let server = place.serve();
+    let script = r#"echo "$1" | tr a b"#;
+    let job = run(&server, &json!({ "argv": [script, "a a; id"], "shell": true }));
+    assert_eq!(job["result"]["stdout"], "b b; id", "{job}");
+
+    let script = "id -u; echo $HOME; touch /etc/mine || exit 7";
+    let job = run(&server, &json!({ "argv": ["sh", "-c", script], "user": "nobody" }));
+    let error = job["error"].as_str().unwrap();
+    if rustix::process::geteuid().is_root() {
+        assert!(error.starts_with("the command exited with code 7"), "{error}");
+        let logged = log(&server, job["id"].as_str().unwrap());
+        let passwd = std::fs::read_to_string("/etc/passwd").unwrap();
+        let nobody = passwd.lines().find(|line| line.starts_with("nobody:")).unwrap();
+        let fields: Vec<&str> = nobody.split(':').collect();
+        let told: Vec<&Value> = logged.iter().map(|line| &line["text"]).collect();
+        assert!(told.contains(&&json!(fields[2])) && told.contains(&&json!(fields[5])), "{told:?}");
+    } else {
+        assert!(error.contains("may not become `nobody`; run the worker as root"), "{error}");
+    }
+}
+
+#[test]
+fn only_the_codes_that_say_so_are_tried_again() {
+    let place = Place::new("[command]\nallow_api_argv = true\n");
+    let server = place.serve();
+    let exits = |code: &str| {
+        let payload = json!({ "argv": ["sh", "-c", code], "retry_codes": [75] }).to_string();
+        let args = ["job", "enqueue", "command", "--max-attempts", "2", "--payload", &payload];
+        server.ask(&args)["id"].as_str().unwrap().to_owned()
+    };
+    let (never, again) = (exits("exit 9"), exits("exit 75"));
+    let never = ended(&server, &never);
+    assert_eq!((&never["state"], &never["attempt"]), (&json!("failed"), &json!(1)), "{never}");
+    super::until("it waits for another attempt", std::time::Duration::from_secs(20), || {
+        let state = server.ask(&["job", "show", &again])["state"].clone();
+        assert_ne!(state, "succeeded");
+        state == "retrying" || state == "failed"
+    });
+    let again = server.ask(&["job", "show", &again]);
+    assert!(again["state"] == "retrying" || again["attempt"] == 2, "{again}");
+}
+
 /// 100 MB of output take no more room than one.
 #[test]
 fn much_output_is_bounded_and_the_memory_flat() {
