@@ -113,6 +113,14 @@ const PROOFS: &[Proof] = &[
         on_postgres: true,
     },
     Proof {
+        name: "command-kill",
+        about: "100 kills of workers whose commands fork, start sessions and ignore TERM: nothing is left",
+        cargo: "test --release -p punctual-cli --test product -- --nocapture outlives_a_killed_worker",
+        size: Some(("PUNCTUAL_PROOF_KILLS", 100)),
+        timed: false,
+        on_postgres: false,
+    },
+    Proof {
         name: "exactly-once",
         about: "200 kills of processes whose handlers settle in their own transaction on SQLite",
         cargo: "run --release -p punctual-bench -- exactly-once --kills 200",

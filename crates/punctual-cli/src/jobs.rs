@@ -1,6 +1,7 @@
 //! `punctual job`: units of work.
 
 use std::io::Write;
+use std::time::Duration;
 
 use axum::http::Method;
 use clap::Subcommand;
@@ -32,6 +33,9 @@ pub(crate) enum Command {
     Logs {
         /// The job
         id: String,
+        /// Go on with what is written, until the job has ended
+        #[arg(long, short)]
+        follow: bool,
     },
     /// Make an ended job ready again, with all its attempts before it
     Retry {
@@ -127,7 +131,7 @@ impl Command {
             Command::List(args) => args.run(client, is_json),
             Command::Show { id } => show(&client.get(&format!("/jobs/{}", part(&id)))?, is_json),
             Command::Wait { id } => wait(client, &id, is_json),
-            Command::Logs { id } => logs(client, &id, is_json),
+            Command::Logs { id, follow } => logs(client, &id, follow, is_json),
             Command::Retry { which } => match which.wanted()? {
                 Wanted::One(id) => show(&client.post(&format!("/jobs/{id}/retry"), &())?, is_json),
                 Wanted::Many(q) => which.operate(client, "retry", q, None, is_json),
@@ -292,26 +296,45 @@ fn wait(client: &Client, id: &str, is_json: bool) -> Result<(), Failure> {
     }
 }
 
-fn logs(client: &Client, id: &str, is_json: bool) -> Result<(), Failure> {
+/// From look to look while nothing comes.
+const LOOK: Duration = Duration::from_millis(300);
+
+fn logs(client: &Client, id: &str, is_followed: bool, is_json: bool) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     let mut cursor = String::new();
+    // A line may be written a moment after the end of its job: one more look finds it.
+    let mut was_ended = !is_followed;
     loop {
         let page: List<LogLine> =
             client.get(&format!("/jobs/{}/log?limit=500{cursor}", part(id)))?;
         for line in &page.items {
-            if is_json {
-                print_json(&mut out, line)?;
-            } else {
-                writeln!(
-                    out,
-                    "{FAINT}{} {:>2} {:<5}{FAINT:#} {}",
-                    line.at, line.attempt, line.level, line.text
-                )?;
-            }
+            print_line(&mut out, line, is_json)?;
         }
-        match page.next_cursor {
-            Some(next) => cursor = format!("&cursor={}", part(&next)),
-            None => return Ok(()),
+        if let Some(last) = page.items.last() {
+            cursor = format!("&cursor={}.{}", last.attempt, last.number);
         }
+        if page.next_cursor.is_some() {
+            continue;
+        }
+        if was_ended {
+            return Ok(());
+        }
+        out.flush()?;
+        let job: JobDetail = client.get(&format!("/jobs/{}", part(id)))?;
+        was_ended = job.job.finished_at.is_some();
+        pause();
     }
+}
+
+fn print_line(out: &mut impl Write, line: &LogLine, is_json: bool) -> Result<(), Failure> {
+    if is_json {
+        return Ok(print_json(out, line)?);
+    }
+    let LogLine { at, attempt, level, text, .. } = line;
+    Ok(writeln!(out, "{FAINT}{at} {attempt:>2} {level:<5}{FAINT:#} {text}")?)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a command waits in time of its own")]
+fn pause() {
+    std::thread::sleep(LOOK);
 }

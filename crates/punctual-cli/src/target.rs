@@ -84,8 +84,7 @@ impl Target {
             Some(url) => {
                 let open = async { producer(url, may_migrate).await?.start().await };
                 let punctual = runtime.block_on(open)?;
-                let server = Server { punctual, roles: Vec::new(), token: None, metrics: None };
-                Way::Here(server.router())
+                Way::Here(Server::new(punctual).router())
             }
             None => {
                 let server = self.server.as_deref().unwrap_or(USUAL_SERVER);

@@ -15,4 +15,4 @@ mod server;
 
 pub use access::Token;
 pub use operation::{Bulk, OPERATIONS, handle_operations};
-pub use server::{Server, openapi};
+pub use server::{Check, Server, openapi};

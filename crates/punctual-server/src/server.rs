@@ -26,6 +26,9 @@ use crate::{health, routes};
 /// What a request may take; waiting for a job is cut before.
 const REQUEST_MAX: Duration = Duration::from_secs(60);
 
+/// Says what is wrong with the payload of a job of a kind, if this process knows.
+pub type Check = Arc<dyn Fn(&str, &serde_json::Value) -> Result<(), String> + Send + Sync>;
+
 /// What is served.
 pub struct Server {
     /// The node, or producer, that answers.
@@ -36,6 +39,8 @@ pub struct Server {
     pub token: Option<Token>,
     /// Where the metrics of the process are, if somebody gathers them.
     pub metrics: Option<PrometheusHandle>,
+    /// Asked about every payload before it is kept.
+    pub check: Option<Check>,
 }
 
 /// What handlers share.
@@ -50,6 +55,19 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn punctual(&self) -> &Punctual {
         &self.server.punctual
+    }
+
+    /// Refuses the payload, which stands at this place of the request, if it is known to be wrong.
+    pub(crate) fn check(
+        &self,
+        kind: &str,
+        payload: &serde_json::Value,
+        pointer: &str,
+    ) -> Result<(), Fault> {
+        match &self.server.check {
+            Some(check) => check(kind, payload).map_err(|why| Fault::invalid(pointer, why)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -85,6 +103,11 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 }
 
 impl Server {
+    /// For this machine alone, and with nothing that is only known to some.
+    pub fn new(punctual: Punctual) -> Server {
+        Server { punctual, roles: Vec::new(), token: None, metrics: None, check: None }
+    }
+
     /// Everything as a router, to be served or nested.
     pub fn router(self) -> Router {
         let (api, description) = described();

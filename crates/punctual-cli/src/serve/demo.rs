@@ -3,9 +3,22 @@
 use std::time::Duration;
 
 use punctual::{Builder, Job, Overlap, Punctual, cron, every};
+use punctual_command::{Command, Named};
 use serde_json::json;
 
 use super::kinds::{Echo, Fail, Sleep};
+use super::settings::Settings;
+use crate::exit::Failure;
+
+/// Settings under which the demonstration works. Whoever tries it out may run any program, if nobody
+/// else can reach it.
+pub(super) fn settings(settings: &Settings) -> Result<Settings, Failure> {
+    let mut settings = settings.clone();
+    settings.command.allow_api_argv |= settings.listen()?.ip().is_loopback();
+    let clock = Named { argv: vec!["date".into(), "-u".into()], ..Named::default() };
+    settings.commands.entry("clock".to_owned()).or_insert(clock);
+    Ok(settings)
+}
 
 pub(super) fn schedules(builder: Builder) -> Builder {
     let seconds = Duration::from_secs;
@@ -29,6 +42,11 @@ pub(super) fn schedules(builder: Builder) -> Builder {
             }
             .order()
             .max_attempts(3),
+        )
+        .schedule(
+            "clock",
+            every(seconds(60)),
+            &Command { name: Some("clock".to_owned()), ..Command::default() },
         )
         .schedule("weekly-digest", cron("0 8 * * MON").tz("America/New_York"), &Echo(json!("news")))
 }

@@ -1,8 +1,9 @@
-//! Kinds for trying: they need nobody's code.
+//! Kinds that need nobody's code: some for trying, and programs.
 
 use std::time::Duration;
 
 use punctual::{BoxError, Builder, Ctx, Done, Failure, Job};
+use punctual_command::{Commands, command};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -63,6 +64,7 @@ async fn fail(job: Fail, cx: Ctx) -> Result<(), BoxError> {
     }
 }
 
-pub(super) fn handle(builder: Builder) -> Builder {
-    builder.handle(echo).handle(sleep).handle(fail)
+pub(super) fn handle(builder: Builder, commands: &Commands) -> Builder {
+    let builder = builder.handle(echo).handle(sleep).handle(fail);
+    builder.state(commands.clone()).handle(command).state(())
 }

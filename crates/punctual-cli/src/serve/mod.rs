@@ -7,9 +7,12 @@ pub(crate) mod settings;
 pub(crate) mod systemd;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use punctual::{Builder, Punctual, ServedQueue};
-use punctual_server::{OPERATIONS, Server, Token};
+use punctual::{Builder, Punctual, ServedQueue, Timing};
+use punctual_command::Commands;
+use punctual_server::{Check, OPERATIONS, Server, Token};
 use settings::{Role, Settings};
 use tokio::net::TcpListener;
 
@@ -21,7 +24,8 @@ pub(crate) fn serve(settings: &Settings, is_demo: bool) -> Result<(), Failure> {
     log();
     let token = settings.token()?;
     refuse_strangers(settings.listen()?, token.is_some())?;
-    target::runtime()?.block_on(run(settings, token, is_demo))
+    let settings = if is_demo { demo::settings(settings)? } else { settings.clone() };
+    target::runtime()?.block_on(run(&settings, token, is_demo))
 }
 
 /// Whoever reaches this process may do everything, unless they have to show a token.
@@ -50,10 +54,14 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
         false => None,
     };
     let listens_at = listener.as_ref().map(|listener| listener.local_addr().unwrap_or(listen));
-    let punctual = start(settings, &roles, listens_at, is_demo).await?;
+    let commands = settings.commands()?;
+    let punctual = start(settings, &roles, &commands, listens_at, is_demo).await?;
     let demo = is_demo.then(|| demo::keep_busy(punctual.clone()));
     let told = roles.iter().map(|role| role.as_str().to_owned()).collect();
-    let server = Server { punctual: punctual.clone(), roles: told, token, metrics: Some(metrics) };
+    // Only who runs commands knows which there are.
+    let check = roles.contains(&Role::Worker).then(|| check(commands));
+    let metrics = Some(metrics);
+    let server = Server { roles: told, token, metrics, check, ..Server::new(punctual.clone()) };
     if let Some(listener) = listener {
         let address = listener.local_addr().unwrap_or(listen);
         say_hello(settings, address, is_demo);
@@ -109,9 +117,23 @@ impl Signals {
     }
 }
 
+/// What is wrong with a payload, for kinds of which that is known beforehand.
+fn check(commands: Commands) -> Check {
+    Arc::new(move |kind, payload| match kind {
+        "command" => commands.check(payload),
+        _ => Ok(()),
+    })
+}
+
+/// How long a handler that was told to stop may take: longer than a command that is killed.
+fn cancel_grace(commands: &Commands) -> Duration {
+    Timing::default().cancel_grace.max(commands.kill_grace() + Duration::from_secs(1))
+}
+
 async fn start(
     settings: &Settings,
     roles: &[Role],
+    commands: &Commands,
     listens_at: Option<SocketAddr>,
     is_demo: bool,
 ) -> Result<Punctual, Failure> {
@@ -121,7 +143,8 @@ async fn start(
         return Ok(target::producer(url, true).await?.start().await?);
     }
     let builder = target::node(url).await?.name(&settings.node.name);
-    let builder = punctual_server::handle_operations(kinds::handle(builder))
+    let builder = punctual_server::handle_operations(kinds::handle(builder, commands))
+        .timing(Timing { cancel_grace: cancel_grace(commands), ..Timing::default() })
         .max_running(settings.worker.max_running)
         .shutdown_grace(settings.shutdown_grace()?);
     let builder = match has(Role::Worker) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
+use punctual_command::{Commands, Config as CommandSettings, Named};
 use punctual_secrets::{Secrets, Source};
 use punctual_server::Token;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,10 @@ pub(crate) struct Settings {
     pub(crate) node: NodeSettings,
     pub(crate) worker: WorkerSettings,
     pub(crate) http: HttpSettings,
+    /// How commands run.
+    pub(crate) command: CommandSettings,
+    /// Commands with a name.
+    pub(crate) commands: BTreeMap<String, Named>,
     /// Where the secrets are that jobs refer to, by their names.
     pub(crate) secrets: BTreeMap<String, Source>,
 }
@@ -108,6 +113,8 @@ impl Default for Settings {
                 shutdown_grace: "30s".to_owned(),
             },
             http: HttpSettings::default(),
+            command: CommandSettings::default(),
+            commands: BTreeMap::new(),
             secrets: BTreeMap::new(),
         }
     }
@@ -144,7 +151,7 @@ pub(crate) struct Flags {
 }
 
 /// Every setting, for those who list them.
-pub(crate) const KEYS: [&str; 11] = [
+pub(crate) const KEYS: [&str; 23] = [
     "server.listen",
     "server.token_file",
     "server.roles",
@@ -155,6 +162,18 @@ pub(crate) const KEYS: [&str; 11] = [
     "worker.shutdown_grace",
     "http.allow",
     "http.ca_file",
+    "command.search_path",
+    "command.env",
+    "command.cwd",
+    "command.users",
+    "command.allow_api_argv",
+    "command.allow_shell",
+    "command.new_privileges",
+    "command.kill_grace",
+    "command.log_bytes",
+    "command.tail_bytes",
+    "command.limits",
+    "commands",
     "secrets",
 ];
 
@@ -203,7 +222,7 @@ pub(crate) fn read(layers: &Figment) -> Result<Settings, Failure> {
     settings.listen()?;
     settings.roles()?;
     settings.shutdown_grace()?;
-    settings.secrets()?;
+    settings.commands()?;
     super::http::handler(&settings, None, false)?;
     Ok(settings)
 }
@@ -239,6 +258,12 @@ impl Settings {
     pub(crate) fn shutdown_grace(&self) -> Result<Duration, Failure> {
         punctual_core::parse_duration(&self.worker.shutdown_grace)
             .map_err(|error| Failure::usage(format!("worker.shutdown_grace: {error}")))
+    }
+
+    /// The commands that jobs may ask for.
+    pub(crate) fn commands(&self) -> Result<Commands, Failure> {
+        let (config, named) = (self.command.clone(), self.commands.clone());
+        Commands::new(config, named, self.secrets()?).map_err(Failure::usage)
     }
 
     /// The secrets that jobs may refer to; none is read yet.

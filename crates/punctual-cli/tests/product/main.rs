@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cluster;
+#[cfg(target_os = "linux")]
+mod commands;
 mod doctor;
 mod http;
 mod keeping;

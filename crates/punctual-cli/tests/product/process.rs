@@ -36,8 +36,13 @@ impl Serving {
         environment: &[(&str, &str)],
     ) -> Serving {
         let mut command = punctual(directory, args);
-        command.envs(environment.iter().copied());
-        command.args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.envs(environment.iter().copied()).stderr(Stdio::null());
+        Serving::of(command)
+    }
+
+    /// The same with a command that knows where its stderr goes.
+    pub(crate) fn of(mut command: Command) -> Serving {
+        command.args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
         let mut process = command.spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let hello = lines.next().expect("it says where it listens").unwrap();
@@ -46,6 +51,11 @@ impl Serving {
         // Whatever else it says must not block it.
         std::thread::spawn(move || lines.for_each(drop));
         Serving { process, url }
+    }
+
+    /// Its number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
     }
 
     /// Runs a command against it.

@@ -14,7 +14,10 @@ fn the_readmes_walk_works_as_written() {
         .iter()
         .map(|it| it["name"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["backup", "flaky-sync", "heartbeat", "slow-report", "weekly-digest"]);
+    assert_eq!(
+        names,
+        ["backup", "clock", "flaky-sync", "heartbeat", "slow-report", "weekly-digest"]
+    );
     assert!(text(&dev.run(&["schedule", "list"]).stdout).contains("every 5 seconds"));
 
     let done = dev.ask(&["job", "enqueue", "echo", "--payload", "\"hello\"", "--wait"]);

@@ -6,17 +6,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use punctual::{
-    Cursor, ErrorKind, JobFilter, JobId, LogCursor, Order, Placement, Timestamp, Unique,
-};
+use punctual::{Cursor, ErrorKind, JobFilter, JobId, Order, Placement, Timestamp, Unique};
 use punctual_api::{
     Batch, BatchAnswer, BatchItem, Enqueue, Enqueued, Job, JobDetail, List, LogLine, Move, Problem,
-    text,
 };
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::admin;
+use super::{admin, tail};
 use crate::ask::{Body, Id, Paging, Query, instant, length};
 use crate::fault::{Answer, Fault};
 use crate::server::App;
@@ -137,8 +134,9 @@ async fn list(
 }
 
 /// The order that a request means.
-fn order(ask: Enqueue, at: &str) -> Result<Order, Fault> {
+fn order(app: &App, ask: Enqueue, at: &str) -> Result<Order, Fault> {
     let place = |field: &str| format!("{at}/{field}");
+    app.check(&ask.kind, &ask.payload, &place("payload"))?;
     if ask.kind.is_empty() {
         return Err(Fault::invalid(
             &place("kind"),
@@ -231,7 +229,7 @@ async fn enqueue(
     Body(ask): Body<Enqueue>,
 ) -> Result<Response, Fault> {
     let has_key = ask.unique_key.is_some();
-    let order = traced(idempotent(order(ask, "")?, &headers, has_key, "")?, &headers);
+    let order = traced(idempotent(order(&app, ask, "")?, &headers, has_key, "")?, &headers);
     let is_idempotent = headers.contains_key("idempotency-key");
     let receipt = app.punctual().enqueue(order).await.map_err(|error| {
         if is_idempotent && error.kind() == ErrorKind::Conflict {
@@ -282,7 +280,7 @@ async fn enqueue_batch(
     let mut orders = Vec::new();
     for (index, ask) in batch.jobs.into_iter().enumerate() {
         let has_key = ask.unique_key.is_some();
-        let order = order(ask, &format!("/jobs/{index}"))?;
+        let order = order(&app, ask, &format!("/jobs/{index}"))?;
         orders.push(traced(idempotent(order, &headers, has_key, &format!(" {index}"))?, &headers));
     }
     let receipts = app.punctual().enqueue_many(orders).await?;
@@ -369,19 +367,24 @@ async fn wait(
 }
 
 /// The lines of a job's log, in order
-#[utoipa::path(get, path = "/jobs/{id}/log", tag = "jobs", params(("id" = String, Path), Paging),
-    responses((status = 200, body = List<LogLine>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+///
+/// With `Accept: text/event-stream` they come as they are written: events named `line`, then one
+/// named `end` when the job has ended. `Last-Event-ID` goes on where a stream was cut off.
+#[utoipa::path(get, path = "/jobs/{id}/log", tag = "jobs", params(("id" = String, Path), Paging,
+        ("Last-Event-ID" = Option<String>, Header, description = "What a stream said last")),
+    responses((status = 200, content((List<LogLine> = "application/json"), (String = "text/event-stream"))), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn log(
     State(app): State<App>,
     Id(id): Id<JobId>,
+    headers: HeaderMap,
     Query(paging): Query<Paging>,
-) -> Answer<List<LogLine>> {
-    let after = paging.after(|text| {
-        let (attempt, number) = text.split_once('.')?;
-        Some(LogCursor(attempt.parse().ok()?, number.parse().ok()?))
-    })?;
+) -> Result<Response, Fault> {
+    let after = paging.after(tail::read_cursor)?;
+    if tail::is_wanted(&headers) {
+        app.punctual().admin().job(id).await?;
+        return Ok(tail::respond(app.punctual().clone(), id, after, &headers));
+    }
     let page = app.punctual().admin().log(id, after, paging.most()).await?;
-    let next = page.next.map(|LogCursor(attempt, number)| format!("{attempt}.{number}"));
     let items = page.items.into_iter().map(LogLine::from).collect();
-    Ok(Json(List { items, next_cursor: text(next) }))
+    Ok(Json(List { items, next_cursor: page.next.map(tail::write_cursor) }).into_response())
 }

@@ -7,6 +7,7 @@ mod jobs;
 mod operations;
 mod queues;
 mod schedules;
+mod tail;
 mod workers;
 
 use axum::http::HeaderMap;

@@ -94,8 +94,10 @@ fn refused(error: punctual::Error, seen: Option<Seen>) -> Fault {
     error.into()
 }
 
-fn definition(body: &ScheduleBody) -> Result<Definition, Fault> {
-    body.definition().map_err(|error| Fault::invalid("", error))
+fn checked(app: &App, body: &ScheduleBody) -> Result<Definition, Fault> {
+    let definition = body.definition().map_err(|error| Fault::invalid("", error))?;
+    app.check(&definition.job.kind, &definition.job.payload, "/payload")?;
+    Ok(definition)
 }
 
 /// Creates a schedule, or replaces its definition from now on
@@ -112,7 +114,7 @@ async fn put(
     headers: HeaderMap,
     Body(body): Body<ScheduleBody>,
 ) -> Result<Response, Fault> {
-    let (seen, definition) = (seen(&headers)?, definition(&body)?);
+    let (seen, definition) = (seen(&headers)?, checked(&app, &body)?);
     let admin = admin(&app, &headers, "");
     let must_exist = headers.contains_key(header::IF_MATCH);
     let must_be_new = headers.contains_key(header::IF_NONE_MATCH);
@@ -154,7 +156,7 @@ async fn patch(
     let mut whole: Value = serde_json::from_str(schedule.spec.as_str()).map_err(unreadable)?;
     merge(&mut whole, changes);
     let body: ScheduleBody = serde_json::from_value(without_nulls(whole)).map_err(unreadable)?;
-    let changed = admin.define_schedule(&name, &definition(&body)?, seen).await;
+    let changed = admin.define_schedule(&name, &checked(&app, &body)?, seen).await;
     Ok(tagged(StatusCode::OK, changed.map_err(|error| refused(error, seen))?))
 }
 

@@ -11,6 +11,7 @@ mod queues;
 mod random;
 mod refusals;
 mod schedules;
+mod tail;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -57,13 +58,24 @@ impl World {
     }
 
     pub(crate) fn of(punctual: Punctual, token: Option<Token>) -> World {
-        let server =
-            Server { punctual: punctual.clone(), roles: vec!["api".into()], token, metrics: None };
+        let roles = vec!["api".into()];
+        let server = Server { roles, token, ..Server::new(punctual.clone()) };
         World { punctual, router: server.router() }
     }
 
     pub(crate) async fn respond(&self, request: Request<Body>) -> axum::response::Response {
         self.router.clone().oneshot(request).await.unwrap()
+    }
+
+    /// The same, on a server that knows what is wrong with some payloads.
+    pub(crate) fn checked(self) -> World {
+        let check: punctual_server::Check =
+            std::sync::Arc::new(|kind, payload| match kind == "echo" && payload == "bad" {
+                true => Err("it is bad; send a good one".to_owned()),
+                false => Ok(()),
+            });
+        let server = Server { check: Some(check), ..Server::new(self.punctual.clone()) };
+        World { punctual: self.punctual, router: server.router() }
     }
 
     pub(crate) async fn ask(&self, request: Request<Body>) -> Answer {

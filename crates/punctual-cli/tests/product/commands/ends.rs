@@ -1,0 +1,104 @@
+//! Nothing outlives its attempt.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Place, STUBBORN, STUBBORN_COUNT, ended, enqueue, log, marked, run, stubborn, until};
+
+/// All that a command has started is gone so soon after its worker.
+const GONE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const SETTINGS: &str = "[command]\nallow_api_argv = true\nkill_grace = \"300ms\"\n[worker]\nshutdown_grace = \"300ms\"\n";
+
+/// The worker is killed while its command is at work, and, every other time, while it begins.
+#[test]
+fn nothing_of_a_command_outlives_a_killed_worker() {
+    let kills = std::env::var("PUNCTUAL_PROOF_KILLS").ok().and_then(|it| it.parse().ok());
+    let kills: usize = kills.unwrap_or(10);
+    let (mut seen, mut slowest) = (0, Duration::ZERO);
+    for kill in 0..kills {
+        // Of its own each time: what an earlier worker left undone would be done again.
+        let place = Place::new(SETTINGS);
+        let program = place.file("stubborn", 0o755, STUBBORN);
+        let mark = format!("killed-{}-{kill}", std::process::id());
+        let server = place.serve();
+        enqueue(&server, &stubborn(&program, &mark), &[]);
+        let least = if kill % 2 == 0 { STUBBORN_COUNT } else { 1 };
+        until("the command is there", PATIENCE, || marked(&mark) >= least);
+        seen += marked(&mark);
+        server.kill();
+        let took = until("nothing is left of the command", GONE, || marked(&mark) == 0);
+        slowest = slowest.max(took);
+    }
+    let slowest = slowest.as_millis();
+    println!(
+        r#"{{"proof":"command-kill","kills":{kills},"processes":{seen},"left":0,"slowest_ms":{slowest}}}"#
+    );
+}
+
+#[test]
+fn nothing_of_a_command_outlives_its_attempt() {
+    let place = Place::new(SETTINGS);
+    let program = place.file("stubborn", 0o755, STUBBORN);
+    let server = place.serve();
+    let mark = |what: &str| format!("{what}-{}", std::process::id());
+    let is_up = |mark: &str| {
+        until("the command is there", PATIENCE, || marked(mark) >= STUBBORN_COUNT);
+    };
+
+    // It takes too long.
+    let late = mark("late");
+    let job = enqueue(&server, &stubborn(&program, &late), &["--timeout", "2s"]);
+    let job = ended(&server, &job);
+    assert_eq!((&job["state"], marked(&late)), (&json!("failed"), 0), "{job}");
+    assert_eq!(job["attempts"][0]["outcome"], "timed_out", "{job}");
+
+    // Somebody calls it off.
+    let off = mark("off");
+    let job = enqueue(&server, &stubborn(&program, &off), &[]);
+    is_up(&off);
+    server.ask(&["job", "cancel", &job]);
+    let cancelled = ended(&server, &job);
+    assert_eq!((&cancelled["state"], marked(&off)), (&json!("cancelled"), 0), "{cancelled}");
+    let lines = log(&server, &job);
+    let told = "TERM, since somebody called it off; KILL in 300ms";
+    assert!(lines.iter().any(|line| line["text"] == told), "{lines:?}");
+
+    // It ends by itself, and leaves others behind.
+    let left = mark("left");
+    let leaving = json!({ "argv": [program, "leave"], "env": { "MARK": left } });
+    let job = run(&server, &leaving);
+    assert_eq!((&job["state"], marked(&left)), (&json!("succeeded"), 0), "{job}");
+    assert!(job["result"]["left_behind"].as_u64().unwrap() >= 3, "{job}");
+
+    // The worker is asked to stop.
+    let drained = mark("drained");
+    let job = enqueue(&server, &stubborn(&program, &drained), &[]);
+    is_up(&drained);
+    assert_eq!(server.stop(), Some(0));
+    assert_eq!(marked(&drained), 0);
+    // A stop costs no attempt.
+    let show = ["job", "show", &job, "--json", "--database", "sqlite://punctual.db"];
+    let shown = crate::process::punctual(place.path(), &show).output().unwrap();
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(shown["state"], "ready", "{shown}");
+}
+
+/// Whoever listens to TERM is given the time for it.
+#[test]
+fn a_command_that_listens_may_clean_up() {
+    let place = Place::new("[command]\nallow_api_argv = true\n");
+    let script = "trap 'echo cleaned up; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
+    let server = place.serve();
+    let job = enqueue(&server, &json!({ "argv": ["sh", "-c", script] }), &[]);
+    until("it is ready", PATIENCE, || {
+        server.ask(&["job", "show", &job])["state"] == "running"
+            && !server.run(&["job", "logs", &job]).stdout.is_empty()
+    });
+    server.ask(&["job", "cancel", &job]);
+    ended(&server, &job);
+    let lines = log(&server, &job);
+    assert!(lines.iter().any(|line| line["text"] == "cleaned up"), "{lines:?}");
+}

@@ -1,0 +1,115 @@
+//! The commands that a worker knows, and what a job may ask of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_secrets::Secrets;
+use serde_json::Value;
+
+use crate::config::{Config, Named};
+use crate::payload::Command;
+use crate::plan::{self, Refusal};
+use crate::template::{Part, Template};
+
+/// What a handler of commands is told: how they run, which have names, and where secrets are.
+#[derive(Clone, Debug)]
+pub struct Commands(Arc<Known>);
+
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) config: Config,
+    pub(crate) named: BTreeMap<String, Prepared>,
+    pub(crate) secrets: Secrets,
+    pub(crate) kill_grace: Duration,
+}
+
+/// A command of the configuration, with its arguments read.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) argv: Vec<Template>,
+    pub(crate) named: Named,
+}
+
+impl Commands {
+    /// Checks what the configuration says.
+    pub fn new(
+        config: Config,
+        named: BTreeMap<String, Named>,
+        secrets: Secrets,
+    ) -> Result<Commands, String> {
+        config.check()?;
+        let kill_grace = config.kill_grace()?;
+        let prepare = |(name, named): (String, Named)| {
+            let prepared = prepare(named, &config);
+            let prepared = prepared.map_err(|error| format!("commands.{name}: {error}"))?;
+            Ok::<_, String>((name, prepared))
+        };
+        let named = named.into_iter().map(prepare).collect::<Result<_, _>>()?;
+        Ok(Commands(Arc::new(Known { config, named, secrets, kill_grace })))
+    }
+
+    /// Says what of a payload would be refused here, without looking at the machine: a name that
+    /// nobody knows, a parameter that does not fit, a program where none may be brought.
+    pub fn check(&self, payload: &Value) -> Result<(), String> {
+        let job: Command = serde_json::from_value(payload.clone())
+            .map_err(|error| format!("the payload does not fit kind `command`: {error}"))?;
+        match plan::resolve(&self.0, &job) {
+            Ok(_) => Ok(()),
+            Err(Refusal { text, .. }) => Err(text),
+        }
+    }
+
+    /// From TERM to KILL.
+    pub fn kill_grace(&self) -> Duration {
+        self.0.kill_grace
+    }
+
+    pub(crate) fn known(&self) -> &Known {
+        &self.0
+    }
+}
+
+fn prepare(named: Named, config: &Config) -> Result<Prepared, String> {
+    if named.argv.first().is_none_or(String::is_empty) {
+        return Err("its argv is empty; name the program first".to_owned());
+    }
+    if named.shell && !config.allow_shell {
+        return Err(
+            "it uses a shell, and `command.allow_shell` is false; allow it, or give the program and its arguments one by one"
+                .to_owned(),
+        );
+    }
+    if let Some(limits) = &named.limits {
+        limits.check("limits")?;
+    }
+    for (name, param) in &named.params {
+        param.check().map_err(|error| format!("params.{name}: {error}"))?;
+    }
+    plan::check_variables(&named.env)?;
+    let argv: Vec<Template> =
+        named.argv.iter().map(|text| Template::read(text)).collect::<Result<_, _>>()?;
+    for name in argv.iter().flat_map(Template::places) {
+        if !named.params.contains_key(name) {
+            return Err(format!(
+                "there is no parameter `{name}`; name its type in `params`, or write `{{{{{name}}}}}` for the braces themselves"
+            ));
+        }
+    }
+    let is_fixed =
+        |template: &Template| template.parts().iter().all(|part| matches!(part, Part::Text(_)));
+    if !argv.first().is_some_and(is_fixed) {
+        return Err(match named.shell {
+            true => "a parameter within the text of a shell would be read as shell; give it as a further argument and write \"$1\"".to_owned(),
+            false => "which program runs is not for a parameter to say; name a command for each program".to_owned(),
+        });
+    }
+    for name in named.params.keys() {
+        if !argv.iter().any(|template| template.places().any(|place| place == name)) {
+            return Err(format!(
+                "the parameter `{name}` is used nowhere; put `{{{name}}}` in argv, or leave it out"
+            ));
+        }
+    }
+    Ok(Prepared { argv, named })
+}

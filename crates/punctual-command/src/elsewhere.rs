@@ -1,0 +1,20 @@
+//! Systems on which nothing can be promised about what a program leaves behind.
+
+use std::process::ExitCode;
+
+use punctual::{BoxError, Ctx, Failure};
+
+use crate::{Command, Commands};
+
+/// Says that it cannot be done here.
+pub async fn command(_: Command, _: Ctx<Commands>) -> Result<(), BoxError> {
+    Err(Failure::for_good(
+        "commands run on Linux only, where all that they start can be ended with them; run a worker there",
+    )
+    .into())
+}
+
+/// There is none.
+pub fn shim() -> ExitCode {
+    ExitCode::FAILURE
+}

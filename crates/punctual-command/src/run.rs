@@ -1,0 +1,304 @@
+//! One attempt at a command, as the worker sees it.
+
+use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::process::Stdio;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use punctual::{BoxError, Ctx, Done, Failure, LogLevel, StopReason};
+use punctual_secrets::Mask;
+use serde::Serialize;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::process::{Child, Command as Process};
+
+use crate::commands::Commands;
+use crate::explain;
+use crate::output::{Room, Stream};
+use crate::payload::Command;
+use crate::plan::{self, Plan, Refusal};
+use crate::wire::{Ask, Exit, Spec, Told};
+
+/// What is read at once.
+const PIECE_BYTES: usize = 32 << 10;
+
+/// After so many lines the command waits for a moment, by its full pipe: lines are written to the
+/// store beside the work, and those of other jobs shall find room, too.
+const LINES_AT_ONCE: usize = 200;
+const BREATH: Duration = Duration::from_millis(10);
+
+/// How long to wait for the end of the output once nothing of the command is left. Only a process
+/// that was handed the pipe by other means can still hold it.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// What is kept of a command that succeeded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Its exit code.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// The last that it wrote.
+    pub stdout: String,
+    /// The last that it wrote about itself.
+    pub stderr: String,
+    /// How much it wrote in all.
+    pub output_bytes: u64,
+    /// Is there more than the log has?
+    pub truncated: bool,
+    /// Processes that it left behind, and that were killed.
+    pub left_behind: usize,
+}
+
+/// Runs a command: the handler of kind `command`.
+pub async fn command(job: Command, cx: Ctx<Commands>) -> Result<Done<Report>, BoxError> {
+    let known = cx.state().known();
+    let plan = plan::plan(known, &job, variables(&cx));
+    // After the secrets were read, so that it knows them as they were read.
+    let mask = known.secrets.mask();
+    let attempt = Attempt { cx: &cx, mask: &mask };
+    let Plan { spec, success_codes, retry_codes } = match plan {
+        Ok(plan) => plan,
+        Err(Refusal { text, is_final }) => {
+            let text = mask.text(&text).into_owned();
+            return Err(if is_final { Failure::for_good(text).into() } else { text.into() });
+        }
+    };
+    let (told, report) = attempt.run(&spec).await.map_err(|error| attempt.masked(&error))?;
+    let exit = match told {
+        Told::Ended(exit) => exit,
+        Told::NotStarted(failed) => {
+            return Err(attempt.masked(&explain::not_started(&spec, &failed)));
+        }
+    };
+    if exit.left > 0 {
+        cx.log_at(
+            LogLevel::Warn,
+            &format!("{} processes were still there at its end and were killed", exit.left),
+        );
+    }
+    if exit.code.is_some_and(|code| success_codes.contains(&code)) {
+        return Ok(Done(report));
+    }
+    let error = with_last_words(&explain::ended(exit), &report);
+    match retry_codes {
+        Some(codes) if exit.code.is_some_and(|code| !codes.contains(&code)) => {
+            Err(Failure::for_good(error).into())
+        }
+        _ => Err(error.into()),
+    }
+}
+
+/// What every command is told about its job.
+fn variables(cx: &Ctx<Commands>) -> Vec<(&'static str, String)> {
+    let mut variables = vec![
+        ("PUNCTUAL_JOB", cx.job_id().to_string()),
+        ("PUNCTUAL_ATTEMPT", cx.attempt().to_string()),
+        ("PUNCTUAL_LAST_ATTEMPT", cx.is_last_attempt().to_string()),
+        ("PUNCTUAL_DUE_AT", cx.due_at().to_string()),
+    ];
+    if let Some(trace) = cx.trace() {
+        variables.push(("TRACEPARENT", trace.to_owned()));
+    }
+    if let Some(fired) = cx.fired() {
+        variables.push(("PUNCTUAL_SCHEDULE", fired.facts.name));
+        if let Some(slot) = fired.slot {
+            variables.push(("PUNCTUAL_SLOT", slot.to_string()));
+            variables.push(("PUNCTUAL_LATE_SECONDS", fired.late_by.as_secs().to_string()));
+        }
+    }
+    // Whoever wrote these may have put anything in them.
+    variables.retain(|(_, value)| !value.contains('\0'));
+    variables
+}
+
+/// An error with the last lines that the command wrote.
+fn with_last_words(error: &str, report: &Report) -> String {
+    let (name, words) = match report.stderr.trim().is_empty() {
+        true => ("stdout", report.stdout.trim()),
+        false => ("stderr", report.stderr.trim()),
+    };
+    match words.is_empty() {
+        true => format!("{error}; it wrote nothing"),
+        false => format!("{error}; the last of its {name}:\n{words}"),
+    }
+}
+
+struct Attempt<'a> {
+    cx: &'a Ctx<Commands>,
+    mask: &'a Mask,
+}
+
+impl Attempt<'_> {
+    fn masked(&self, text: &str) -> BoxError {
+        self.mask.text(text).into_owned().into()
+    }
+
+    async fn run(&self, spec: &Spec) -> Result<(Told, Report), String> {
+        let (mut shim, socket) = self.start()?;
+        let config = &self.cx.state().known().config;
+        let room = Mutex::new(Room::new(config.log_bytes));
+        let stream = |level: LogLevel| Mutex::new(Stream::new(level, self.mask, config.tail_bytes));
+        // What is written to stderr is not always bad news, but it is where bad news is.
+        let (out, err) = (stream(LogLevel::Info), stream(LogLevel::Warn));
+        let (stdout, stderr) = (shim.stdout.take(), shim.stderr.take());
+        let told = {
+            let mut read = pin!(async {
+                tokio::join!(self.read(stdout, &out, &room), self.read(stderr, &err, &room))
+            });
+            let mut talk = pin!(self.talk(socket, spec));
+            let mut is_read = false;
+            let told = loop {
+                tokio::select! {
+                    told = &mut talk => break told,
+                    _ = &mut read, if !is_read => is_read = true,
+                }
+            };
+            if !is_read && tokio::time::timeout(DRAIN, read).await.is_err() {
+                let text = "somebody else holds the command's output; the rest of it is left out";
+                self.cx.log_at(LogLevel::Warn, text);
+            }
+            told
+        };
+        let told = match told {
+            Ok(told) => told,
+            Err(error) => return Err(self.without_a_word(&error, &mut shim).await),
+        };
+        let (mut room, mut out, mut err) = (lock(&room), lock(&out), lock(&err));
+        let log = |level: LogLevel, line: &str| self.cx.log_at(level, line);
+        let exit = match &told {
+            Told::Ended(exit) => *exit,
+            Told::NotStarted(_) => Exit::default(),
+        };
+        let report = Report {
+            exit_code: exit.code,
+            signal: exit.signal.map(explain::signal_name),
+            stdout: out.finish(&mut room, &log),
+            stderr: err.finish(&mut room, &log),
+            output_bytes: out.bytes + err.bytes,
+            truncated: room.is_full(),
+            left_behind: exit.left,
+        };
+        Ok((told, report))
+    }
+
+    /// Starts a shim, which waits for what it is told.
+    fn start(&self) -> Result<(Child, UnixStream), String> {
+        let failed = |error: std::io::Error| {
+            format!(
+                "cannot start the process that watches over the command: {error}; the worker may have too many processes or open files"
+            )
+        };
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
+        ours.set_nonblocking(true).map_err(failed)?;
+        // This very program, even if another has its name by now.
+        let mut process = Process::new("/proc/self/exe");
+        process
+            .arg0("punctual")
+            .args([crate::SHIM, &self.cx.job_id().to_string()])
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let shim = process.spawn().map_err(failed)?;
+        Ok((shim, UnixStream::from_std(ours).map_err(failed)?))
+    }
+
+    /// Tells the shim what to run, and to stop if it must; answers with what it tells. If this is
+    /// dropped, the socket closes, and the shim kills all.
+    async fn talk(&self, socket: UnixStream, spec: &Spec) -> Result<Told, String> {
+        let (told, mut tell) = socket.into_split();
+        let mut told = BufReader::new(told).lines();
+        say(&mut tell, spec).await?;
+        let mut is_stopped = false;
+        loop {
+            tokio::select! {
+                line = told.next_line() => {
+                    let line = line.map_err(|error| error.to_string())?;
+                    let line = line.ok_or("it ended without a word")?;
+                    return serde_json::from_str(&line).map_err(|error| error.to_string());
+                }
+                reason = self.cx.cancelled(), if !is_stopped => {
+                    is_stopped = true;
+                    let grace = self.cx.state().kill_grace();
+                    self.cx.log_at(LogLevel::Warn, &stopping(reason, grace));
+                    let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+                    say(&mut tell, &Ask::Stop { grace_ms }).await?;
+                }
+            }
+        }
+    }
+
+    async fn without_a_word(&self, error: &str, shim: &mut Child) -> String {
+        let how = match tokio::time::timeout(DRAIN, shim.wait()).await {
+            Ok(Ok(status)) => format!("it ended with {status}"),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "it still runs".to_owned(),
+        };
+        format!(
+            "lost touch with the process that watches over the command: {error}; {how}; see whether somebody kills processes of the worker, as a machine without memory does"
+        )
+    }
+
+    /// Reads a stream to its end.
+    async fn read(
+        &self,
+        from: Option<impl AsyncRead + Unpin>,
+        stream: &Mutex<Stream>,
+        room: &Mutex<Room>,
+    ) {
+        let Some(mut from) = from else { return };
+        let log = |level: LogLevel, line: &str| self.cx.log_at(level, line);
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut lines = 0;
+        // A pipe that cannot be read any more has ended.
+        while let Ok(count @ 1..) = from.read(&mut piece).await {
+            let now = {
+                let mut room = lock(room);
+                lock(stream).push(&piece[..count], &mut room, &log);
+                room.lines()
+            };
+            if now >= lines + LINES_AT_ONCE {
+                lines = now;
+                breathe().await;
+            }
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a handler of the application's own takes its own time"
+)]
+async fn breathe() {
+    tokio::time::sleep(BREATH).await;
+}
+
+async fn say(
+    tell: &mut tokio::net::unix::OwnedWriteHalf,
+    what: &impl Serialize,
+) -> Result<(), String> {
+    let mut line = serde_json::to_vec(what).map_err(|error| error.to_string())?;
+    line.push(b'\n');
+    tell.write_all(&line).await.map_err(|error| error.to_string())
+}
+
+fn stopping(reason: StopReason, grace: Duration) -> String {
+    let why = match reason {
+        StopReason::TimedOut(limit) => {
+            format!("it took longer than {}", punctual_core::format_duration(limit))
+        }
+        StopReason::Cancelled => "somebody called it off".to_owned(),
+        StopReason::Shutdown => "the worker shuts down".to_owned(),
+        StopReason::OutOfTouch => "the worker is out of touch with the database".to_owned(),
+    };
+    format!("TERM, since {why}; KILL in {}", punctual_core::format_duration(grace))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing here panics while it holds the lock; if a bug does, the state is still whole.
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

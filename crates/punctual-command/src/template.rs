@@ -1,0 +1,154 @@
+//! Arguments with places in them, and what may stand there.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::config::{Full, Param, Type};
+
+/// One argument: what is put in its places stays within it, whatever it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Template(Vec<Part>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Text(String),
+    Place(String),
+}
+
+impl Template {
+    /// Reads an argument: `{name}` is a place, `{{` and `}}` are braces.
+    pub(crate) fn read(text: &str) -> Result<Template, String> {
+        let mut parts = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            let (before, from) = rest.split_at(at);
+            plain.push_str(before);
+            if let Some(behind) = from.strip_prefix("{{") {
+                plain.push('{');
+                rest = behind;
+            } else if let Some(behind) = from.strip_prefix("}}") {
+                plain.push('}');
+                rest = behind;
+            } else if let Some((name, behind)) =
+                from.strip_prefix('{').and_then(|from| from.split_once('}'))
+            {
+                parts.push(Part::Text(std::mem::take(&mut plain)));
+                parts.push(Part::Place(name.to_owned()));
+                rest = behind;
+            } else {
+                return Err(format!(
+                    "`{text}` has a brace without its other; write `{{{{` or `}}}}` for the brace itself"
+                ));
+            }
+        }
+        plain.push_str(rest);
+        parts.push(Part::Text(plain));
+        parts.retain(|part| *part != Part::Text(String::new()));
+        Ok(Template(parts))
+    }
+
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.0
+    }
+
+    /// The names of its places.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|part| match part {
+            Part::Place(name) => Some(name.as_str()),
+            Part::Text(_) => None,
+        })
+    }
+
+    /// Does it begin with a place, so that what is put there could look like an option?
+    pub(crate) fn begins_with(&self, name: &str) -> bool {
+        matches!(self.0.first(), Some(Part::Place(first)) if first == name)
+    }
+}
+
+impl Type {
+    fn as_str(self) -> &'static str {
+        match self {
+            Type::String => "a string",
+            Type::Integer => "an integer",
+            Type::Number => "a number",
+            Type::Boolean => "true or false",
+        }
+    }
+
+    /// The value as an argument, if it is of this type.
+    fn show(self, value: &Value) -> Option<String> {
+        match (self, value) {
+            (Type::String, Value::String(text)) => Some(text.clone()),
+            (Type::Integer, Value::Number(number)) if number.is_i64() || number.is_u64() => {
+                Some(number.to_string())
+            }
+            (Type::Number, Value::Number(number)) => Some(number.to_string()),
+            (Type::Boolean, Value::Bool(is)) => Some(is.to_string()),
+            _ => None,
+        }
+    }
+}
+
+impl Param {
+    fn full(&self) -> Full {
+        match self {
+            Param::Any(of) => Full { of: *of, default: None, values: None },
+            Param::Full(full) => full.clone(),
+        }
+    }
+
+    /// Says what is wrong with it, as the configuration has it.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Full { of, default, values } = self.full();
+        for value in default.iter().chain(values.iter().flatten()) {
+            if of.show(value).is_none() {
+                return Err(format!("{value} is not {}", of.as_str()));
+            }
+        }
+        match (&default, &values) {
+            (Some(default), Some(values)) if !values.contains(default) => {
+                Err(format!("its default {default} is none of its values"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn show(&self, name: &str, given: Option<&Value>) -> Result<String, String> {
+        let Full { of, default, values } = self.full();
+        let Some(value) = given.or(default.as_ref()) else {
+            return Err(format!("parameter `{name}` is missing; give {}", of.as_str()));
+        };
+        let Some(text) = of.show(value) else {
+            return Err(format!("parameter `{name}` is {value}; give {}", of.as_str()));
+        };
+        if let Some(values) = values.filter(|values| !values.contains(value)) {
+            let all: Vec<String> = values.iter().map(ToString::to_string).collect();
+            return Err(format!("parameter `{name}` is {value}; it may be {}", all.join(", ")));
+        }
+        if text.contains('\0') {
+            return Err(format!("parameter `{name}` contains a NUL byte; leave it out"));
+        }
+        Ok(text)
+    }
+}
+
+/// The parameters of a command as texts, checked.
+pub(crate) fn fill(
+    params: &BTreeMap<String, Param>,
+    given: &Map<String, Value>,
+) -> Result<BTreeMap<String, String>, String> {
+    if let Some(unknown) = given.keys().find(|name| !params.contains_key(*name)) {
+        let known: Vec<&str> = params.keys().map(String::as_str).collect();
+        let hint = match punctual_core::nearest(unknown, known.iter().copied()) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None if known.is_empty() => "it has none".to_owned(),
+            None => format!("there are {}", known.join(", ")),
+        };
+        return Err(format!("there is no parameter `{unknown}`; {hint}"));
+    }
+    let show =
+        |(name, param): (&String, &Param)| Ok((name.clone(), param.show(name, given.get(name))?));
+    params.iter().map(show).collect()
+}

@@ -1,0 +1,162 @@
+//! What holds of arguments and output, without any process.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use insta::assert_snapshot;
+use punctual::LogLevel;
+use punctual_secrets::{Mask, Secrets};
+use serde_json::json;
+
+use crate::config::{Limits, Param, Type};
+use crate::output::{Room, Stream};
+use crate::plain::Plain;
+use crate::template::{Template, fill};
+use crate::wire::{NotStarted, Spec, Step};
+use crate::{Commands, Config, Named, explain};
+
+/// What is left of bytes that come one by one, and all at once.
+fn plain(text: &str) -> String {
+    let mut whole = Plain::default();
+    let mut at_once = whole.push(text.as_bytes());
+    at_once.extend(whole.finish());
+    let mut parted = Plain::default();
+    let mut one_by_one = Vec::new();
+    for byte in text.bytes() {
+        one_by_one.extend(parted.push(&[byte]));
+    }
+    one_by_one.extend(parted.finish());
+    assert_eq!(at_once, one_by_one, "{text:?}");
+    String::from_utf8(at_once).expect("text stays text")
+}
+
+#[test]
+fn what_is_for_terminals_is_taken_out() {
+    assert_eq!(plain("\u{1b}[1;31mred\u{1b}[0m and\tplain\r\n"), "red and\tplain\r\n");
+    assert_eq!(plain("\u{1b}]0;a title\u{7}text \u{1b}]8;;http://x\u{1b}\\link"), "text link");
+    assert_eq!(plain("\u{1b}(Bx\u{1b}cy\u{0}\u{8}\u{7f}z"), "xyz");
+    assert_eq!(plain("é\u{80}\u{9b}31mà § \u{a0}"), "é31mà § \u{a0}");
+    // What is never closed ends with its line.
+    assert_eq!(plain("\u{1b}]0;a title\nnext \u{1b}[3\nlast"), "\nnext \nlast");
+}
+
+/// What is logged of pieces of output, and the last of it.
+fn logged(pieces: &[&[u8]], mask: &Mask, log_bytes: usize) -> (Vec<String>, String, bool) {
+    let lines = Mutex::new(Vec::new());
+    let log = |_: LogLevel, line: &str| {
+        lines.lock().expect("nobody panics").push(line.to_owned());
+    };
+    let mut room = Room::new(log_bytes);
+    let mut stream = Stream::new(LogLevel::Info, mask, 20);
+    for piece in pieces {
+        stream.push(piece, &mut room, &log);
+    }
+    let tail = stream.finish(&mut room, &log);
+    (lines.into_inner().expect("nobody panics"), tail, room.is_full())
+}
+
+#[test]
+fn lines_end_in_many_ways() {
+    let output: &[&[u8]] = &[b"one\r", b"\ntwo\n\n10%\r20%\rdone", b"\xff no newline"];
+    let (lines, tail, is_full) = logged(output, &Mask::default(), 1_000);
+    assert_eq!(lines, ["one", "two", "", "10%", "20%", "done\u{fffd} no newline"]);
+    assert_eq!((tail.as_str(), is_full), ("done\u{fffd} no newline", false));
+    let long = "é".repeat(5_000);
+    let (lines, ..) = logged(&[long.as_bytes()], &Mask::default(), 100_000);
+    assert_eq!(lines.concat(), long);
+    assert!(lines.iter().all(|line| line.len() <= 4_000), "{}", lines.len());
+}
+
+#[test]
+fn what_is_beyond_the_room_is_left_out_but_for_its_end() {
+    let output: Vec<&[u8]> = vec![b"0123456789\n"; 10];
+    let (lines, tail, is_full) = logged(&output, &Mask::default(), 35);
+    assert_eq!(lines.len(), 4);
+    assert_snapshot!(lines[3], @"output truncated after 30 bytes in 3 lines; the last of it is kept with the attempt");
+    assert_eq!((tail.as_str(), is_full), ("0123456789", true));
+}
+
+/// Whatever is dropped in between, and wherever pieces end.
+#[test]
+fn a_secret_is_masked_before_and_after_the_log_is_full() {
+    let mask = Mask::new(["canary-value"]);
+    for filler in [0, 1, 100_000, 300_000, 300_007] {
+        let mut all = b"first canary-value\n".repeat(3);
+        all.extend(std::iter::repeat_n(b'x', filler));
+        all.extend(b"canary-value\x1b[0mcanary-\x1b[1mvalue");
+        for piece in [7, 1_000, 32_768] {
+            let pieces: Vec<&[u8]> = all.chunks(piece).collect();
+            let (lines, tail, _) = logged(&pieces, &mask, 20);
+            let told = lines.concat() + &tail;
+            assert!(!told.contains("canary") && tail.ends_with("••••••"), "{filler} {told}");
+        }
+    }
+}
+
+#[test]
+fn places_are_read_and_filled() {
+    let places = |text: &str| {
+        let template = Template::read(text).expect("it can be read");
+        template.places().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(places("a{b}c{d}"), ["b", "d"]);
+    assert_eq!(places("{{b}} {{{c}}}"), ["c"]);
+    assert!(Template::read("{a").is_err() && Template::read("a}").is_err());
+    let params = BTreeMap::from([
+        ("n".to_owned(), Param::Any(Type::Integer)),
+        ("b".to_owned(), Param::Any(Type::Boolean)),
+    ]);
+    let told = |given: serde_json::Value| {
+        fill(&params, given.as_object().expect("an object")).map_err(|error| error.to_string())
+    };
+    let filled = told(json!({ "n": 7, "b": true })).expect("both are fine");
+    assert_eq!((filled["n"].as_str(), filled["b"].as_str()), ("7", "true"));
+    assert_snapshot!(told(json!({ "n": 7.5, "b": true })).expect_err("no integer"), @"parameter `n` is 7.5; give an integer");
+    assert_snapshot!(told(json!({ "n": 7, "b": "true" })).expect_err("a text"), @r#"parameter `b` is "true"; give true or false"#);
+    assert_snapshot!(told(json!({ "n": 7, "x": 1 })).expect_err("unknown"), @"there is no parameter `x`; there are b, n");
+}
+
+/// A value that looks like an option does not become one.
+#[test]
+fn a_parameter_is_no_option() {
+    let named = |argv: &[&str]| Named {
+        argv: argv.iter().map(|text| (*text).to_owned()).collect(),
+        params: BTreeMap::from([("file".to_owned(), Param::Any(Type::String))]),
+        ..Named::default()
+    };
+    let all = BTreeMap::from([
+        ("bare".to_owned(), named(&["rm", "{file}"])),
+        ("after".to_owned(), named(&["rm", "--", "{file}"])),
+        ("within".to_owned(), named(&["rm", "./{file}"])),
+    ]);
+    let commands = Commands::new(Config::default(), all, Secrets::default()).expect("all are fine");
+    let check = |name: &str| commands.check(&json!({ "name": name, "params": { "file": "-rf" } }));
+    assert_snapshot!(check("bare").expect_err("an option"), @"command `bare`: parameter `file` is `-rf`, which the program would take for an option; put `--` before it in the command's argv if the program knows it");
+    assert_eq!((check("after"), check("within")), (Ok(()), Ok(())));
+}
+
+/// What a test cannot bring about without being somebody else.
+#[test]
+fn what_the_system_refuses_is_explained() {
+    let spec = |become_ids| Spec {
+        program: "/bin/sh".into(),
+        args: Vec::new(),
+        env: BTreeMap::new(),
+        cwd: "/srv/private".into(),
+        become_ids,
+        stdin: None,
+        limits: Limits::default(),
+        new_privileges: false,
+    };
+    let told = |step: Step, errno: i32, become_ids| {
+        let why = std::io::Error::from_raw_os_error(errno).to_string();
+        explain::not_started(&spec(become_ids), &NotStarted { step, errno: Some(errno), why })
+    };
+    assert_snapshot!(told(Step::Directory, 13, None), @"the worker may not enter the directory `/srv/private`; permit it, or give another `cwd`");
+    assert_snapshot!(told(Step::Start, 13, None), @"the worker's user may not execute `/bin/sh`; permit it to read and execute the file and to enter its directories, and see that they are not mounted with `noexec`");
+    assert_snapshot!(told(Step::Start, 13, Some((33, 33))), @"user number 33 may not execute `/bin/sh`; permit it to read and execute the file and to enter its directories, and see that they are not mounted with `noexec`");
+    assert_snapshot!(told(Step::Start, 1, Some((33, 33))), @"the worker may not become user number 33 to run `/bin/sh`: Operation not permitted (os error 1); run the worker as root, or leave `user` out");
+    assert_snapshot!(told(Step::Start, 7, None), @"the arguments and variables of `/bin/sh` are too long for the system; give it what it needs in a file or as `stdin`");
+    assert_snapshot!(told(Step::Start, 11, None), @"`/bin/sh` would be one process too many; raise `limits.processes`, or let fewer run at once");
+    assert_snapshot!(told(Step::Prepare, 1, None), @"cannot prepare the command: Operation not permitted (os error 1); see whether the worker's container or service limits what it may do");
+}

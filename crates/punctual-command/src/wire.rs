@@ -1,0 +1,71 @@
+//! What a worker and a shim say to each other: a line of JSON each.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::Limits;
+
+/// All that a shim has to know. It goes over the pipe and not over the command line, where everybody
+/// could read it.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Spec {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<String>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) cwd: PathBuf,
+    /// The user and group to become; none: those of the worker.
+    pub(crate) become_ids: Option<(u32, u32)>,
+    pub(crate) stdin: Option<String>,
+    pub(crate) limits: Limits,
+    pub(crate) new_privileges: bool,
+}
+
+/// What a worker asks of a shim that runs a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ask {
+    /// TERM now, KILL after this.
+    Stop { grace_ms: u64 },
+}
+
+/// What a shim tells: one thing, once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Told {
+    /// The command could not be started.
+    NotStarted(NotStarted),
+    /// The command has ended, and nothing of it is left.
+    Ended(Exit),
+}
+
+/// What could not be done to start it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NotStarted {
+    pub(crate) step: Step,
+    /// The system's number for it, if it has one.
+    pub(crate) errno: Option<i32>,
+    pub(crate) why: String,
+}
+
+/// Where it came to an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Step {
+    /// The shim could not make itself ready.
+    Prepare,
+    /// There is no such directory to work in.
+    Directory,
+    /// The program could not be executed.
+    Start,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Exit {
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    /// Processes that it had left behind, and that were killed.
+    pub(crate) left: usize,
+}
