@@ -91,6 +91,9 @@ pub struct ScheduleBody {
     /// an earlier job is unfinished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<String>,
+    /// `any`, `every_node`, `node NAME` or `label KEY=VALUE`: which nodes run its jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_on: Option<String>,
     /// The job that a slot becomes.
     pub job: ScheduleJob,
 }

@@ -113,14 +113,20 @@ impl NodeCommand {
                 node.name.clone(),
                 node.version.clone(),
                 node.queues.join(","),
+                labels(node),
                 node.running.to_string(),
                 node.seen_at.clone(),
                 node.dead_at.as_ref().map_or("alive".to_owned(), |at| format!("dead since {at}")),
             ]
         });
-        let head = ["ID", "NAME", "VERSION", "QUEUES", "RUNNING", "SEEN", "STATUS"];
+        let head = ["ID", "NAME", "VERSION", "QUEUES", "LABELS", "RUNNING", "SEEN", "STATUS"];
         Ok(output::print_table(&mut out, &head, rows.collect())?)
     }
+}
+
+fn labels(node: &Node) -> String {
+    let labels = node.labels.iter().map(|(name, value)| format!("{name}={value}"));
+    labels.collect::<Vec<_>>().join(",")
 }
 
 /// Who leads what.

@@ -5,7 +5,9 @@ use std::io::Write;
 use axum::http::Method;
 use clap::Subcommand;
 use punctual::Timestamp;
-use punctual_api::{List, NextSlots, PauseAsk, Ran, Schedule, ScheduleBody, ScheduleJob, Slot};
+use punctual_api::{
+    List, NextSlots, PauseAsk, Ran, Revision, Schedule, ScheduleBody, ScheduleJob, Slot,
+};
 use serde_json::{Map, Value};
 
 use crate::exit::Failure;
@@ -30,6 +32,9 @@ pub(crate) enum Command {
     Delete {
         /// The schedule
         name: String,
+        /// Why
+        #[arg(long, default_value = "")]
+        why: String,
     },
     /// Skip slots, until then or until it is resumed
     Pause {
@@ -46,6 +51,33 @@ pub(crate) enum Command {
     Resume {
         /// The schedule
         name: String,
+        /// Why
+        #[arg(long, default_value = "")]
+        why: String,
+    },
+    /// Plan it again, from now on, after it was disabled or set aside
+    Enable {
+        /// The schedule
+        name: String,
+        /// Why
+        #[arg(long, default_value = "")]
+        why: String,
+    },
+    /// Plan it no more, until it is enabled
+    Disable {
+        /// The schedule
+        name: String,
+        /// Why
+        #[arg(long, default_value = "")]
+        why: String,
+    },
+    /// Show the definitions that it has had, newest first
+    Revisions {
+        /// The schedule
+        name: String,
+        /// How many
+        #[arg(long, short = 'n', default_value_t = 20)]
+        limit: usize,
     },
     /// Make one job of it now, beside its slots
     Run {
@@ -110,6 +142,12 @@ pub(crate) struct CreateArgs {
     /// Jobs start up to this long after their slot
     #[arg(long, value_name = "DURATION")]
     jitter: Option<String>,
+    /// any, every_node, 'node NAME' or 'label KEY=VALUE': which nodes run the jobs
+    #[arg(long, value_name = "NODES")]
+    run_on: Option<String>,
+    /// Why it is created
+    #[arg(long, default_value = "")]
+    why: String,
 }
 
 #[derive(clap::Args)]
@@ -131,9 +169,18 @@ pub(crate) struct EditArgs {
     /// Jobs start up to this long after their slot
     #[arg(long, value_name = "DURATION")]
     jitter: Option<String>,
+    /// any, every_node, 'node NAME' or 'label KEY=VALUE'
+    #[arg(long, value_name = "NODES")]
+    run_on: Option<String>,
     /// Anything else, as the fields of the definition that change
     #[arg(long, value_name = "JSON", default_value = "{}")]
     set: String,
+    /// Why it is changed
+    #[arg(long, default_value = "")]
+    why: String,
+    /// Only if nobody has changed it since it was shown with this etag
+    #[arg(long, value_name = "ETAG")]
+    etag: Option<String>,
 }
 
 impl Command {
@@ -144,8 +191,8 @@ impl Command {
             Command::Show { name } => show(&client.get(&at(&name, ""))?, is_json),
             Command::Create(args) => args.run(client, is_json),
             Command::Edit(args) => args.run(client, is_json),
-            Command::Delete { name } => {
-                client.ask::<Value>(Method::DELETE, &at(&name, ""), None, &[])?;
+            Command::Delete { name, why } => {
+                client.ask::<Value>(Method::DELETE, &at(&name, &because(&why)), None, &[])?;
                 said(
                     is_json,
                     &serde_json::json!({"deleted": name}),
@@ -155,7 +202,22 @@ impl Command {
             Command::Pause { name, until, why } => {
                 show(&client.post(&at(&name, "/pause"), &PauseAsk { until, why })?, is_json)
             }
-            Command::Resume { name } => show(&client.post(&at(&name, "/resume"), &())?, is_json),
+            Command::Resume { name, why } => {
+                let path = at(&name, &format!("/resume{}", because(&why)));
+                show(&client.post(&path, &())?, is_json)
+            }
+            Command::Enable { name, why } => {
+                let path = at(&name, &format!("/enable{}", because(&why)));
+                show(&client.post(&path, &())?, is_json)
+            }
+            Command::Disable { name, why } => {
+                let path = at(&name, &format!("/disable{}", because(&why)));
+                show(&client.post(&path, &())?, is_json)
+            }
+            Command::Revisions { name, limit } => revisions(
+                &client.get(&at(&name, &format!("/revisions?limit={}", limit.clamp(1, 500))))?,
+                is_json,
+            ),
             Command::Run { name } => {
                 let ran: Ran = client.post(&at(&name, "/run"), &())?;
                 let text = format!("job {} is made\nNext: punctual job wait {0}", ran.job);
@@ -171,6 +233,11 @@ impl Command {
             ),
         }
     }
+}
+
+/// Why, as the API takes it.
+fn because(why: &str) -> String {
+    if why.is_empty() { String::new() } else { format!("?why={}", part(why)) }
 }
 
 fn said(is_json: bool, document: &impl serde::Serialize, text: &str) -> Result<(), Failure> {
@@ -311,6 +378,24 @@ fn slots(slots: &List<Slot>, is_json: bool) -> Result<(), Failure> {
     Ok(output::print_table(&mut out, &head, rows.collect())?)
 }
 
+fn revisions(revisions: &List<Revision>, is_json: bool) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    if is_json {
+        return Ok(print_json(&mut out, revisions)?);
+    }
+    let rows = revisions.items.iter().map(|revision| {
+        vec![
+            revision.revision.to_string(),
+            revision.at.clone(),
+            revision.who.clone(),
+            revision.why.clone(),
+            revision.definition.to_string(),
+        ]
+    });
+    let head = ["REVISION", "AT", "WHO", "WHY", "DEFINITION"];
+    Ok(output::print_table(&mut out, &head, rows.collect())?)
+}
+
 impl CreateArgs {
     fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
         let mut when = self.crons;
@@ -331,6 +416,7 @@ impl CreateArgs {
             missed_pace: None,
             missed_paused: None,
             overlap: self.overlap,
+            run_on: self.run_on,
             job: ScheduleJob {
                 kind: self.kind,
                 payload: value("--payload", &self.payload)?,
@@ -339,7 +425,7 @@ impl CreateArgs {
                 ..ScheduleJob::default()
             },
         };
-        let path = format!("/schedules/{}", part(&self.name));
+        let path = format!("/schedules/{}{}", part(&self.name), because(&self.why));
         let new = [("if-none-match", "*")];
         show(&client.ask(Method::PUT, &path, Some(json(&body)?), &new)?, is_json)
     }
@@ -357,6 +443,7 @@ impl EditArgs {
             ("missed", self.missed),
             ("overlap", self.overlap),
             ("jitter", self.jitter),
+            ("run_on", self.run_on),
         ];
         for (name, field) in fields {
             changes.extend(field.map(|field| (name.to_owned(), Value::String(field))));
@@ -366,11 +453,12 @@ impl EditArgs {
         }
         if changes.is_empty() {
             return Err(Failure::usage(
-                "nothing changes; give --cron, --tz, --missed, --overlap, --jitter or --set",
+                "nothing changes; give --cron, --tz, --missed, --overlap, --jitter, --run-on or --set",
             ));
         }
-        let path = format!("/schedules/{}", part(&self.name));
-        show(&client.ask(Method::PATCH, &path, Some(json(&changes)?), &[])?, is_json)
+        let path = format!("/schedules/{}{}", part(&self.name), because(&self.why));
+        let seen: Vec<(&str, &str)> = self.etag.iter().map(|etag| ("if-match", &**etag)).collect();
+        show(&client.ask(Method::PATCH, &path, Some(json(&changes)?), &seen)?, is_json)
     }
 }
 

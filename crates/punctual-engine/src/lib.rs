@@ -29,6 +29,7 @@ mod settler;
 #[doc(hidden)]
 pub mod steps;
 mod stop;
+mod stranded;
 pub mod telemetry;
 mod watchdog;
 mod work;

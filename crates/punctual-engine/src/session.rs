@@ -27,6 +27,7 @@ use crate::scheduler::Scheduler;
 use crate::service::{self, Rest, Service, within};
 use crate::settler::Settler;
 use crate::stop::StopReason;
+use crate::stranded::Stranded;
 use crate::telemetry;
 use crate::watchdog::Watchdog;
 use crate::work::{Wakes, Work};
@@ -191,6 +192,9 @@ impl Session {
             &idle,
             &self.quiet,
         );
+        let stranded =
+            Stranded { env: env.clone(), store: store.clone(), roles: roles.clone(), timing };
+        self.run(stranded, &Arc::default(), &self.quiet);
         let roll_up = RollUp::new(env.clone(), store.clone(), counts.clone(), timing);
         self.run(roll_up, &Arc::default(), &self.over);
         self.run(Reaper { env, store, roles, timers, config }, &Arc::default(), &self.quiet);

@@ -127,6 +127,12 @@ impl Steps {
         }
     }
 
+    /// Calls off what waits for a node that does not come back; how many jobs.
+    pub async fn call_off_stranded(&mut self) -> Result<usize> {
+        let Scheduler { env, store, timing, .. } = &self.scheduler;
+        crate::stranded::call_off(&**env, &**store, timing.call).await
+    }
+
     /// Claims what may run now, runs it to its end and writes down how it ended; but for the first
     /// `lost` of them, whose node dies with their outcome. How the attempts ended.
     pub async fn work(&mut self, lost: usize) -> Result<Vec<(JobId, AttemptOutcome)>> {

@@ -108,6 +108,20 @@ pub(crate) fn refused(slots: usize) {
     metrics::counter!("punctual_slots_total", "outcome" => outcome).increment(slots as u64);
 }
 
+/// Jobs of schedules whose node did not come back.
+pub(crate) fn stranded(jobs: usize) {
+    count("punctual_jobs_stranded_total", jobs);
+    if jobs > 0 {
+        tracing::warn!(jobs, "called off: no live node has served their queue since they were due");
+    }
+}
+
+/// Slots that no live node takes.
+pub(crate) fn unplaced(slots: usize) {
+    let outcome = SlotOutcome::Missed.as_str();
+    metrics::counter!("punctual_slots_total", "outcome" => outcome).increment(slots as u64);
+}
+
 /// As the leader planned it.
 pub(crate) fn decided(row: &SlotRow, at: Timestamp) {
     let outcome = row.outcome.as_str();

@@ -25,6 +25,9 @@ pub const FIRE_MAX: usize = 500;
 pub const PLAN_SLOTS_MAX: usize = 1_100;
 /// Slots of all plans of one fire: each may be a job, as in an enqueue.
 pub const FIRE_SLOTS_MAX: usize = 2_000;
+/// Jobs that the slots of one plan become where each node has its own: as many as those of all plans.
+/// With more nodes, older slots are missed.
+pub const PLACE_MAX: usize = FIRE_SLOTS_MAX;
 /// Unfinished jobs of a schedule that are looked at when it fires, and the most that wait for one
 /// another: a schedule whose workers are gone has any number.
 pub const LIVE_MAX: usize = 1_000;

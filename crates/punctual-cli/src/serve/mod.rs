@@ -77,7 +77,10 @@ async fn start(settings: &Settings, roles: &[Role], is_demo: bool) -> Result<Pun
     if !has(Role::Scheduler) && !has(Role::Worker) {
         return Ok(target::producer(url).await?.start().await?);
     }
-    let builder = target::node(url).await?.name(&settings.node.name);
+    let mut builder = target::node(url).await?.name(&settings.node.name);
+    for (label, value) in &settings.node.labels {
+        builder = builder.label(label, value);
+    }
     let builder = kinds::handle(builder)
         .max_running(settings.worker.max_running)
         .shutdown_grace(settings.shutdown_grace()?);

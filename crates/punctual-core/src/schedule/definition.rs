@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Missed, Overlap};
+use super::{Missed, NODE_QUEUE, Overlap, RunOn};
 use crate::{
     Cron, DstFold, DstGap, Spec, Timestamp, When, Window, Zone, format_duration, parse_duration,
 };
@@ -55,6 +55,11 @@ pub struct Definition {
     /// What becomes of a slot while an earlier job is unfinished.
     #[serde(default = "skip")]
     pub overlap: Overlap,
+    /// `any`, `every_node`, `node NAME` or `label KEY=VALUE`: which nodes run its jobs. What is as it
+    /// always was is not written down, like the choices after it: a definition of an older program is
+    /// the same text to this one, and registering it again changes nothing.
+    #[serde(default = "any", skip_serializing_if = "is_any")]
+    pub run_on: String,
     /// The job that a slot becomes.
     pub job: Template,
 }
@@ -111,6 +116,14 @@ fn skip() -> Overlap {
     Overlap::Skip
 }
 
+fn any() -> String {
+    RunOn::Any.to_string()
+}
+
+fn is_any(run_on: &str) -> bool {
+    RunOn::parse(run_on) == Ok(RunOn::Any)
+}
+
 fn a_hundred() -> u32 {
     100
 }
@@ -142,6 +155,8 @@ pub struct Rule {
     pub missed_paused: bool,
     /// What becomes of a slot while an earlier job is unfinished.
     pub overlap: Overlap,
+    /// Which nodes run its jobs.
+    pub run_on: RunOn,
     /// The most time for one attempt.
     pub timeout: Option<Duration>,
     /// The most time for all attempts.
@@ -191,6 +206,7 @@ impl Definition {
             missed_pace: five(),
             missed_paused: false,
             overlap: skip(),
+            run_on: any(),
             job: Template {
                 kind: kind.to_owned(),
                 payload: serde_json::Value::Null,
@@ -229,10 +245,42 @@ impl Definition {
             missed_pace: self.missed_pace,
             missed_paused: self.missed_paused,
             overlap: self.overlap,
+            run_on: self.run_on()?,
             timeout: some_length("job.timeout", self.job.timeout.as_deref())?,
             budget: some_length("job.budget", self.job.budget.as_deref())?,
             start_within: some_length("job.start_within", self.job.start_within.as_deref())?,
         })
+    }
+
+    fn run_on(&self) -> Result<RunOn, DefinitionError> {
+        let run_on =
+            RunOn::parse(&self.run_on).map_err(|why| DefinitionError::new("run_on", why))?;
+        if self.job.queue.starts_with(NODE_QUEUE) {
+            let message = format!(
+                "`{}` is the queue of a node or of a label; say `run_on` instead",
+                crate::cron::echo(&self.job.queue)
+            );
+            return Err(DefinitionError::new("job.queue", message));
+        }
+        if run_on == RunOn::Any {
+            return Ok(run_on);
+        }
+        if self.job.queue != default_queue() {
+            let message = format!(
+                "jobs of `run_on = {run_on}` wait in a queue of their own; leave `{}` out",
+                crate::cron::echo(&self.job.queue)
+            );
+            return Err(DefinitionError::new("job.queue", message));
+        }
+        // Each node's jobs would have to wait for its own alone.
+        if run_on == RunOn::EveryNode && !matches!(self.overlap, Overlap::Allow | Overlap::Skip) {
+            let message = format!(
+                "`{}` does not go with `run_on = every_node`; take allow or skip, which go by the node",
+                self.overlap
+            );
+            return Err(DefinitionError::new("overlap", message));
+        }
+        Ok(run_on)
     }
 
     /// The rule of a schedule that is to run from `now` on; one that never would is refused.

@@ -28,6 +28,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(run))
         .routes(routes!(pause))
         .routes(routes!(resume))
+        .routes(routes!(enable))
+        .routes(routes!(disable))
         .routes(routes!(next))
         .routes(routes!(slots))
         .routes(routes!(revisions))
@@ -43,6 +45,15 @@ async fn list(State(app): State<App>, Query(paging): Query<Paging>) -> Answer<Li
     let last = schedules.last().filter(|_| schedules.len() == most);
     let next_cursor = last.map(|schedule| schedule.name.clone());
     Ok(Json(List { items: schedules.into_iter().map(Schedule::from).collect(), next_cursor }))
+}
+
+/// Why something is done.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Because {
+    /// Why, for the revision and the audit.
+    #[serde(default)]
+    why: String,
 }
 
 /// A schedule with its `ETag`.
@@ -103,17 +114,18 @@ fn definition(body: &ScheduleBody) -> Result<Definition, Fault> {
 /// With `If-Match` it is replaced only if nobody has changed it since; with `If-None-Match: *` it
 /// is only created.
 #[utoipa::path(put, path = "/schedules/{name}", tag = "schedules", request_body = ScheduleBody,
-    params(("name" = String, Path), ("If-Match" = Option<String>, Header), ("If-None-Match" = Option<String>, Header)),
+    params(("name" = String, Path), Because, ("If-Match" = Option<String>, Header), ("If-None-Match" = Option<String>, Header)),
     responses((status = 200, body = Schedule), (status = 201, body = Schedule, description = "It is new"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn put(
     State(app): State<App>,
     Name(name): Name,
+    Query(because): Query<Because>,
     headers: HeaderMap,
     Body(body): Body<ScheduleBody>,
 ) -> Result<Response, Fault> {
     let (seen, definition) = (seen(&headers)?, definition(&body)?);
-    let admin = admin(&app, &headers, "");
+    let admin = admin(&app, &headers, &because.why);
     let must_exist = headers.contains_key(header::IF_MATCH);
     let must_be_new = headers.contains_key(header::IF_NONE_MATCH);
     match admin.schedule(&name).await {
@@ -135,15 +147,16 @@ async fn put(
 
 /// Changes parts of a schedule's definition, from now on (RFC 7396)
 #[utoipa::path(patch, path = "/schedules/{name}", tag = "schedules", request_body = Object,
-    params(("name" = String, Path), ("If-Match" = Option<String>, Header)),
+    params(("name" = String, Path), Because, ("If-Match" = Option<String>, Header)),
     responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn patch(
     State(app): State<App>,
     Name(name): Name,
+    Query(because): Query<Because>,
     headers: HeaderMap,
     Body(changes): Body<Value>,
 ) -> Result<Response, Fault> {
-    let admin = admin(&app, &headers, "");
+    let admin = admin(&app, &headers, &because.why);
     let schedule = admin.schedule(&name).await?;
     // What was read is what is changed, whatever the caller has seen.
     let seen = Some(seen(&headers)?.unwrap_or(Seen::of(&schedule)));
@@ -182,14 +195,15 @@ fn without_nulls(whole: Value) -> Value {
 }
 
 /// Removes a schedule; what it has made stays
-#[utoipa::path(delete, path = "/schedules/{name}", tag = "schedules", params(("name" = String, Path)),
+#[utoipa::path(delete, path = "/schedules/{name}", tag = "schedules", params(("name" = String, Path), Because),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn delete(
     State(app): State<App>,
     Name(name): Name,
+    Query(because): Query<Because>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Fault> {
-    admin(&app, &headers, "").delete_schedule(&name).await?;
+    admin(&app, &headers, &because.why).delete_schedule(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -220,19 +234,46 @@ async fn pause(
 }
 
 /// Fires slots again, from now on; also of one that was disabled or set aside
-#[utoipa::path(post, path = "/schedules/{name}/resume", tag = "schedules", params(("name" = String, Path)),
+#[utoipa::path(post, path = "/schedules/{name}/resume", tag = "schedules", params(("name" = String, Path), Because),
     responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn resume(
     State(app): State<App>,
     Name(name): Name,
+    Query(because): Query<Because>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
-    let admin = admin(&app, &headers, "");
+    let admin = admin(&app, &headers, &because.why);
     let schedule = admin.resume_schedule(&name).await?;
     let schedule = match schedule.enabled {
         true => schedule,
         false => admin.enable_schedule(&name).await?,
     };
+    Ok(tagged(StatusCode::OK, schedule))
+}
+
+/// Plans a schedule again that was disabled or set aside, from now on
+#[utoipa::path(post, path = "/schedules/{name}/enable", tag = "schedules", params(("name" = String, Path), Because),
+    responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn enable(
+    State(app): State<App>,
+    Name(name): Name,
+    Query(because): Query<Because>,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
+    let schedule = admin(&app, &headers, &because.why).enable_schedule(&name).await;
+    Ok(tagged(StatusCode::OK, schedule.map_err(|error| refused(error, None))?))
+}
+
+/// Plans a schedule no more, until it is enabled
+#[utoipa::path(post, path = "/schedules/{name}/disable", tag = "schedules", params(("name" = String, Path), Because),
+    responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn disable(
+    State(app): State<App>,
+    Name(name): Name,
+    Query(because): Query<Because>,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
+    let schedule = admin(&app, &headers, &because.why).disable_schedule(&name).await?;
     Ok(tagged(StatusCode::OK, schedule))
 }
 

@@ -2,7 +2,7 @@
 
 use punctual_core::Timestamp;
 use punctual_core::job::{JobState, SlotOutcome};
-use punctual_core::schedule::{Definition, ON_TIME, Overlap};
+use punctual_core::schedule::{Definition, ON_TIME, Overlap, RunOn};
 use punctual_store::{At, AuditView, JobFilter, JobView, Pause, Schedule, SlotView, Store, limits};
 
 use super::cluster::Cluster;
@@ -81,7 +81,7 @@ impl Known {
     async fn read(store: &dyn Store, schedule: Schedule) -> punctual_store::Result<Known> {
         let definition = Definition::parse(schedule.spec.as_str()).ok();
         let line = match &definition {
-            Some(definition) => Some(Line::read(store, &definition.job.queue).await?),
+            Some(definition) => Some(Line::read(store, &queue_of(definition)).await?),
             None => None,
         };
         let made = JobFilter { schedule: Some(schedule.id), ..JobFilter::default() };
@@ -123,6 +123,12 @@ fn not_found(name: &str, names: &[String]) -> Reason {
         None => format!("there is no schedule named `{name}`"),
     };
     Reason::new("not_found", text).remedy("see which there are: `punctual schedule list`")
+}
+
+/// Where the jobs of a schedule wait.
+pub(crate) fn queue_of(definition: &Definition) -> String {
+    let own = RunOn::parse(&definition.run_on).ok().and_then(|run_on| run_on.queue());
+    own.unwrap_or_else(|| definition.job.queue.clone())
 }
 
 /// How a schedule is called in a command.
