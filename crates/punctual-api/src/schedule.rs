@@ -94,6 +94,9 @@ pub struct ScheduleBody {
     /// `any`, `every_node`, `node NAME` or `label KEY=VALUE`: which nodes run its jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_on: Option<String>,
+    /// After so many failed jobs in a row it is paused; if nothing is said, it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_after_failures: Option<u32>,
     /// The job that a slot becomes.
     pub job: ScheduleJob,
 }

@@ -145,6 +145,9 @@ pub(crate) struct CreateArgs {
     /// any, every_node, 'node NAME' or 'label KEY=VALUE': which nodes run the jobs
     #[arg(long, value_name = "NODES")]
     run_on: Option<String>,
+    /// Pause it after so many failed jobs in a row
+    #[arg(long, value_name = "N")]
+    pause_after_failures: Option<u32>,
     /// Why it is created
     #[arg(long, default_value = "")]
     why: String,
@@ -172,6 +175,9 @@ pub(crate) struct EditArgs {
     /// any, every_node, 'node NAME' or 'label KEY=VALUE'
     #[arg(long, value_name = "NODES")]
     run_on: Option<String>,
+    /// Pause it after so many failed jobs in a row
+    #[arg(long, value_name = "N")]
+    pause_after_failures: Option<u32>,
     /// Anything else, as the fields of the definition that change
     #[arg(long, value_name = "JSON", default_value = "{}")]
     set: String,
@@ -417,6 +423,7 @@ impl CreateArgs {
             missed_paused: None,
             overlap: self.overlap,
             run_on: self.run_on,
+            pause_after_failures: self.pause_after_failures,
             job: ScheduleJob {
                 kind: self.kind,
                 payload: value("--payload", &self.payload)?,
@@ -448,12 +455,14 @@ impl EditArgs {
         for (name, field) in fields {
             changes.extend(field.map(|field| (name.to_owned(), Value::String(field))));
         }
+        let failures = self.pause_after_failures.map(Value::from);
+        changes.extend(failures.map(|failures| ("pause_after_failures".to_owned(), failures)));
         if !self.crons.is_empty() {
             changes.insert("when".to_owned(), self.crons.into());
         }
         if changes.is_empty() {
             return Err(Failure::usage(
-                "nothing changes; give --cron, --tz, --missed, --overlap, --jitter, --run-on or --set",
+                "nothing changes; give --cron, --tz, --missed, --overlap, --jitter, --run-on, --pause-after-failures or --set",
             ));
         }
         let path = format!("/schedules/{}{}", part(&self.name), because(&self.why));

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use crate::EngineError;
 use crate::beat::Beat;
+use crate::breaker::Breaker;
 use crate::claimer::Claimer;
 use crate::clock_guard::ClockGuard;
 use crate::config::Config;
@@ -192,6 +193,14 @@ impl Session {
             &idle,
             &self.quiet,
         );
+        let breaker = Breaker {
+            env: env.clone(),
+            store: store.clone(),
+            roles: roles.clone(),
+            timing,
+            looked: None,
+        };
+        self.run(breaker, &Arc::default(), &self.quiet);
         let stranded =
             Stranded { env: env.clone(), store: store.clone(), roles: roles.clone(), timing };
         self.run(stranded, &Arc::default(), &self.quiet);

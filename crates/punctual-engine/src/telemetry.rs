@@ -116,6 +116,12 @@ pub(crate) fn stranded(jobs: usize) {
     }
 }
 
+/// A schedule whose jobs failed too often.
+pub(crate) fn paused_for_failures(schedule: &str, failures: usize) {
+    count("punctual_schedules_paused_for_failures_total", 1);
+    tracing::warn!(schedule, failures, "paused: its last jobs have all failed");
+}
+
 /// Slots that no live node takes.
 pub(crate) fn unplaced(slots: usize) {
     let outcome = SlotOutcome::Missed.as_str();

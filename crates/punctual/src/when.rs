@@ -115,6 +115,11 @@ impl When {
         self.set(|it| it.run_on = nodes.to_owned())
     }
 
+    /// Pauses the schedule after so many failed jobs in a row.
+    pub fn pause_after_failures(self, failures: u32) -> When {
+        self.set(|it| it.pause_after_failures = Some(failures))
+    }
+
     /// With the job that a slot becomes.
     pub(crate) fn makes(self, job: Template) -> Definition {
         let has_own_queue = RunOn::parse(&self.0.run_on).is_ok_and(|it| it != RunOn::Any);

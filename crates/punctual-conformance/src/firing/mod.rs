@@ -6,6 +6,7 @@
 
 pub mod deciding;
 pub mod editing;
+pub mod failing;
 pub mod leading;
 pub mod placing;
 pub mod telling_time;
@@ -46,6 +47,8 @@ macro_rules! firing_suite {
                 an_edit_of_the_zone_never_fires_in_the_past,
                 an_edit_of_a_policy_never_fires_in_the_past,
                 an_edit_is_a_revision_and_a_stale_one_is_refused;
+            failing: failures_in_a_row_pause_a_schedule,
+                a_count_of_failures_begins_anew_when_somebody_resumes;
             leading: f2_a_lost_connection_stops_firing_only_while_it_lasts,
                 f3_a_crash_loses_no_slot, f10_leadership_neither_wedges_nor_goes_by_a_nodes_clock,
                 c13_a_node_that_starts_takes_nothing_from_the_others,
@@ -418,6 +421,7 @@ mod tests {
         let sources = [
             include_str!("deciding.rs"),
             include_str!("editing.rs"),
+            include_str!("failing.rs"),
             include_str!("leading.rs"),
             include_str!("placing.rs"),
             include_str!("telling_time.rs"),
@@ -425,7 +429,7 @@ mod tests {
         let lines = sources.iter().flat_map(|source| source.lines());
         let names = lines.filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
         let names: Vec<&str> = names.collect();
-        assert_eq!(names.len(), 28);
+        assert_eq!(names.len(), 30);
         for name in names {
             let is_listed = list.split([' ', ',', ';', '\n']).any(|word| word == name);
             assert!(is_listed, "{name} is not in the suite");

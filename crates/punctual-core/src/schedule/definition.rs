@@ -60,6 +60,9 @@ pub struct Definition {
     /// the same text to this one, and registering it again changes nothing.
     #[serde(default = "any", skip_serializing_if = "is_any")]
     pub run_on: String,
+    /// After so many failed jobs in a row the schedule is paused; none: it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_after_failures: Option<u32>,
     /// The job that a slot becomes.
     pub job: Template,
 }
@@ -187,6 +190,8 @@ const WHENS_MAX: usize = 20;
 const MISSED_LIMIT_MAX: u32 = 1_000;
 /// A pace beyond it is no pace.
 const MISSED_PACE_MAX: u32 = 1_000;
+/// Failures in a row that are waited for: whoever looks reads as many jobs.
+const FAILURES_MAX: u32 = 100;
 
 impl Definition {
     /// One rule in UTC with the usual choices, for a job of this kind with the payload `null`.
@@ -207,6 +212,7 @@ impl Definition {
             missed_paused: false,
             overlap: skip(),
             run_on: any(),
+            pause_after_failures: None,
             job: Template {
                 kind: kind.to_owned(),
                 payload: serde_json::Value::Null,
@@ -236,6 +242,9 @@ impl Definition {
         }
         between("missed_limit", self.missed_limit, MISSED_LIMIT_MAX)?;
         between("missed_pace", self.missed_pace, MISSED_PACE_MAX)?;
+        if let Some(failures) = self.pause_after_failures {
+            between("pause_after_failures", failures, FAILURES_MAX)?;
+        }
         Ok(Rule {
             spec: self.spec(name)?,
             jitter: length("jitter", &self.jitter)?,
