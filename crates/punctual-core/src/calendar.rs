@@ -198,7 +198,8 @@ impl Calendar {
             }
             at = end;
         }
-        let instants = |(start, end)| (Timestamp::from_seconds(start), Timestamp::from_seconds(end));
+        let instants =
+            |(start, end)| (Timestamp::from_seconds(start), Timestamp::from_seconds(end));
         found.into_iter().map(instants).collect()
     }
 }

@@ -37,7 +37,8 @@ fn times_of_the_week_go_over_its_end() {
 fn stretches_agree_with_looking_at_each_instant() {
     let own = calendar(&["2027-03-28", "03-30"], &["Sat 22:00-Sun 02:30", "Thu 01:00-Thu 02:00"]);
     let own = own.expect("one");
-    for (zone, day) in [("Europe/Paris", "03-25"), ("America/New_York", "03-11"), ("UTC", "03-26")] {
+    for (zone, day) in [("Europe/Paris", "03-25"), ("America/New_York", "03-11"), ("UTC", "03-26")]
+    {
         let zone = Zone::get(zone).expect("a zone");
         let from = at(&format!("2027-{day}T00:00:00Z"));
         let to = from + std::time::Duration::from_secs(8 * 86_400);
