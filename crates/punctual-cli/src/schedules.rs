@@ -8,6 +8,7 @@ use punctual::Timestamp;
 use punctual_api::{
     List, NextSlots, PauseAsk, Ran, Revision, Schedule, ScheduleBody, ScheduleJob, Slot,
 };
+use punctual_core::CalendarText;
 use serde_json::{Map, Value};
 
 use crate::exit::Failure;
@@ -148,6 +149,8 @@ pub(crate) struct CreateArgs {
     /// Pause it after so many failed jobs in a row
     #[arg(long, value_name = "N")]
     pause_after_failures: Option<u32>,
+    #[command(flatten)]
+    exclude: ExcludeArgs,
     /// Why it is created
     #[arg(long, default_value = "")]
     why: String,
@@ -178,6 +181,8 @@ pub(crate) struct EditArgs {
     /// Pause it after so many failed jobs in a row
     #[arg(long, value_name = "N")]
     pause_after_failures: Option<u32>,
+    #[command(flatten)]
+    exclude: ExcludeArgs,
     /// Anything else, as the fields of the definition that change
     #[arg(long, value_name = "JSON", default_value = "{}")]
     set: String,
@@ -402,6 +407,38 @@ fn revisions(revisions: &List<Revision>, is_json: bool) -> Result<(), Failure> {
     Ok(output::print_table(&mut out, &head, rows.collect())?)
 }
 
+/// When a schedule does not fire.
+#[derive(clap::Args)]
+struct ExcludeArgs {
+    /// A day or a time of the week at which it does not fire: 2027-12-24, 12-25, Sat or
+    /// 'Sat 00:00-Mon 06:00'; may be given several times
+    #[arg(long = "exclude", value_name = "WHEN")]
+    entries: Vec<String>,
+    /// A file of these, one a line, or of all-day events (.ics)
+    #[arg(long = "exclude-file", value_name = "FILE")]
+    files: Vec<std::path::PathBuf>,
+}
+
+impl ExcludeArgs {
+    fn entries(self) -> Result<Vec<String>, Failure> {
+        let mut entries = self.entries;
+        for file in self.files {
+            let shown = file.display();
+            let text = std::fs::read_to_string(&file)
+                .map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}")))?;
+            let is_ics = file.extension().is_some_and(|it| it.eq_ignore_ascii_case("ics"));
+            let read = match is_ics {
+                true => CalendarText::from_ics(&text),
+                false => Ok(CalendarText::from_lines(&text)),
+            };
+            let read = read.and_then(|read| read.read().map(|_| read));
+            let read = read.map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
+            entries.extend(read.entries());
+        }
+        Ok(entries)
+    }
+}
+
 impl CreateArgs {
     fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
         let mut when = self.crons;
@@ -424,6 +461,7 @@ impl CreateArgs {
             overlap: self.overlap,
             run_on: self.run_on,
             pause_after_failures: self.pause_after_failures,
+            exclude: self.exclude.entries()?,
             job: ScheduleJob {
                 kind: self.kind,
                 payload: value("--payload", &self.payload)?,
@@ -457,12 +495,16 @@ impl EditArgs {
         }
         let failures = self.pause_after_failures.map(Value::from);
         changes.extend(failures.map(|failures| ("pause_after_failures".to_owned(), failures)));
+        let exclude = self.exclude.entries()?;
+        if !exclude.is_empty() {
+            changes.insert("exclude".to_owned(), exclude.into());
+        }
         if !self.crons.is_empty() {
             changes.insert("when".to_owned(), self.crons.into());
         }
         if changes.is_empty() {
             return Err(Failure::usage(
-                "nothing changes; give --cron, --tz, --missed, --overlap, --jitter, --run-on, --pause-after-failures or --set",
+                "nothing changes; give --cron, --tz, --missed, --overlap, --jitter, --run-on, --pause-after-failures, --exclude or --set",
             ));
         }
         let path = format!("/schedules/{}{}", part(&self.name), because(&self.why));

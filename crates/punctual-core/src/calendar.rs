@@ -76,11 +76,6 @@ impl CalendarText {
 
     /// What it means, or the first thing that is wrong with it.
     pub fn read(&self) -> Result<Calendar, CalendarError> {
-        let entries = self.dates.len() + self.weekly.len();
-        if entries > ENTRIES_MAX {
-            let message = format!("{entries} entries; the most is {ENTRIES_MAX}; make it several");
-            return Err(CalendarError::new("dates", message));
-        }
         let mut calendar = Calendar::default();
         for (index, text) in self.dates.iter().enumerate() {
             let wrong = |message| CalendarError::new(format!("dates[{index}]"), message);
@@ -90,11 +85,40 @@ impl CalendarText {
             let wrong = |message| CalendarError::new(format!("weekly[{index}]"), message);
             calendar.add_weekly(text.trim()).map_err(wrong)?;
         }
+        calendar.check_length().map_err(|message| CalendarError::new("dates", message))?;
         Ok(calendar)
+    }
+
+    /// All entries, dates first.
+    pub fn entries(self) -> Vec<String> {
+        self.dates.into_iter().chain(self.weekly).collect()
     }
 }
 
 impl Calendar {
+    /// Adds an entry: a date, days, a day of every year, or a time of the week.
+    pub(crate) fn add(&mut self, entry: &str) -> Result<(), String> {
+        let entry = entry.trim();
+        match entry.starts_with(|first: char| first.is_ascii_digit()) {
+            true => self.add_dates(entry),
+            false => self.add_weekly(entry),
+        }
+    }
+
+    pub(crate) fn check_length(&self) -> Result<(), String> {
+        match self.days.len() + self.yearly.len() + self.weekly.len() {
+            entries if entries > ENTRIES_MAX => {
+                Err(format!("{entries} entries; the most is {ENTRIES_MAX}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Does it exclude nothing?
+    pub fn is_empty(&self) -> bool {
+        self.days.is_empty() && self.yearly.is_empty() && self.weekly.is_empty()
+    }
+
     fn add_dates(&mut self, text: &str) -> Result<(), String> {
         let shown = crate::cron::echo(text);
         if let Some((first, last)) = text.split_once("..") {
@@ -176,6 +200,9 @@ impl Calendar {
     ) -> Vec<(Timestamp, Timestamp)> {
         let (mut at, to) = (from.floor_seconds(), to.ceil_seconds());
         let mut found: Vec<(i64, i64)> = Vec::new();
+        if self.is_empty() {
+            return Vec::new();
+        }
         while at < to {
             // The wall clock runs evenly up to the next change of the offset.
             let segment = zone.segment(at);

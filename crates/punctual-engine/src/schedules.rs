@@ -350,7 +350,7 @@ pub(crate) fn passed(schedule: &Schedule, now: Timestamp, reason: &str) -> Vec<S
     let planned = plan(&rule, &schedule.name, first, paused(schedule).as_ref(), now).slots;
     let mut rows: Vec<SlotRow> = Vec::new();
     for PlannedSlot { slot, end, count, outcome, reason: why, .. } in planned {
-        if outcome == SlotOutcome::SkippedPaused {
+        if matches!(outcome, SlotOutcome::SkippedPaused | SlotOutcome::SkippedExcluded) {
             rows.push(SlotRow { slot, end, count, outcome, reason: why, job: None });
             continue;
         }

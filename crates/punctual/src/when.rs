@@ -120,6 +120,12 @@ impl When {
         self.set(|it| it.pause_after_failures = Some(failures))
     }
 
+    /// Does not fire then, in its zone: `2027-12-24`, `2027-12-24..2028-01-02`, `12-25` of every year,
+    /// `Sat`, or `Sat 00:00-Mon 06:00`. May be said several times.
+    pub fn exclude(self, entry: &str) -> When {
+        self.set(|it| it.exclude.push(entry.to_owned()))
+    }
+
     /// With the job that a slot becomes.
     pub(crate) fn makes(self, job: Template) -> Definition {
         let has_own_queue = RunOn::parse(&self.0.run_on).is_ok_and(|it| it != RunOn::Any);

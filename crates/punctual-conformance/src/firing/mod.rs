@@ -6,6 +6,7 @@
 
 pub mod deciding;
 pub mod editing;
+pub mod excluding;
 pub mod failing;
 pub mod leading;
 pub mod placing;
@@ -47,6 +48,8 @@ macro_rules! firing_suite {
                 an_edit_of_the_zone_never_fires_in_the_past,
                 an_edit_of_a_policy_never_fires_in_the_past,
                 an_edit_is_a_revision_and_a_stale_one_is_refused;
+            excluding: excluded_slots_are_skipped_with_the_reason,
+                an_edit_of_what_is_excluded_never_fires_in_the_past;
             failing: failures_in_a_row_pause_a_schedule,
                 a_count_of_failures_begins_anew_when_somebody_resumes;
             leading: f2_a_lost_connection_stops_firing_only_while_it_lasts,
@@ -421,6 +424,7 @@ mod tests {
         let sources = [
             include_str!("deciding.rs"),
             include_str!("editing.rs"),
+            include_str!("excluding.rs"),
             include_str!("failing.rs"),
             include_str!("leading.rs"),
             include_str!("placing.rs"),
@@ -429,7 +433,7 @@ mod tests {
         let lines = sources.iter().flat_map(|source| source.lines());
         let names = lines.filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
         let names: Vec<&str> = names.collect();
-        assert_eq!(names.len(), 30);
+        assert_eq!(names.len(), 32);
         for name in names {
             let is_listed = list.split([' ', ',', ';', '\n']).any(|word| word == name);
             assert!(is_listed, "{name} is not in the suite");

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Missed, NODE_QUEUE, Overlap, RunOn};
 use crate::{
-    Cron, DstFold, DstGap, Spec, Timestamp, When, Window, Zone, format_duration, parse_duration,
+    Calendar, Cron, DstFold, DstGap, Spec, Timestamp, When, Window, Zone, format_duration,
+    parse_duration,
 };
 
 /// All that a schedule is told, in words. Every choice is written down when it is stored, so that
@@ -63,6 +64,10 @@ pub struct Definition {
     /// After so many failed jobs in a row the schedule is paused; none: it goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_after_failures: Option<u32>,
+    /// When it does not fire, in its zone: `2027-12-24`, `2027-12-24..2028-01-02`, `12-25` of every
+    /// year, `Sat`, or `Sat 00:00-Mon 06:00`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
     /// The job that a slot becomes.
     pub job: Template,
 }
@@ -160,12 +165,50 @@ pub struct Rule {
     pub overlap: Overlap,
     /// Which nodes run its jobs.
     pub run_on: RunOn,
+    /// When it does not fire.
+    pub excluded: Calendar,
     /// The most time for one attempt.
     pub timeout: Option<Duration>,
     /// The most time for all attempts.
     pub budget: Option<Duration>,
     /// How late an attempt may start.
     pub start_within: Option<Duration>,
+}
+
+/// Stretches of excluded time that are passed over in search of a slot that is not excluded.
+const STRETCHES_PASSED: usize = 500;
+/// How much of a stretch is passed over at once: more than a week, after which they repeat.
+const PASSED_AT_ONCE: Duration = Duration::from_secs(8 * 86_400);
+
+impl Rule {
+    /// Is this slot excluded?
+    pub fn is_excluded(&self, slot: Timestamp) -> bool {
+        self.excluded.excludes(self.spec.zone(), slot)
+    }
+
+    /// The first slot after this instant that is not excluded; none if there is none, or if it lies
+    /// behind too many that are.
+    pub fn next(&self, mut after: Timestamp) -> Option<Timestamp> {
+        for _ in 0..STRETCHES_PASSED {
+            let slot = self.spec.next(after)?;
+            if !self.is_excluded(slot) {
+                return Some(slot);
+            }
+            let until = slot + PASSED_AT_ONCE;
+            let stretches = self.excluded.stretches(self.spec.zone(), slot, until);
+            // What follows the end is still to be looked at, and so is the end.
+            let end = stretches.first().map_or(slot, |(_, end)| *end);
+            after = slot.max(end - Duration::from_micros(1));
+        }
+        None
+    }
+
+    /// How many slots of `from..to` are not excluded.
+    pub fn count(&self, from: Timestamp, to: Timestamp) -> u64 {
+        let excluded = self.excluded.stretches(self.spec.zone(), from, to).into_iter();
+        let excluded = excluded.map(|(start, end)| self.spec.count(start.max(from), end.min(to)));
+        self.spec.count(from, to).saturating_sub(excluded.sum())
+    }
 }
 
 /// Why a definition cannot be.
@@ -213,6 +256,7 @@ impl Definition {
             overlap: skip(),
             run_on: any(),
             pause_after_failures: None,
+            exclude: Vec::new(),
             job: Template {
                 kind: kind.to_owned(),
                 payload: serde_json::Value::Null,
@@ -255,10 +299,21 @@ impl Definition {
             missed_paused: self.missed_paused,
             overlap: self.overlap,
             run_on: self.run_on()?,
+            excluded: self.excluded()?,
             timeout: some_length("job.timeout", self.job.timeout.as_deref())?,
             budget: some_length("job.budget", self.job.budget.as_deref())?,
             start_within: some_length("job.start_within", self.job.start_within.as_deref())?,
         })
+    }
+
+    fn excluded(&self) -> Result<Calendar, DefinitionError> {
+        let mut read = Calendar::default();
+        for (index, entry) in self.exclude.iter().enumerate() {
+            let wrong = |message| DefinitionError::new(format!("exclude[{index}]"), message);
+            read.add(entry).map_err(wrong)?;
+        }
+        read.check_length().map_err(|message| DefinitionError::new("exclude", message))?;
+        Ok(read)
     }
 
     fn run_on(&self) -> Result<RunOn, DefinitionError> {
@@ -295,10 +350,13 @@ impl Definition {
     /// The rule of a schedule that is to run from `now` on; one that never would is refused.
     pub fn rule_from(&self, name: &str, now: Timestamp) -> Result<Rule, DefinitionError> {
         let rule = self.rule(name)?;
-        match rule.spec.never_fires(now) {
-            Some(reason) => Err(DefinitionError::new("when", format!("never fires: {reason}"))),
-            None => Ok(rule),
+        if let Some(reason) = rule.spec.never_fires(now) {
+            return Err(DefinitionError::new("when", format!("never fires: {reason}")));
         }
+        if rule.next(now).is_none() {
+            return Err(DefinitionError::new("exclude", "never fires: it excludes every slot"));
+        }
+        Ok(rule)
     }
 
     fn spec(&self, name: &str) -> Result<Spec, DefinitionError> {

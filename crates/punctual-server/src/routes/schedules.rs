@@ -286,7 +286,7 @@ struct Count {
     n: Option<usize>,
 }
 
-/// The next slots of a schedule
+/// The next slots of a schedule that it fires; those that it excludes are left out
 #[utoipa::path(get, path = "/schedules/{name}/next", tag = "schedules", params(("name" = String, Path), Count),
     responses((status = 200, body = NextSlots), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn next(
@@ -386,7 +386,7 @@ async fn upcoming(State(app): State<App>, Query(ahead): Query<Ahead>) -> Answer<
             let mut start = from;
             while start < to {
                 let end = (start + bucket).min(to);
-                match rule.spec.count(start, end) {
+                match rule.count(start, end) {
                     0 => {}
                     count => *counts.entry(start).or_default() += count,
                 }

@@ -292,7 +292,19 @@ impl Known {
                 format!("its next slot was due {}, and is about to be decided", when(now, next))
             }
         };
-        Some(Reason::new("next_slot", text))
+        Some(Reason::new("next_slot", format!("{text}{}", self.excluded(next, now))))
+    }
+
+    /// That a slot will not fire, and which will, if it is excluded.
+    fn excluded(&self, slot: Timestamp, now: Timestamp) -> String {
+        let rule = self.definition.as_ref().and_then(|known| known.rule(&self.schedule.name).ok());
+        let Some(rule) = rule.filter(|rule| rule.is_excluded(slot)) else { return String::new() };
+        match rule.next(slot) {
+            Some(next) => {
+                format!(", which `exclude` has; the first that fires is {}", when(now, next))
+            }
+            None => ", which `exclude` has, as all that follow".to_owned(),
+        }
     }
 }
 
