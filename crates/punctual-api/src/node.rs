@@ -1,5 +1,7 @@
 //! Nodes, leaders, counters, the audit.
 
+use std::collections::BTreeMap;
+
 use punctual::remote::{is_draining, is_remote};
 use punctual::{AuditView, LeaderChange};
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,8 @@ pub struct Node {
     pub queues: Vec<String>,
     /// The kinds it has handlers for.
     pub kinds: Vec<String>,
+    /// Its labels, by name.
+    pub labels: BTreeMap<String, String>,
     /// When it started.
     pub joined_at: String,
     /// Its last heartbeat.
@@ -130,6 +134,7 @@ impl From<punctual::Node> for Node {
             version: node.info.version,
             queues: node.info.queues,
             kinds: node.info.kinds,
+            labels: node.info.labels.into_iter().collect(),
             joined_at: node.joined_at.to_string(),
             seen_at: node.seen_at.to_string(),
             dead_at: crate::text(node.dead_at),

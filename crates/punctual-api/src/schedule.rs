@@ -91,6 +91,16 @@ pub struct ScheduleBody {
     /// an earlier job is unfinished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<String>,
+    /// `any`, `every_node`, `node NAME` or `label KEY=VALUE`: which nodes run its jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_on: Option<String>,
+    /// After so many failed jobs in a row it is paused; if nothing is said, it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_after_failures: Option<u32>,
+    /// When it does not fire, in its zone: `2027-12-24`, `2027-12-24..2028-01-02`, `12-25` of every
+    /// year, `Sat`, or `Sat 00:00-Mon 06:00`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
     /// The job that a slot becomes.
     pub job: ScheduleJob,
 }

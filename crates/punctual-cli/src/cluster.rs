@@ -126,12 +126,13 @@ impl NodeCommand {
                 node.name.clone(),
                 node.version.clone(),
                 node.queues.join(","),
+                labels(node),
                 node.running.to_string(),
                 node.seen_at.clone(),
                 status(node),
             ]
         });
-        let head = ["ID", "NAME", "VERSION", "QUEUES", "RUNNING", "SEEN", "STATUS"];
+        let head = ["ID", "NAME", "VERSION", "QUEUES", "LABELS", "RUNNING", "SEEN", "STATUS"];
         Ok(output::print_table(&mut out, &head, rows.collect())?)
     }
 }
@@ -144,6 +145,11 @@ fn status(node: &Node) -> String {
         (None, true) => format!("draining{remote}"),
         (None, false) => format!("alive{remote}"),
     }
+}
+
+fn labels(node: &Node) -> String {
+    let labels = node.labels.iter().map(|(name, value)| format!("{name}={value}"));
+    labels.collect::<Vec<_>>().join(",")
 }
 
 /// Who leads what.

@@ -40,7 +40,8 @@ impl Command {
                 let settings = read(&layers)?;
                 let all = serde_json::to_value(&settings).map_err(Failure::failed)?;
                 let shown: Vec<Shown> = KEYS
-                    .map(|key| {
+                    .iter()
+                    .map(|&key| {
                         let pointer = format!("/{}", key.replace('.', "/"));
                         let value = match key {
                             "database.url" => settings.shown_database().into(),
@@ -54,7 +55,7 @@ impl Command {
                             });
                         Shown { key, value, from }
                     })
-                    .into();
+                    .collect();
                 if is_json {
                     return Ok(print_json(&mut out, &shown)?);
                 }

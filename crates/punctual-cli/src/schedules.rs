@@ -5,7 +5,10 @@ use std::io::Write;
 use axum::http::Method;
 use clap::Subcommand;
 use punctual::Timestamp;
-use punctual_api::{List, NextSlots, PauseAsk, Ran, Schedule, ScheduleBody, ScheduleJob, Slot};
+use punctual_api::{
+    List, NextSlots, PauseAsk, Ran, Revision, Schedule, ScheduleBody, ScheduleJob, Slot,
+};
+use punctual_core::CalendarText;
 use serde_json::{Map, Value};
 
 use crate::exit::Failure;
@@ -30,6 +33,9 @@ pub(crate) enum Command {
     Delete {
         /// The schedule
         name: String,
+        /// Why
+        #[arg(long, default_value = "")]
+        why: String,
     },
     /// Skip slots, until then or until it is resumed
     Pause {
@@ -46,6 +52,33 @@ pub(crate) enum Command {
     Resume {
         /// The schedule
         name: String,
+        /// Why
+        #[arg(long, default_value = "")]
+        why: String,
+    },
+    /// Plan it again, from now on, after it was disabled or set aside
+    Enable {
+        /// The schedule
+        name: String,
+        /// Why
+        #[arg(long, default_value = "")]
+        why: String,
+    },
+    /// Plan it no more, until it is enabled
+    Disable {
+        /// The schedule
+        name: String,
+        /// Why
+        #[arg(long, default_value = "")]
+        why: String,
+    },
+    /// Show the definitions that it has had, newest first
+    Revisions {
+        /// The schedule
+        name: String,
+        /// How many
+        #[arg(long, short = 'n', default_value_t = 20)]
+        limit: usize,
     },
     /// Make one job of it now, beside its slots
     Run {
@@ -110,6 +143,17 @@ pub(crate) struct CreateArgs {
     /// Jobs start up to this long after their slot
     #[arg(long, value_name = "DURATION")]
     jitter: Option<String>,
+    /// any, every_node, 'node NAME' or 'label KEY=VALUE': which nodes run the jobs
+    #[arg(long, value_name = "NODES")]
+    run_on: Option<String>,
+    /// Pause it after so many failed jobs in a row
+    #[arg(long, value_name = "N")]
+    pause_after_failures: Option<u32>,
+    #[command(flatten)]
+    exclude: ExcludeArgs,
+    /// Why it is created
+    #[arg(long, default_value = "")]
+    why: String,
 }
 
 #[derive(clap::Args)]
@@ -131,9 +175,23 @@ pub(crate) struct EditArgs {
     /// Jobs start up to this long after their slot
     #[arg(long, value_name = "DURATION")]
     jitter: Option<String>,
+    /// any, every_node, 'node NAME' or 'label KEY=VALUE'
+    #[arg(long, value_name = "NODES")]
+    run_on: Option<String>,
+    /// Pause it after so many failed jobs in a row
+    #[arg(long, value_name = "N")]
+    pause_after_failures: Option<u32>,
+    #[command(flatten)]
+    exclude: ExcludeArgs,
     /// Anything else, as the fields of the definition that change
     #[arg(long, value_name = "JSON", default_value = "{}")]
     set: String,
+    /// Why it is changed
+    #[arg(long, default_value = "")]
+    why: String,
+    /// Only if nobody has changed it since it was shown with this etag
+    #[arg(long, value_name = "ETAG")]
+    etag: Option<String>,
 }
 
 impl Command {
@@ -144,8 +202,8 @@ impl Command {
             Command::Show { name } => show(&client.get(&at(&name, ""))?, is_json),
             Command::Create(args) => args.run(client, is_json),
             Command::Edit(args) => args.run(client, is_json),
-            Command::Delete { name } => {
-                client.ask::<Value>(Method::DELETE, &at(&name, ""), None, &[])?;
+            Command::Delete { name, why } => {
+                client.ask::<Value>(Method::DELETE, &at(&name, &because(&why)), None, &[])?;
                 said(
                     is_json,
                     &serde_json::json!({"deleted": name}),
@@ -155,7 +213,22 @@ impl Command {
             Command::Pause { name, until, why } => {
                 show(&client.post(&at(&name, "/pause"), &PauseAsk { until, why })?, is_json)
             }
-            Command::Resume { name } => show(&client.post(&at(&name, "/resume"), &())?, is_json),
+            Command::Resume { name, why } => {
+                let path = at(&name, &format!("/resume{}", because(&why)));
+                show(&client.post(&path, &())?, is_json)
+            }
+            Command::Enable { name, why } => {
+                let path = at(&name, &format!("/enable{}", because(&why)));
+                show(&client.post(&path, &())?, is_json)
+            }
+            Command::Disable { name, why } => {
+                let path = at(&name, &format!("/disable{}", because(&why)));
+                show(&client.post(&path, &())?, is_json)
+            }
+            Command::Revisions { name, limit } => revisions(
+                &client.get(&at(&name, &format!("/revisions?limit={}", limit.clamp(1, 500))))?,
+                is_json,
+            ),
             Command::Run { name } => {
                 let ran: Ran = client.post(&at(&name, "/run"), &())?;
                 let text = format!("job {} is made\nNext: punctual job wait {0}", ran.job);
@@ -171,6 +244,11 @@ impl Command {
             ),
         }
     }
+}
+
+/// Why, as the API takes it.
+fn because(why: &str) -> String {
+    if why.is_empty() { String::new() } else { format!("?why={}", part(why)) }
 }
 
 fn said(is_json: bool, document: &impl serde::Serialize, text: &str) -> Result<(), Failure> {
@@ -311,6 +389,56 @@ fn slots(slots: &List<Slot>, is_json: bool) -> Result<(), Failure> {
     Ok(output::print_table(&mut out, &head, rows.collect())?)
 }
 
+fn revisions(revisions: &List<Revision>, is_json: bool) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    if is_json {
+        return Ok(print_json(&mut out, revisions)?);
+    }
+    let rows = revisions.items.iter().map(|revision| {
+        vec![
+            revision.revision.to_string(),
+            revision.at.clone(),
+            revision.who.clone(),
+            revision.why.clone(),
+            revision.definition.to_string(),
+        ]
+    });
+    let head = ["REVISION", "AT", "WHO", "WHY", "DEFINITION"];
+    Ok(output::print_table(&mut out, &head, rows.collect())?)
+}
+
+/// When a schedule does not fire.
+#[derive(clap::Args)]
+struct ExcludeArgs {
+    /// A day or a time of the week at which it does not fire: 2027-12-24, 12-25, Sat or
+    /// 'Sat 00:00-Mon 06:00'; may be given several times
+    #[arg(long = "exclude", value_name = "WHEN")]
+    entries: Vec<String>,
+    /// A file of these, one a line, or of all-day events (.ics)
+    #[arg(long = "exclude-file", value_name = "FILE")]
+    files: Vec<std::path::PathBuf>,
+}
+
+impl ExcludeArgs {
+    fn entries(self) -> Result<Vec<String>, Failure> {
+        let mut entries = self.entries;
+        for file in self.files {
+            let shown = file.display();
+            let text = std::fs::read_to_string(&file)
+                .map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}")))?;
+            let is_ics = file.extension().is_some_and(|it| it.eq_ignore_ascii_case("ics"));
+            let read = match is_ics {
+                true => CalendarText::from_ics(&text),
+                false => Ok(CalendarText::from_lines(&text)),
+            };
+            let read = read.and_then(|read| read.read().map(|_| read));
+            let read = read.map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
+            entries.extend(read.entries());
+        }
+        Ok(entries)
+    }
+}
+
 impl CreateArgs {
     fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
         let mut when = self.crons;
@@ -331,6 +459,9 @@ impl CreateArgs {
             missed_pace: None,
             missed_paused: None,
             overlap: self.overlap,
+            run_on: self.run_on,
+            pause_after_failures: self.pause_after_failures,
+            exclude: self.exclude.entries()?,
             job: ScheduleJob {
                 kind: self.kind,
                 payload: value("--payload", &self.payload)?,
@@ -339,7 +470,7 @@ impl CreateArgs {
                 ..ScheduleJob::default()
             },
         };
-        let path = format!("/schedules/{}", part(&self.name));
+        let path = format!("/schedules/{}{}", part(&self.name), because(&self.why));
         let new = [("if-none-match", "*")];
         show(&client.ask(Method::PUT, &path, Some(json(&body)?), &new)?, is_json)
     }
@@ -357,20 +488,28 @@ impl EditArgs {
             ("missed", self.missed),
             ("overlap", self.overlap),
             ("jitter", self.jitter),
+            ("run_on", self.run_on),
         ];
         for (name, field) in fields {
             changes.extend(field.map(|field| (name.to_owned(), Value::String(field))));
+        }
+        let failures = self.pause_after_failures.map(Value::from);
+        changes.extend(failures.map(|failures| ("pause_after_failures".to_owned(), failures)));
+        let exclude = self.exclude.entries()?;
+        if !exclude.is_empty() {
+            changes.insert("exclude".to_owned(), exclude.into());
         }
         if !self.crons.is_empty() {
             changes.insert("when".to_owned(), self.crons.into());
         }
         if changes.is_empty() {
             return Err(Failure::usage(
-                "nothing changes; give --cron, --tz, --missed, --overlap, --jitter or --set",
+                "nothing changes; give --cron, --tz, --missed, --overlap, --jitter, --run-on, --pause-after-failures, --exclude or --set",
             ));
         }
-        let path = format!("/schedules/{}", part(&self.name));
-        show(&client.ask(Method::PATCH, &path, Some(json(&changes)?), &[])?, is_json)
+        let path = format!("/schedules/{}{}", part(&self.name), because(&self.why));
+        let seen: Vec<(&str, &str)> = self.etag.iter().map(|etag| ("if-match", &**etag)).collect();
+        show(&client.ask(Method::PATCH, &path, Some(json(&changes)?), &seen)?, is_json)
     }
 }
 

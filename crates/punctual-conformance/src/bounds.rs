@@ -149,8 +149,8 @@ pub async fn more_than_a_bound_is_refused_with_the_way_out(world: &World<'_>) {
             store.roll_up(&vec![count("m", "", 1); limits::ROLLUP_MAX + 1]).await.err(),
         ),
         ("501 schedules", fire(plans(limits::FIRE_MAX + 1, 0)).await),
-        ("1101 slots of a schedule", fire(plans(1, limits::PLAN_SLOTS_MAX + 1)).await),
-        ("2200 slots", fire(plans(2, limits::PLAN_SLOTS_MAX)).await),
+        ("1401 slots of a schedule", fire(plans(1, limits::PLAN_SLOTS_MAX + 1)).await),
+        ("2800 slots", fire(plans(2, limits::PLAN_SLOTS_MAX)).await),
         ("65539 bytes", store.create_schedule(at, &defined).await.err()),
         ("65539 bytes", store.change_schedule(at, schedule.id, 1, &define, &actor()).await.err()),
         (

@@ -16,6 +16,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod calendar;
 mod civil;
 mod clock_change;
 pub mod cron;
@@ -35,6 +36,7 @@ mod when;
 mod words;
 mod zone;
 
+pub use calendar::{Calendar, CalendarError, CalendarText};
 pub use clock_change::ClockChange;
 pub use cron::{Cron, CronError};
 pub use every::Every;

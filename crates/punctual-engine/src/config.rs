@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use punctual_core::job::RetryPolicy;
+use punctual_core::schedule::{NODE_QUEUE, check_node_name, label_queue, node_queue};
 use punctual_store::{Retention, limits};
 
 use crate::EngineError;
@@ -143,11 +144,37 @@ impl Default for Config {
 const MAX_RUNNING_MAX: usize = limits::LEASES_MAX - limits::SETTLE_MAX - 2 * limits::CLAIM_MAX;
 
 impl Config {
+    /// With the queues that a node serves without being told: that of its name, and those of its
+    /// labels. They come first, because nobody else serves the one, and few the others; a node that
+    /// only produces serves none.
+    pub fn with_own_queues(mut self) -> Config {
+        if !self.queues.is_empty() {
+            let labels = self.labels.iter().map(|(label, value)| label_queue(label, value));
+            let own = std::iter::once(node_queue(&self.name)).chain(labels);
+            let own: Vec<ServedQueue> = own.map(|queue| ServedQueue::new(&queue)).collect();
+            self.queues.splice(0..0, own);
+        }
+        self
+    }
+
     /// Says what cannot be, and what would.
     pub fn check(&self) -> Result<(), EngineError> {
         let invalid = |message: String| Err(EngineError::Config(message));
         if let Err(message) = limits::check_name("node's name", &self.name, false) {
             return invalid(message);
+        }
+        if let Err(message) = check_node_name(&self.name) {
+            return invalid(message);
+        }
+        for (index, (label, _)) in self.labels.iter().enumerate() {
+            if label.is_empty() || label.contains('=') {
+                return invalid(format!(
+                    "label `{label}` is empty or contains `=`; give its name and its value apart"
+                ));
+            }
+            if self.labels[..index].iter().any(|(other, _)| other == label) {
+                return invalid(format!("label `{label}` is given twice; give it one value"));
+            }
         }
         if self.max_running == 0 && !self.queues.is_empty() {
             return invalid(
@@ -166,6 +193,12 @@ impl Config {
         for (index, queue) in self.queues.iter().enumerate() {
             if let Err(message) = limits::check_name("queue", &queue.name, false) {
                 return invalid(message);
+            }
+            if queue.name.starts_with(NODE_QUEUE) {
+                return invalid(format!(
+                    "queue `{}` is that of a node or of a label; a node serves its own without being told",
+                    queue.name
+                ));
             }
             if self.queues[..index].iter().any(|other| other.name == queue.name) {
                 return invalid(format!("queue `{}` is served twice; name it once", queue.name));

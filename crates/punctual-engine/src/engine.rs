@@ -89,6 +89,7 @@ impl Engine {
     ) -> Result<Engine, EngineError> {
         config.check()?;
         handlers.check()?;
+        let config = config.with_own_queues();
         let roles = Arc::new(Roles::new(env.clone(), &config.timing));
         if config.maintains {
             roles.want(MAINTENANCE);

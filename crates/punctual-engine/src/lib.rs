@@ -5,6 +5,7 @@
 //! of. Everything that runs beside the work is a service of one shape: a pass, a rest, and again.
 
 mod beat;
+mod breaker;
 mod claimer;
 mod clock_guard;
 mod config;
@@ -29,6 +30,7 @@ mod settler;
 #[doc(hidden)]
 pub mod steps;
 mod stop;
+mod stranded;
 pub mod telemetry;
 mod watchdog;
 mod work;

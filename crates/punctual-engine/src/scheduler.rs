@@ -26,6 +26,9 @@ use crate::telemetry;
 const SHARD: i16 = 0;
 /// How long what cannot go on now is left alone.
 const WAIT: Duration = Duration::from_secs(1);
+/// For how many rows a slot counts of which each node has one: the transaction that fires it knows
+/// how many nodes there are, whoever plans it does not.
+const NODES_LIKELY: usize = 50;
 
 pub(crate) struct Scheduler {
     pub(crate) env: Arc<dyn Env>,
@@ -64,7 +67,11 @@ impl Scheduler {
                 Ok(planned) => planned,
                 Err(reason) => (SlotDecision::SetAside(reason), None),
             };
-            let rows = match &decision {
+            let plan = SlotPlan { schedule: schedule.id, stamp: schedule.stamp, decision };
+            let rows = match &plan.decision {
+                SlotDecision::Advance { slots, .. } if plan.is_for_every_node() => {
+                    (slots.len() * NODES_LIKELY).min(limits::FIRE_SLOTS_MAX)
+                }
                 SlotDecision::Advance { slots, .. } => slots.len(),
                 SlotDecision::SetAside(_) => 1,
             };
@@ -74,8 +81,7 @@ impl Scheduler {
             }
             room -= rows;
             batch.next = [batch.next, next].into_iter().flatten().min();
-            let (schedule, stamp) = (schedule.id, schedule.stamp);
-            batch.plans.push(SlotPlan { schedule, stamp, decision });
+            batch.plans.push(plan);
         }
         batch
     }
@@ -139,6 +145,7 @@ impl Scheduler {
         };
         self.roles.trust(fence, sent, until.since(fired.at));
         telemetry::refused(fired.refused);
+        telemetry::unplaced(fired.unplaced);
         let (mut applied, mut is_stale) = (0, false);
         for (plan, answer) in plans.iter().zip(&fired.answers) {
             match answer {
@@ -273,6 +280,7 @@ pub(crate) fn job_of(
         Origin { schedule: schedule.id, slot: told.slot, facts: Json::new(&facts).map_err(json)? };
     let id = JobId::mint(env.wall(), env.seed());
     let payload = Json::new(&template.payload).map_err(json)?;
+    let queue = rule.run_on.queue().unwrap_or_else(|| template.queue.clone());
     Ok(NewJob {
         tenant: schedule.tenant.clone(),
         owner: schedule.owner.clone(),
@@ -283,6 +291,6 @@ pub(crate) fn job_of(
         expires_after: rule.start_within,
         tags: template.tags.clone(),
         origin: Some(origin),
-        ..NewJob::new(id, &template.queue, &template.kind, payload)
+        ..NewJob::new(id, &queue, &template.kind, payload)
     })
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::job::SlotOutcome;
-use punctual_core::schedule::{Definition, DefinitionError, Missed, PlannedSlot, Rule, plan};
+use punctual_core::schedule::{
+    Definition, DefinitionError, Missed, PlannedSlot, Rule, RunOn, plan,
+};
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, EditAnswer, EnqueueAnswer, Json, NewSchedule, Rejection, Schedule, ScheduleChange,
-    SlotRow, Store, StoreError,
+    Actor, EditAnswer, EnqueueAnswer, Json, NewJob, NewSchedule, NodeInfo, Rejection, Schedule,
+    ScheduleChange, SlotRow, Store, StoreError, limits, queues_of_every_node, why_nobody,
 };
 
 use crate::env::Env;
@@ -244,7 +246,8 @@ impl Schedules {
         Err(ScheduleError::Busy(name.to_owned()))
     }
 
-    /// Makes one job of it now, beside its slots.
+    /// Makes one job of it now, beside its slots; if each node has its own, one for each that is
+    /// alive, of which the first is told.
     pub async fn run(&self, tenant: &str, name: &str) -> Result<JobId, ScheduleError> {
         let schedule = self.get(tenant, name).await?;
         let definition = Definition::parse(schedule.spec.as_str())?;
@@ -252,11 +255,35 @@ impl Schedules {
         let told = Told { slot: None, caught_up: false, missed_count: 0 };
         let job = job_of(&*self.env, &schedule, &definition, &rule, told);
         let job = job.map_err(ScheduleError::Job)?;
-        let enqueued = self.store.enqueue(self.env.at(), std::slice::from_ref(&job)).await?;
+        let first = job.id;
+        let jobs = self.for_nodes(job, &rule).await?;
+        let enqueued = self.store.enqueue(self.env.at(), &jobs).await?;
         match enqueued.answers.into_iter().next() {
             Some(EnqueueAnswer::Rejected(Rejection::Invalid(why))) => Err(ScheduleError::Job(why)),
-            _ => Ok(job.id),
+            _ => Ok(first),
         }
+    }
+
+    /// The job, or one for each node that is alive; an error if no node would take it.
+    async fn for_nodes(&self, job: NewJob, rule: &Rule) -> Result<Vec<NewJob>, ScheduleError> {
+        if rule.run_on == RunOn::Any {
+            return Ok(vec![job]);
+        }
+        let nodes = self.store.nodes().await?.into_iter().filter(|node| node.dead_at.is_none());
+        let live: Vec<NodeInfo> = nodes.map(|node| node.info).collect();
+        if let Some(why) = why_nobody(&live, &job.queue, &job.kind) {
+            return Err(ScheduleError::Job(why));
+        }
+        if rule.run_on != RunOn::EveryNode {
+            return Ok(vec![job]);
+        }
+        let queues = queues_of_every_node(&live, &job.kind);
+        let jobs = queues.into_iter().enumerate().map(|(number, queue)| {
+            let mint = || JobId::mint(self.env.wall(), self.env.seed());
+            let id = if number == 0 { job.id } else { mint() };
+            NewJob { id, queue, ..job.clone() }
+        });
+        Ok(jobs.take(limits::ENQUEUE_MAX).collect())
     }
 
     /// A schedule by its name.
@@ -323,7 +350,7 @@ pub(crate) fn passed(schedule: &Schedule, now: Timestamp, reason: &str) -> Vec<S
     let planned = plan(&rule, &schedule.name, first, paused(schedule).as_ref(), now).slots;
     let mut rows: Vec<SlotRow> = Vec::new();
     for PlannedSlot { slot, end, count, outcome, reason: why, .. } in planned {
-        if outcome == SlotOutcome::SkippedPaused {
+        if matches!(outcome, SlotOutcome::SkippedPaused | SlotOutcome::SkippedExcluded) {
             rows.push(SlotRow { slot, end, count, outcome, reason: why, job: None });
             continue;
         }

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use crate::EngineError;
 use crate::beat::Beat;
+use crate::breaker::Breaker;
 use crate::claimer::Claimer;
 use crate::clock_guard::ClockGuard;
 use crate::config::Config;
@@ -27,6 +28,7 @@ use crate::scheduler::Scheduler;
 use crate::service::{self, Rest, Service, within};
 use crate::settler::Settler;
 use crate::stop::StopReason;
+use crate::stranded::Stranded;
 use crate::telemetry;
 use crate::watchdog::Watchdog;
 use crate::work::{Wakes, Work};
@@ -191,6 +193,17 @@ impl Session {
             &idle,
             &self.quiet,
         );
+        let breaker = Breaker {
+            env: env.clone(),
+            store: store.clone(),
+            roles: roles.clone(),
+            timing,
+            looked: None,
+        };
+        self.run(breaker, &Arc::default(), &self.quiet);
+        let stranded =
+            Stranded { env: env.clone(), store: store.clone(), roles: roles.clone(), timing };
+        self.run(stranded, &Arc::default(), &self.quiet);
         let roll_up = RollUp::new(env.clone(), store.clone(), counts.clone(), timing);
         self.run(roll_up, &Arc::default(), &self.over);
         self.run(Reaper { env, store, roles, timers, config }, &Arc::default(), &self.quiet);

@@ -127,6 +127,20 @@ impl Steps {
         }
     }
 
+    /// Pauses schedules whose jobs have failed too often, as whoever has just begun to lead would; how
+    /// many.
+    pub async fn pause_failing(&mut self) -> Result<usize> {
+        let Scheduler { env, store, timing, .. } = &self.scheduler;
+        let paused = crate::breaker::pause_failing(&**env, &**store, timing.call, None).await?;
+        Ok(paused.0)
+    }
+
+    /// Calls off what waits for a node that does not come back; how many jobs.
+    pub async fn call_off_stranded(&mut self) -> Result<usize> {
+        let Scheduler { env, store, timing, .. } = &self.scheduler;
+        crate::stranded::call_off(&**env, &**store, timing.call).await
+    }
+
     /// Claims what may run now, runs it to its end and writes down how it ended; but for the first
     /// `lost` of them, whose node dies with their outcome. How the attempts ended.
     pub async fn work(&mut self, lost: usize) -> Result<Vec<(JobId, AttemptOutcome)>> {

@@ -12,6 +12,7 @@
 //! | `punctual_log_lines_dropped_total` | counter | | lines of jobs' logs that the store did not take |
 //! | `punctual_strays_total` | counter | | jobs given back because the answer to their claim was lost |
 //! | `punctual_jobs_reaped_total` | counter | | jobs taken back from dead nodes |
+//! | `punctual_jobs_stranded_total` | counter | | jobs of schedules called off because their node did not come back |
 //! | `punctual_nodes_dead_total` | counter | | nodes declared dead |
 //! | `punctual_terms_begun_total` | counter | `role` | terms that this node won |
 //! | `punctual_terms_lost_total` | counter | `role` | terms that ended before they were given up |
@@ -22,6 +23,7 @@
 //! | `punctual_fire_late_seconds` | histogram | | from a slot to the commit that fired it |
 //! | `punctual_start_late_seconds` | histogram | | from a slot to the claim of its job's first attempt |
 //! | `punctual_schedules_set_aside_total` | counter | | schedules that could not be planned |
+//! | `punctual_schedules_paused_for_failures_total` | counter | | schedules paused because their jobs failed in a row |
 //! | `punctual_clock_held` | gauge | | 1 while the database's clock is held to be wrong |
 //! | span `attempt` | | `job`, `kind`, `queue`, `attempt` | one attempt at a job |
 
@@ -105,6 +107,26 @@ pub(crate) fn term_lost(fence: &Fence) {
 /// Slots that asked for a job and found earlier ones unfinished; they count as both.
 pub(crate) fn refused(slots: usize) {
     let outcome = SlotOutcome::SkippedOverlap.as_str();
+    metrics::counter!("punctual_slots_total", "outcome" => outcome).increment(slots as u64);
+}
+
+/// Jobs of schedules whose node did not come back.
+pub(crate) fn stranded(jobs: usize) {
+    count("punctual_jobs_stranded_total", jobs);
+    if jobs > 0 {
+        tracing::warn!(jobs, "called off: no live node has served their queue since they were due");
+    }
+}
+
+/// A schedule whose jobs failed too often.
+pub(crate) fn paused_for_failures(schedule: &str, failures: usize) {
+    count("punctual_schedules_paused_for_failures_total", 1);
+    tracing::warn!(schedule, failures, "paused: its last jobs have all failed");
+}
+
+/// Slots that no live node takes.
+pub(crate) fn unplaced(slots: usize) {
+    let outcome = SlotOutcome::Missed.as_str();
     metrics::counter!("punctual_slots_total", "outcome" => outcome).increment(slots as u64);
 }
 

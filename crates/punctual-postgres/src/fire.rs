@@ -1,12 +1,13 @@
 //! What is due, and turning slots into jobs.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{
-    At, CancelAnswer, Due, Fence, FireAnswer, Fired, NewJob, Schedule, Seated, Seats, SlotPlan,
-    SlotRow, SlotView, limits, rules,
+    At, CancelAnswer, Due, Fence, FireAnswer, Fired, NewJob, NodeInfo, Schedule, Seated, Seats,
+    SlotPlan, SlotRow, SlotView, limits, place, rules,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -95,8 +96,19 @@ struct Writes<'a> {
     advanced: HashSet<ScheduleId>,
     set_aside: BTreeMap<ScheduleId, String>,
     slots: Vec<(ScheduleId, SlotView)>,
-    bodies: Bodies<'a>,
+    /// Each with whether it waits for others.
+    jobs: Vec<(Cow<'a, NewJob>, bool)>,
     ids: HashSet<JobId>,
+}
+
+impl Writes<'_> {
+    fn bodies(&self) -> Bodies<'_> {
+        let mut bodies = Bodies::default();
+        for (job, is_blocked) in &self.jobs {
+            bodies.push(job, *is_blocked);
+        }
+        bodies
+    }
 }
 
 /// Fires; also tells which jobs were made that wait for no others.
@@ -106,11 +118,11 @@ pub(crate) async fn fire<'a>(
     fence: &Fence,
     lease: Duration,
     plans: &'a [SlotPlan],
-) -> Outcome<(Fired, Vec<&'a NewJob>)> {
+) -> Outcome<(Fired, Vec<Cow<'a, NewJob>>)> {
     let (now, renewed) = leaders::begin_renewed(conn, at, fence, lease).await?;
     let Some(leader) = renewed else {
         conn.rollback().await?;
-        let fired = Fired { at: now, until: None, answers: Vec::new(), refused: 0 };
+        let fired = Fired { at: now, until: None, answers: Vec::new(), refused: 0, unplaced: 0 };
         return Ok((fired, Vec::new()));
     };
     let ids: Vec<Uuid> = plans.iter().map(|plan| plan.schedule.as_uuid()).collect();
@@ -119,22 +131,27 @@ pub(crate) async fn fire<'a>(
         let (id, mark) = read_mark(row)?;
         marks.insert(id, mark);
     }
+    let mut live = Vec::new();
+    if plans.iter().any(SlotPlan::asks_for_nodes) {
+        let found = conn.query(&sql::NODE_LIVE, &[]).await?;
+        live = found.iter().map(rows::node_info).collect::<Read<_>>()?;
+    }
     let by = (fence.term, leader.node);
-    let mut firing = Firing { now, by, marks, made: Vec::new(), refused: 0 };
+    let mut firing = Firing { now, by, live, marks, made: Vec::new(), refused: 0, unplaced: 0 };
     let mut answers = vec![FireAnswer::Stale; plans.len()];
     let mut last = Writes::default();
     for round in rounds(plans) {
         write(conn, now, &firing.marks, &last).await?;
-        last.bodies.write_within(conn, now).await?;
+        last.bodies().write_within(conn, now).await?;
         last = firing.fire(conn, plans, &round, &mut answers).await?;
     }
     write(conn, now, &firing.marks, &last).await?;
-    match last.bodies.is_empty() {
+    match last.jobs.is_empty() {
         true => conn.commit().await?,
-        false => last.bodies.commit(conn, now).await?,
+        false => last.bodies().commit(conn, now).await?,
     }
-    let Firing { made, refused, .. } = firing;
-    Ok((Fired { at: now, until: Some(leader.until), answers, refused }, made))
+    let Firing { made, refused, unplaced, .. } = firing;
+    Ok((Fired { at: now, until: Some(leader.until), answers, refused, unplaced }, made))
 }
 
 /// The plans by how often their schedule was named before: the second must see what the first did.
@@ -164,9 +181,12 @@ struct Firing<'a> {
     now: Timestamp,
     /// The term, and who leads.
     by: (i64, NodeId),
+    /// The nodes that are alive, if any plan depends on them.
+    live: Vec<NodeInfo>,
     marks: HashMap<ScheduleId, Mark>,
-    made: Vec<&'a NewJob>,
+    made: Vec<Cow<'a, NewJob>>,
     refused: usize,
+    unplaced: usize,
 }
 
 impl<'a> Firing<'a> {
@@ -221,15 +241,20 @@ impl<'a> Firing<'a> {
     /// What becomes of the slots of one plan.
     fn decide(&mut self, advance: &Advance<'a>, mut seats: Seats, writes: &mut Writes<'a>) {
         let (term, node) = self.by;
-        for row in advance.slots {
-            let seated = seats.take(row);
+        for placed in place(advance.slots, &self.live) {
+            let seated = seats.take(&placed.row);
             self.refused += usize::from(matches!(seated, Seated::Refused(_)));
-            let view = row.decided(&seated, term, node, advance.revision, self.now);
-            let job = row.job.as_ref().filter(|_| view.job.is_some());
+            self.unplaced += usize::from(placed.is_unplaced);
+            let view = placed.decided(&seated, term, node, advance.revision, self.now);
+            let job = match placed.row {
+                Cow::Borrowed(row) => row.job.as_ref().map(Cow::Borrowed),
+                Cow::Owned(row) => row.job.map(Cow::Owned),
+            };
+            let job = job.filter(|_| view.job.is_some());
             if let Some(job) = job.filter(|job| writes.ids.insert(job.id)) {
                 let is_blocked = seated == Seated::Waits;
-                writes.bodies.push(job, is_blocked);
-                self.made.extend((!is_blocked).then_some(job));
+                self.made.extend((!is_blocked).then(|| job.clone()));
+                writes.jobs.push((job, is_blocked));
             }
             writes.slots.push((advance.plan.schedule, view));
         }
@@ -270,6 +295,14 @@ async fn seats(
                 live.retain(|(other, _)| *other != job);
             }
         }
+    }
+    if plan.is_for_every_node() {
+        let ids: Vec<Uuid> = live.iter().map(|(job, _)| job.as_uuid()).collect();
+        let found = conn.query(&sql::JOB_QUEUE, &[&ids]).await?;
+        let queue = |row: &Row| Ok((rows::job_id(row, 0)?, rows::get(row, 1)?));
+        let mut unfinished: Vec<(JobId, String)> = found.iter().map(queue).collect::<Read<_>>()?;
+        unfinished.sort_unstable();
+        return Ok(Seats::of_nodes(plan, unfinished));
     }
     let waiting = live.iter().filter(|(_, is_waiting)| *is_waiting).count();
     Ok(Seats::new(plan, live.into_iter().map(|(job, _)| job).collect(), waiting))
@@ -318,6 +351,7 @@ pub(crate) async fn insert_slots(conn: &mut Conn, slots: &[(ScheduleId, SlotView
     let reasons: Vec<_> = views().map(|view| view.reason.as_deref().map(rows::text)).collect();
     let jobs: Vec<Option<Uuid>> = views().map(|view| view.job.map(|job| job.as_uuid())).collect();
     let revisions: Vec<i64> = views().map(|view| view.revision).collect();
+    let runs: Vec<i32> = views().map(|view| view.run).collect();
     conn.query(
         &sql::SLOT_INSERT,
         &[
@@ -332,6 +366,7 @@ pub(crate) async fn insert_slots(conn: &mut Conn, slots: &[(ScheduleId, SlotView
             term,
             &node.as_uuid(),
             &Instant(*decided_at),
+            &runs,
         ],
     )
     .await?;

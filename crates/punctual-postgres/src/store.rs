@@ -583,7 +583,7 @@ impl Store for PostgresStore {
         let (fired, made) =
             attempt!(self.pool, Never, conn => fire::fire(conn, at, fence, lease, plans))?;
         if !made.is_empty() {
-            self.shared.enqueued(fired.at, made.into_iter());
+            self.shared.enqueued(fired.at, made.iter().map(|job| &**job));
         }
         Ok(fired)
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{
-    CancelAnswer, Due, Fence, FireAnswer, Fired, Schedule, Seated, Seats, SlotPlan, SlotView,
-    limits, rules,
+    CancelAnswer, Due, Fence, FireAnswer, Fired, NodeInfo, Schedule, Seated, Seats, SlotPlan,
+    SlotView, limits, place, rules,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -56,13 +56,29 @@ pub(crate) fn fire(
     plans: &[SlotPlan],
 ) -> Outcome<Fired> {
     let Some(leader) = leaders::renew(db, now, fence, lease)? else {
-        return Ok(Fired { at: now, until: None, answers: Vec::new(), refused: 0 });
+        return Ok(Fired { at: now, until: None, answers: Vec::new(), refused: 0, unplaced: 0 });
     };
-    let by = (fence.term, leader.node);
-    let mut refused = 0;
-    let fire = |plan| fire_one(db, now, by, plan, &mut refused);
-    let answers = plans.iter().map(fire).collect::<Outcome<_>>()?;
-    Ok(Fired { at: now, until: Some(leader.until), answers, refused })
+    let mut live = Vec::new();
+    if plans.iter().any(SlotPlan::asks_for_nodes) {
+        live = lists::all(db, sql::NODE_LIVE, params![], rows::node_info)?;
+    }
+    let firing = Firing { now, term: fence.term, node: leader.node, live };
+    let until = Some(leader.until);
+    let mut fired = Fired { at: now, until, answers: Vec::new(), refused: 0, unplaced: 0 };
+    for plan in plans {
+        let answer = firing.fire(db, plan, &mut fired)?;
+        fired.answers.push(answer);
+    }
+    Ok(fired)
+}
+
+/// A fire that is under way.
+struct Firing {
+    now: Timestamp,
+    term: i64,
+    node: NodeId,
+    /// The nodes that are alive, if any plan depends on them.
+    live: Vec<NodeInfo>,
 }
 
 /// What a plan is compared with.
@@ -89,46 +105,46 @@ fn mark(db: &Connection, schedule: ScheduleId) -> Outcome<Option<Mark>> {
     Ok(db.prepare_cached(sql::SCHEDULE_MARK)?.query_row([schedule.as_bytes()], read).optional()?)
 }
 
-fn fire_one(
-    db: &Connection,
-    now: Timestamp,
-    (term, node): (i64, NodeId),
-    plan: &SlotPlan,
-    refused: &mut usize,
-) -> Outcome<FireAnswer> {
-    let mark = mark(db, plan.schedule)?;
-    let is_current = |mark: &Mark| mark.stamp == plan.stamp && mark.enabled && !plan.is_early(now);
-    let Some(mark) = mark.filter(is_current) else {
-        return Ok(FireAnswer::Stale);
-    };
-    let stamp = rules::next_stamp(mark.stamp, now);
-    let (slots, next_slot) = match plan.check(mark.next_slot) {
-        Ok(advance) => advance,
-        Err(reason) => {
-            db.prepare_cached(sql::SCHEDULE_SET_ASIDE)?
-                .execute(params![mark.rowid, reason, stamp])?;
-            return Ok(FireAnswer::SetAside(reason));
+impl Firing {
+    fn fire(&self, db: &Connection, plan: &SlotPlan, fired: &mut Fired) -> Outcome<FireAnswer> {
+        let Firing { now, term, node, .. } = *self;
+        let mark = mark(db, plan.schedule)?;
+        let is_current =
+            |mark: &Mark| mark.stamp == plan.stamp && mark.enabled && !plan.is_early(now);
+        let Some(mark) = mark.filter(is_current) else {
+            return Ok(FireAnswer::Stale);
+        };
+        let stamp = rules::next_stamp(mark.stamp, now);
+        let (slots, next_slot) = match plan.check(mark.next_slot) {
+            Ok(advance) => advance,
+            Err(reason) => {
+                db.prepare_cached(sql::SCHEDULE_SET_ASIDE)?
+                    .execute(params![mark.rowid, reason, stamp])?;
+                return Ok(FireAnswer::SetAside(reason));
+            }
+        };
+        let last_slot = slots.last().map(|row| row.end.unwrap_or(row.slot)).or(mark.last_slot);
+        db.prepare_cached(sql::SCHEDULE_ADVANCE)?.execute(params![
+            mark.rowid,
+            next_slot.map(Timestamp::as_micros),
+            last_slot.map(Timestamp::as_micros),
+            now.as_micros(),
+            stamp,
+        ])?;
+        let mut seats = seats(db, now, plan)?;
+        for placed in place(slots, &self.live) {
+            let row = &placed.row;
+            let seated = seats.take(row);
+            fired.refused += usize::from(matches!(seated, Seated::Refused(_)));
+            fired.unplaced += usize::from(placed.is_unplaced);
+            let view = placed.decided(&seated, term, node, mark.revision, now);
+            insert_slot(db, plan.schedule, &view)?;
+            if let Some(job) = row.job.as_ref().filter(|_| view.job.is_some()) {
+                jobs::insert_fired(db, now, job, (plan.schedule, row.slot), &seated)?;
+            }
         }
-    };
-    let last_slot = slots.last().map(|row| row.end.unwrap_or(row.slot)).or(mark.last_slot);
-    db.prepare_cached(sql::SCHEDULE_ADVANCE)?.execute(params![
-        mark.rowid,
-        next_slot.map(Timestamp::as_micros),
-        last_slot.map(Timestamp::as_micros),
-        now.as_micros(),
-        stamp,
-    ])?;
-    let mut seats = seats(db, now, plan)?;
-    for row in slots {
-        let seated = seats.take(row);
-        *refused += usize::from(matches!(seated, Seated::Refused(_)));
-        let view = row.decided(&seated, term, node, mark.revision, now);
-        insert_slot(db, plan.schedule, &view)?;
-        if let Some(job) = row.job.as_ref().filter(|_| view.job.is_some()) {
-            jobs::insert_fired(db, now, job, (plan.schedule, row.slot), &seated)?;
-        }
+        Ok(FireAnswer::Applied)
     }
-    Ok(FireAnswer::Applied)
 }
 
 /// Who is in the way of a plan's jobs; those that it calls off are called off here.
@@ -144,8 +160,22 @@ fn seats(db: &Connection, now: Timestamp, plan: &SlotPlan) -> Outcome<Seats> {
             }
         }
     }
+    if plan.is_for_every_node() {
+        return seats_of_nodes(db, plan, &live);
+    }
     let waiting = live.iter().filter(|(_, is_waiting)| *is_waiting).count();
     Ok(Seats::new(plan, live.into_iter().map(|(job, _)| job).collect(), waiting))
+}
+
+/// Each node's own jobs are in the way of no other's.
+fn seats_of_nodes(db: &Connection, plan: &SlotPlan, live: &[(JobId, bool)]) -> Outcome<Seats> {
+    let mut queue = db.prepare_cached(sql::JOB_QUEUE)?;
+    let mut unfinished = Vec::new();
+    for (job, _) in live {
+        let found = queue.query_row([job.as_bytes()], |row| Ok(rows::text(row, 0))).optional()?;
+        unfinished.extend(found.map(|queue| (*job, queue)));
+    }
+    Ok(Seats::of_nodes(plan, unfinished))
 }
 
 /// The unfinished jobs of a schedule, oldest first, and whether each waits for others.

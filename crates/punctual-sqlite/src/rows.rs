@@ -188,17 +188,21 @@ pub(crate) fn queue(row: &Row) -> Read<Queue> {
     Ok(Queue { name: text(row, 0), pause: pause(row, 1)?, limits: QueueLimits { max_running } })
 }
 
-pub(crate) fn node(row: &Row) -> Read<Node> {
-    let info = NodeInfo {
+/// What a node told of itself.
+pub(crate) fn node_info(row: &Row) -> Read<NodeInfo> {
+    Ok(NodeInfo {
         id: node_id(row, 0)?,
         name: text(row, 1),
         version: text(row, 2),
         queues: list(row, 3).unwrap_or_default(),
         kinds: list(row, 4).unwrap_or_default(),
         labels: list(row, 5).unwrap_or_default(),
-    };
+    })
+}
+
+pub(crate) fn node(row: &Row) -> Read<Node> {
     Ok(Node {
-        info,
+        info: node_info(row)?,
         joined_at: instant(row, 6)?,
         seen_at: instant(row, 7)?,
         dead_at: instant_opt(row, 8)?,

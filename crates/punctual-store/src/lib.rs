@@ -19,6 +19,7 @@ mod list;
 pub mod memory;
 mod node;
 mod notes;
+mod placing;
 mod queue;
 pub mod rules;
 mod schedule;
@@ -45,6 +46,7 @@ pub use list::{
 };
 pub use node::{BeatAsk, Beaten, Node, NodeInfo, Progress, Released, RoleBeat};
 pub use notes::{LogCursor, LogLine, LogView, StepAnswer, StepView};
+pub use placing::{Placed, place, queues_of_every_node, why_nobody};
 pub use queue::{Queue, QueueChange, QueueLimits, QueueStats};
 pub use schedule::{
     Due, EditAnswer, FireAnswer, Fired, NewSchedule, Pause, Schedule, ScheduleChange, Seated,
@@ -264,7 +266,8 @@ pub trait Store: Send + Sync {
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due>;
     /// Advances each watermark and inserts its slots' jobs, or neither; nothing at all for a
     /// leader whose term is over. What becomes of a slot whose schedule has unfinished jobs is
-    /// decided here, from those that are there: see [`Seats`].
+    /// decided here, from those that are there: see [`Seats`]; and which nodes its jobs are for,
+    /// from those that are alive: see [`place`].
     async fn fire(
         &self,
         at: At,

@@ -21,10 +21,14 @@ pub const REAP_MAX: usize = 1_000;
 pub const PRUNE_MAX: usize = 1_000;
 /// Schedules fired in one transaction.
 pub const FIRE_MAX: usize = 500;
-/// Slots of one plan: all that a schedule may catch up, a minute of seconds, and what was skipped.
-pub const PLAN_SLOTS_MAX: usize = 1_100;
+/// Slots of one plan: all that a schedule may catch up, a minute of seconds, and what was skipped,
+/// with what was excluded between.
+pub const PLAN_SLOTS_MAX: usize = 1_400;
 /// Slots of all plans of one fire: each may be a job, as in an enqueue.
 pub const FIRE_SLOTS_MAX: usize = 2_000;
+/// Jobs that the slots of one plan become where each node has its own: as many as those of all plans.
+/// With more nodes, older slots are missed.
+pub const PLACE_MAX: usize = FIRE_SLOTS_MAX;
 /// Unfinished jobs of a schedule that are looked at when it fires, and the most that wait for one
 /// another: a schedule whose workers are gone has any number.
 pub const LIVE_MAX: usize = 1_000;

@@ -1,5 +1,7 @@
 //! Schedules, their slots and the ledger.
 
+use std::collections::BTreeMap;
+
 use punctual_core::job::SlotOutcome;
 use punctual_core::schedule::{Overlap, Seat};
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
@@ -192,6 +194,8 @@ pub struct Fired {
     pub answers: Vec<FireAnswer>,
     /// How many slots asked for a job and have none because earlier ones were unfinished.
     pub refused: usize,
+    /// How many slots asked for a job and have none because no live node takes it.
+    pub unplaced: usize,
 }
 
 /// What became of one plan.
@@ -481,6 +485,8 @@ pub struct Seats {
     unfinished: Vec<JobId>,
     waiting: usize,
     last: Option<Timestamp>,
+    /// By queue, where each node has jobs of its own that mind no other's.
+    of_nodes: Option<BTreeMap<String, Vec<JobId>>>,
 }
 
 /// What becomes of a slot that asks for a job.
@@ -498,7 +504,18 @@ impl Seats {
     /// For the slots of a plan, where these jobs of its schedule are unfinished, oldest first, and
     /// so many of them wait for others.
     pub fn new(plan: &SlotPlan, unfinished: Vec<JobId>, waiting: usize) -> Seats {
-        Seats { overlap: plan.overlap(), unfinished, waiting, last: plan.last_job() }
+        let (overlap, last) = (plan.overlap(), plan.last_job());
+        Seats { overlap, unfinished, waiting, last, of_nodes: None }
+    }
+
+    /// For the slots of a plan by which each node has jobs of its own, where these are unfinished,
+    /// each with its queue.
+    pub fn of_nodes(plan: &SlotPlan, unfinished: Vec<(JobId, String)>) -> Seats {
+        let mut of_nodes: BTreeMap<String, Vec<JobId>> = BTreeMap::new();
+        for (job, queue) in unfinished {
+            of_nodes.entry(queue).or_default().push(job);
+        }
+        Seats { of_nodes: Some(of_nodes), ..Seats::new(plan, Vec::new(), 0) }
     }
 
     /// What becomes of the next slot.
@@ -509,17 +526,21 @@ impl Seats {
         {
             return Seated::Refused(format!("slot {last} takes its place"));
         }
-        match self.overlap.seat(self.unfinished.len(), self.waiting, limits::LIVE_MAX) {
+        let unfinished = match &mut self.of_nodes {
+            Some(of_nodes) => of_nodes.entry(job.queue.clone()).or_default(),
+            None => &mut self.unfinished,
+        };
+        match self.overlap.seat(unfinished.len(), self.waiting, limits::LIVE_MAX) {
             Seat::Free => {
-                self.unfinished.push(job.id);
+                unfinished.push(job.id);
                 Seated::Free
             }
             Seat::Wait => {
-                self.unfinished.push(job.id);
+                unfinished.push(job.id);
                 self.waiting += 1;
                 Seated::Waits
             }
-            Seat::Taken => Seated::Refused(match (self.overlap, self.unfinished.first()) {
+            Seat::Taken => Seated::Refused(match (self.overlap, unfinished.first()) {
                 (Overlap::Skip, Some(first)) => format!("job {first} is unfinished"),
                 _ => format!("{} wait already", self.waiting),
             }),

@@ -223,15 +223,15 @@ impl Admin {
         self.or_nearest(name, self.schedule_calls().run("", name).await).await
     }
 
-    /// The next slots of a schedule, as its definition has them.
+    /// The next slots of a schedule that it fires, as its definition has them.
     pub async fn next_slots(&self, name: &str, most: usize) -> Result<Vec<Timestamp>> {
         let schedule = self.schedule(name).await?;
         let unreadable =
             |error| Error::new(ErrorKind::Corrupt, format!("schedule `{name}`: {error}"));
         let definition = Definition::parse(schedule.spec.as_str()).map_err(unreadable)?;
-        let spec = definition.rule(name).map_err(unreadable)?.spec;
+        let rule = definition.rule(name).map_err(unreadable)?;
         let now = self.shared.store.now(self.shared.env.at()).await?;
-        Ok(std::iter::successors(spec.next(now), |slot| spec.next(*slot)).take(most).collect())
+        Ok(std::iter::successors(rule.next(now), |slot| rule.next(*slot)).take(most).collect())
     }
 
     /// The ledger of a schedule, newest slot first.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_core::schedule::{Definition, Missed, Overlap, Template};
+use punctual_core::schedule::{Definition, Missed, Overlap, RunOn, Template};
 use punctual_core::{Timestamp, format_duration};
 
 /// When a schedule is due, and what becomes of slots that could not be fired in time.
@@ -20,34 +20,7 @@ pub struct When(Definition);
 
 /// By a cron expression of five fields; of six with [`When::seconds`].
 pub fn cron(expression: &str) -> When {
-    let template = Template {
-        kind: String::new(),
-        payload: serde_json::Value::Null,
-        queue: String::new(),
-        priority: 0,
-        max_attempts: 1,
-        timeout: None,
-        budget: None,
-        start_within: None,
-        tags: Vec::new(),
-    };
-    When(Definition {
-        when: vec![expression.to_owned()],
-        tz: "UTC".to_owned(),
-        seconds: false,
-        start: None,
-        end: None,
-        dst_gap: None,
-        dst_fold: None,
-        jitter: "0s".to_owned(),
-        missed: Missed::Latest,
-        missed_window: "1d".to_owned(),
-        missed_limit: 100,
-        missed_pace: 5,
-        missed_paused: false,
-        overlap: Overlap::Skip,
-        job: template,
-    })
+    When(Definition::new(expression, ""))
 }
 
 /// At a fixed distance, counted from the beginning of 1970.
@@ -136,8 +109,27 @@ impl When {
         self.set(|it| it.overlap = policy)
     }
 
+    /// Which nodes run the jobs: `any`, `every_node`, `node NAME` or `label KEY=VALUE`. All but the
+    /// first have queues of their own, whatever the job's type says.
+    pub fn run_on(self, nodes: &str) -> When {
+        self.set(|it| it.run_on = nodes.to_owned())
+    }
+
+    /// Pauses the schedule after so many failed jobs in a row.
+    pub fn pause_after_failures(self, failures: u32) -> When {
+        self.set(|it| it.pause_after_failures = Some(failures))
+    }
+
+    /// Does not fire then, in its zone: `2027-12-24`, `2027-12-24..2028-01-02`, `12-25` of every year,
+    /// `Sat`, or `Sat 00:00-Mon 06:00`. May be said several times.
+    pub fn exclude(self, entry: &str) -> When {
+        self.set(|it| it.exclude.push(entry.to_owned()))
+    }
+
     /// With the job that a slot becomes.
     pub(crate) fn makes(self, job: Template) -> Definition {
-        Definition { job, ..self.0 }
+        let has_own_queue = RunOn::parse(&self.0.run_on).is_ok_and(|it| it != RunOn::Any);
+        let queue = if has_own_queue { self.0.job.queue.clone() } else { job.queue };
+        Definition { job: Template { queue, ..job }, ..self.0 }
     }
 }

@@ -142,7 +142,10 @@ async fn start(
     if !has(Role::Scheduler) && !has(Role::Worker) {
         return Ok(target::producer(url, true).await?.start().await?);
     }
-    let builder = target::node(url).await?.name(&settings.node.name);
+    let mut builder = target::node(url).await?.name(&settings.node.name);
+    for (label, value) in &settings.node.labels {
+        builder = builder.label(label, value);
+    }
     let builder = punctual_server::handle_operations(kinds::handle(builder, commands))
         .timing(Timing { cancel_grace: cancel_grace(commands), ..Timing::default() })
         .max_running(settings.worker.max_running)

@@ -55,6 +55,8 @@ pub(crate) struct DatabaseSettings {
 pub(crate) struct NodeSettings {
     /// The node's lasting name.
     pub(crate) name: String,
+    /// Its labels, by name.
+    pub(crate) labels: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -106,7 +108,7 @@ impl Default for Settings {
                 roles: Role::ALL.map(|role| role.as_str().to_owned()).to_vec(),
             },
             database: DatabaseSettings { url: "sqlite://punctual.db".to_owned() },
-            node: NodeSettings { name: host_name() },
+            node: NodeSettings { name: host_name(), labels: BTreeMap::new() },
             worker: WorkerSettings {
                 queues: vec!["default".to_owned()],
                 max_running: 100,
@@ -148,15 +150,19 @@ pub(crate) struct Flags {
     /// The node's lasting name [default: that of the machine]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// A label of the node; may be given several times
+    #[arg(long = "label", value_name = "KEY=VALUE")]
+    labels: Vec<String>,
 }
 
 /// Every setting, for those who list them.
-pub(crate) const KEYS: [&str; 23] = [
+pub(crate) const KEYS: &[&str] = &[
     "server.listen",
     "server.token_file",
     "server.roles",
     "database.url",
     "node.name",
+    "node.labels",
     "worker.queues",
     "worker.max_running",
     "worker.shutdown_grace",
@@ -205,6 +211,17 @@ impl Flags {
         flag("server.roles", list(&self.roles));
         flag("worker.queues", list(&self.queues));
         flag("node.name", text(&self.name));
+        for label in &self.labels {
+            let Some((name, value)) = label.split_once('=').filter(|(name, _)| !name.is_empty())
+            else {
+                return Err(Failure::usage(format!(
+                    "--label {label} has no name and value; write it like --label zone=eu"
+                )));
+            };
+            // A name with a dot is one name and not two.
+            let named = figment::value::Dict::from([(name.to_owned(), value.into())]);
+            flag("node.labels", Some(named.into()));
+        }
         let file = self.token_file.as_ref().map(|file| file.display().to_string());
         flag("server.token_file", text(&file));
         flag("database.url", text(&database.map(str::to_owned)));

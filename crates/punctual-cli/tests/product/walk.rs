@@ -53,6 +53,27 @@ fn the_readmes_walk_works_as_written() {
     assert_eq!(edited["definition"]["overlap"], "queue_one");
     let ran = dev.ask(&["schedule", "run", "mine"]);
     assert_eq!(dev.ask(&["job", "wait", ran["job"].as_str().unwrap()])["state"], "succeeded");
+    let edited = dev.ask(&[
+        "schedule",
+        "edit",
+        "mine",
+        "--overlap",
+        "skip",
+        "--run-on",
+        "every_node",
+        "--exclude",
+        "12-25",
+        "--pause-after-failures",
+        "3",
+        "--why",
+        "on each machine",
+    ]);
+    assert_eq!(edited["definition"]["run_on"], "every_node");
+    assert_eq!(edited["definition"]["exclude"], serde_json::json!(["12-25"]));
+    let revisions = dev.ask(&["schedule", "revisions", "mine"]);
+    assert_eq!(revisions["items"][0]["why"], "on each machine");
+    assert_eq!(dev.ask(&["schedule", "disable", "mine"])["enabled"], false);
+    assert_eq!(dev.ask(&["schedule", "enable", "mine"])["enabled"], true);
     dev.ask(&["schedule", "delete", "mine"]);
     assert_eq!(dev.run(&["schedule", "show", "mine"]).status.code(), Some(3));
     assert_eq!(dev.stop(), Some(0));

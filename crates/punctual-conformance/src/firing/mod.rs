@@ -5,7 +5,11 @@
 //! crash or a lost answer comes exactly where it hurts.
 
 pub mod deciding;
+pub mod editing;
+pub mod excluding;
+pub mod failing;
 pub mod leading;
+pub mod placing;
 pub mod telling_time;
 
 use std::collections::BTreeMap;
@@ -14,13 +18,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use punctual_core::job::Outcome;
-use punctual_core::schedule::Definition;
-use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp, hash};
+use punctual_core::schedule::{Definition, label_queue, node_queue};
+use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp, hash};
 use punctual_engine::steps::Steps;
 use punctual_engine::{Boxed, Env, Schedules};
 use punctual_store::{
-    Actor, At, ClaimAsk, ClaimedJob, JobDetail, NodeInfo, QueueShare, Schedule, Settlement,
-    SlotView, Store,
+    Acquired, Actor, At, BeatAsk, ClaimAsk, ClaimedJob, Fence, JobDetail, Json, NewJob, NodeInfo,
+    QueueShare, ReapAsk, Schedule, Settlement, SlotView, Store,
 };
 use tokio::task::AbortHandle;
 
@@ -40,10 +44,22 @@ macro_rules! firing_suite {
                 c11_missed_slots_go_by_the_policy_and_enabling_fires_nothing,
                 n2_each_missed_policy_does_what_it_says, n3_an_idle_schedule_is_not_looked_at,
                 q13_a_missed_minute_is_not_lost_and_overlap_holds;
+            editing: an_edit_of_the_expression_never_fires_in_the_past,
+                an_edit_of_the_zone_never_fires_in_the_past,
+                an_edit_of_a_policy_never_fires_in_the_past,
+                an_edit_is_a_revision_and_a_stale_one_is_refused;
+            excluding: excluded_slots_are_skipped_with_the_reason,
+                an_edit_of_what_is_excluded_never_fires_in_the_past;
+            failing: failures_in_a_row_pause_a_schedule,
+                a_count_of_failures_begins_anew_when_somebody_resumes;
             leading: f2_a_lost_connection_stops_firing_only_while_it_lasts,
                 f3_a_crash_loses_no_slot, f10_leadership_neither_wedges_nor_goes_by_a_nodes_clock,
                 c13_a_node_that_starts_takes_nothing_from_the_others,
                 n1_only_what_is_written_is_decided, n5_two_leaders_fire_a_slot_once;
+            placing: every_node_has_its_own_row_and_job,
+                overlap_goes_by_the_node_where_each_has_its_own,
+                jobs_of_a_node_or_label_wait_where_it_claims,
+                a_job_does_not_wait_for_a_lost_node_for_ever;
             telling_time: f11_weekdays_and_clock_changes_are_as_people_expect,
                 c17_a_half_hourly_schedule_keeps_its_pace_through_a_repeated_hour,
                 c18_a_schedule_keeps_its_zone, n8_the_dialect_is_that_of_cron;
@@ -221,16 +237,87 @@ impl Stage {
     }
 
     async fn join(&self, name: &str) -> NodeId {
+        self.join_with(name, &["default"], &[]).await
+    }
+
+    async fn join_with(&self, name: &str, queues: &[&str], labels: &[(&str, &str)]) -> NodeId {
         let info = NodeInfo {
             id: NodeId::mint(self.now(), self.seed()),
             name: name.to_owned(),
             version: "0.1.0".to_owned(),
-            queues: vec!["default".to_owned()],
+            queues: queues.iter().map(|queue| (*queue).to_owned()).collect(),
             kinds: vec!["mail".to_owned()],
-            labels: Vec::new(),
+            labels: labels
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
         };
         self.store.join(self.at(), &info).await.expect("it joins");
         info.id
+    }
+
+    /// A node that works, and serves its own queues.
+    pub async fn worker(&self, name: &str, labels: &[(&str, &str)]) -> NodeId {
+        let mut queues = vec!["default".to_owned(), node_queue(name)];
+        queues.extend(labels.iter().map(|(name, value)| label_queue(name, value)));
+        let queues: Vec<&str> = queues.iter().map(String::as_str).collect();
+        self.join_with(name, &queues, labels).await
+    }
+
+    /// Claims what a node may of these queues.
+    pub async fn claim_as(&self, node: NodeId, queues: &[&str]) -> Vec<ClaimedJob> {
+        let share = |name: &&str| QueueShare { name: (*name).to_owned(), most: 200 };
+        let ask = ClaimAsk {
+            node,
+            lease: LeaseId::mint(self.now(), self.seed()),
+            queues: queues.iter().map(share).collect(),
+            kinds: vec!["mail".to_owned()],
+            most: 200,
+        };
+        self.store.promote(self.at(), 1_000).await.expect("promote");
+        self.store.claim(self.at(), &ask).await.expect("claim").jobs
+    }
+
+    /// A job that somebody ordered by hand.
+    pub async fn enqueue(&self, queue: &str) -> JobId {
+        let id = JobId::mint(self.now(), self.seed());
+        let job = NewJob::new(id, queue, "mail", Json::null());
+        self.store.enqueue(self.at(), &[job]).await.expect("enqueue");
+        id
+    }
+
+    /// Takes the jobs of a node back that is silent for so long that it counts as dead, while others
+    /// are heard of.
+    pub async fn declare_dead(&self, silent: NodeId, leader: &mut Node) {
+        let role = "maintenance";
+        let nonce = Nonce::mint(self.now(), self.seed());
+        let reaper = self.join("reaper").await;
+        let lease = Duration::from_secs(120);
+        let won = self.store.acquire(self.at(), role, reaper, nonce, lease).await.expect("acquire");
+        let Acquired::Won { term, .. } = won else { panic!("{won:?}") };
+        let fence = Fence { role: role.to_owned(), term, nonce };
+        let others = self.store.nodes().await.expect("nodes").into_iter().map(|node| node.info.id);
+        let others: Vec<NodeId> = others.filter(|node| *node != silent).collect();
+        for _ in 0..4 {
+            self.run(10, &mut [leader]).await;
+            for node in &others {
+                let ask = BeatAsk {
+                    node: *node,
+                    roles: Vec::new(),
+                    lease,
+                    seeks: Vec::new(),
+                    leases: Vec::new(),
+                    progress: Vec::new(),
+                };
+                self.store.beat(self.at(), &ask).await.expect("beat");
+            }
+        }
+        let node_lifetime = Duration::from_secs(15);
+        let ask = ReapAsk { fence, lease, node_lifetime, policy: policy(), most: 100 };
+        self.store.reap(self.at(), &ask).await.expect("reap");
+        let nodes = self.store.nodes().await.expect("nodes");
+        let is_dead = nodes.iter().any(|node| node.info.id == silent && node.dead_at.is_some());
+        assert!(is_dead || nodes.iter().all(|node| node.info.id != silent));
     }
 
     /// A node that fires.
@@ -336,13 +423,17 @@ mod tests {
         let list = include_str!("mod.rs");
         let sources = [
             include_str!("deciding.rs"),
+            include_str!("editing.rs"),
+            include_str!("excluding.rs"),
+            include_str!("failing.rs"),
             include_str!("leading.rs"),
+            include_str!("placing.rs"),
             include_str!("telling_time.rs"),
         ];
         let lines = sources.iter().flat_map(|source| source.lines());
         let names = lines.filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
         let names: Vec<&str> = names.collect();
-        assert_eq!(names.len(), 20);
+        assert_eq!(names.len(), 32);
         for name in names {
             let is_listed = list.split([' ', ',', ';', '\n']).any(|word| word == name);
             assert!(is_listed, "{name} is not in the suite");

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Missed, Overlap};
+use super::{Missed, NODE_QUEUE, Overlap, RunOn};
 use crate::{
-    Cron, DstFold, DstGap, Spec, Timestamp, When, Window, Zone, format_duration, parse_duration,
+    Calendar, Cron, DstFold, DstGap, Spec, Timestamp, When, Window, Zone, format_duration,
+    parse_duration,
 };
 
 /// All that a schedule is told, in words. Every choice is written down when it is stored, so that
@@ -55,6 +56,18 @@ pub struct Definition {
     /// What becomes of a slot while an earlier job is unfinished.
     #[serde(default = "skip")]
     pub overlap: Overlap,
+    /// `any`, `every_node`, `node NAME` or `label KEY=VALUE`: which nodes run its jobs. What is as it
+    /// always was is not written down, like the choices after it: a definition of an older program is
+    /// the same text to this one, and registering it again changes nothing.
+    #[serde(default = "any", skip_serializing_if = "is_any")]
+    pub run_on: String,
+    /// After so many failed jobs in a row the schedule is paused; none: it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_after_failures: Option<u32>,
+    /// When it does not fire, in its zone: `2027-12-24`, `2027-12-24..2028-01-02`, `12-25` of every
+    /// year, `Sat`, or `Sat 00:00-Mon 06:00`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
     /// The job that a slot becomes.
     pub job: Template,
 }
@@ -111,6 +124,14 @@ fn skip() -> Overlap {
     Overlap::Skip
 }
 
+fn any() -> String {
+    RunOn::Any.to_string()
+}
+
+fn is_any(run_on: &str) -> bool {
+    RunOn::parse(run_on) == Ok(RunOn::Any)
+}
+
 fn a_hundred() -> u32 {
     100
 }
@@ -142,12 +163,52 @@ pub struct Rule {
     pub missed_paused: bool,
     /// What becomes of a slot while an earlier job is unfinished.
     pub overlap: Overlap,
+    /// Which nodes run its jobs.
+    pub run_on: RunOn,
+    /// When it does not fire.
+    pub excluded: Calendar,
     /// The most time for one attempt.
     pub timeout: Option<Duration>,
     /// The most time for all attempts.
     pub budget: Option<Duration>,
     /// How late an attempt may start.
     pub start_within: Option<Duration>,
+}
+
+/// Stretches of excluded time that are passed over in search of a slot that is not excluded.
+const STRETCHES_PASSED: usize = 500;
+/// How much of a stretch is passed over at once: more than a week, after which they repeat.
+const PASSED_AT_ONCE: Duration = Duration::from_secs(8 * 86_400);
+
+impl Rule {
+    /// Is this slot excluded?
+    pub fn is_excluded(&self, slot: Timestamp) -> bool {
+        self.excluded.excludes(self.spec.zone(), slot)
+    }
+
+    /// The first slot after this instant that is not excluded; none if there is none, or if it lies
+    /// behind too many that are.
+    pub fn next(&self, mut after: Timestamp) -> Option<Timestamp> {
+        for _ in 0..STRETCHES_PASSED {
+            let slot = self.spec.next(after)?;
+            if !self.is_excluded(slot) {
+                return Some(slot);
+            }
+            let until = slot + PASSED_AT_ONCE;
+            let stretches = self.excluded.stretches(self.spec.zone(), slot, until);
+            // What follows the end is still to be looked at, and so is the end.
+            let end = stretches.first().map_or(slot, |(_, end)| *end);
+            after = slot.max(end - Duration::from_micros(1));
+        }
+        None
+    }
+
+    /// How many slots of `from..to` are not excluded.
+    pub fn count(&self, from: Timestamp, to: Timestamp) -> u64 {
+        let excluded = self.excluded.stretches(self.spec.zone(), from, to).into_iter();
+        let excluded = excluded.map(|(start, end)| self.spec.count(start.max(from), end.min(to)));
+        self.spec.count(from, to).saturating_sub(excluded.sum())
+    }
 }
 
 /// Why a definition cannot be.
@@ -172,6 +233,8 @@ const WHENS_MAX: usize = 20;
 const MISSED_LIMIT_MAX: u32 = 1_000;
 /// A pace beyond it is no pace.
 const MISSED_PACE_MAX: u32 = 1_000;
+/// Failures in a row that are waited for: whoever looks reads as many jobs.
+const FAILURES_MAX: u32 = 100;
 
 impl Definition {
     /// One rule in UTC with the usual choices, for a job of this kind with the payload `null`.
@@ -191,6 +254,9 @@ impl Definition {
             missed_pace: five(),
             missed_paused: false,
             overlap: skip(),
+            run_on: any(),
+            pause_after_failures: None,
+            exclude: Vec::new(),
             job: Template {
                 kind: kind.to_owned(),
                 payload: serde_json::Value::Null,
@@ -220,6 +286,9 @@ impl Definition {
         }
         between("missed_limit", self.missed_limit, MISSED_LIMIT_MAX)?;
         between("missed_pace", self.missed_pace, MISSED_PACE_MAX)?;
+        if let Some(failures) = self.pause_after_failures {
+            between("pause_after_failures", failures, FAILURES_MAX)?;
+        }
         Ok(Rule {
             spec: self.spec(name)?,
             jitter: length("jitter", &self.jitter)?,
@@ -229,19 +298,65 @@ impl Definition {
             missed_pace: self.missed_pace,
             missed_paused: self.missed_paused,
             overlap: self.overlap,
+            run_on: self.run_on()?,
+            excluded: self.excluded()?,
             timeout: some_length("job.timeout", self.job.timeout.as_deref())?,
             budget: some_length("job.budget", self.job.budget.as_deref())?,
             start_within: some_length("job.start_within", self.job.start_within.as_deref())?,
         })
     }
 
+    fn excluded(&self) -> Result<Calendar, DefinitionError> {
+        let mut read = Calendar::default();
+        for (index, entry) in self.exclude.iter().enumerate() {
+            let wrong = |message| DefinitionError::new(format!("exclude[{index}]"), message);
+            read.add(entry).map_err(wrong)?;
+        }
+        read.check_length().map_err(|message| DefinitionError::new("exclude", message))?;
+        Ok(read)
+    }
+
+    fn run_on(&self) -> Result<RunOn, DefinitionError> {
+        let run_on =
+            RunOn::parse(&self.run_on).map_err(|why| DefinitionError::new("run_on", why))?;
+        if self.job.queue.starts_with(NODE_QUEUE) {
+            let message = format!(
+                "`{}` is the queue of a node or of a label; say `run_on` instead",
+                crate::cron::echo(&self.job.queue)
+            );
+            return Err(DefinitionError::new("job.queue", message));
+        }
+        if run_on == RunOn::Any {
+            return Ok(run_on);
+        }
+        if self.job.queue != default_queue() {
+            let message = format!(
+                "jobs of `run_on = {run_on}` wait in a queue of their own; leave `{}` out",
+                crate::cron::echo(&self.job.queue)
+            );
+            return Err(DefinitionError::new("job.queue", message));
+        }
+        // Each node's jobs would have to wait for its own alone.
+        if run_on == RunOn::EveryNode && !matches!(self.overlap, Overlap::Allow | Overlap::Skip) {
+            let message = format!(
+                "`{}` does not go with `run_on = every_node`; take allow or skip, which go by the node",
+                self.overlap
+            );
+            return Err(DefinitionError::new("overlap", message));
+        }
+        Ok(run_on)
+    }
+
     /// The rule of a schedule that is to run from `now` on; one that never would is refused.
     pub fn rule_from(&self, name: &str, now: Timestamp) -> Result<Rule, DefinitionError> {
         let rule = self.rule(name)?;
-        match rule.spec.never_fires(now) {
-            Some(reason) => Err(DefinitionError::new("when", format!("never fires: {reason}"))),
-            None => Ok(rule),
+        if let Some(reason) = rule.spec.never_fires(now) {
+            return Err(DefinitionError::new("when", format!("never fires: {reason}")));
         }
+        if rule.next(now).is_none() {
+            return Err(DefinitionError::new("exclude", "never fires: it excludes every slot"));
+        }
+        Ok(rule)
     }
 
     fn spec(&self, name: &str) -> Result<Spec, DefinitionError> {

@@ -90,7 +90,17 @@ struct Planner<'a> {
     window_from: Timestamp,
     /// The first slot of those that are caught up.
     caught_up_from: Option<Timestamp>,
+    /// When slots are excluded, in order and apart from one another.
+    excluded: Vec<(Timestamp, Timestamp)>,
 }
+
+/// How far back exclusions are looked at: what lies further back is too late for any policy, and is
+/// missed whatever it was.
+const EXCLUDED_BACK: Duration = Duration::from_secs(400 * 86_400);
+/// Stretches of excluded time that are told apart, the newest: each is a row of the ledger.
+const STRETCHES_MAX: usize = 100;
+/// Why a slot is excluded.
+const EXCLUDED: &str = "the schedule's `exclude` has it";
 
 impl<'a> Planner<'a> {
     fn new(
@@ -108,7 +118,12 @@ impl<'a> Planner<'a> {
             on_time_from: now - ON_TIME,
             window_from: now - rule.missed_window,
             caught_up_from: None,
+            excluded: Vec::new(),
         };
+        let from = watermark.max(now - EXCLUDED_BACK);
+        planner.excluded = rule.excluded.stretches(rule.spec.zone(), from, planner.end);
+        let old = planner.excluded.len().saturating_sub(STRETCHES_MAX);
+        planner.excluded.drain(..old);
         planner.caught_up_from = planner.first_caught_up();
         planner
     }
@@ -118,6 +133,7 @@ impl<'a> Planner<'a> {
         let pause = self.paused.map(|paused| [paused.since, paused.until]);
         let mut cuts = vec![self.watermark, self.window_from, self.on_time_from, self.end];
         cuts.extend(pause.into_iter().flatten().chain(self.caught_up_from));
+        cuts.extend(self.excluded.iter().flat_map(|(start, end)| [*start, *end]));
         cuts.retain(|cut| (self.watermark..=self.end).contains(cut));
         cuts.sort_unstable();
         cuts.dedup();
@@ -161,6 +177,9 @@ impl<'a> Planner<'a> {
 
     /// What becomes of the slots from here up to the next cut.
     fn fate(&self, from: Timestamp) -> Fate {
+        if self.exclusion(from).is_some() {
+            return Fate::Skip(SlotOutcome::SkippedExcluded, EXCLUDED.to_owned());
+        }
         if let Some(paused) = self.paused.filter(|_| self.is_paused(from)) {
             return Fate::Skip(SlotOutcome::SkippedPaused, paused.reason.clone());
         }
@@ -186,6 +205,12 @@ impl<'a> Planner<'a> {
         Fate::Skip(outcome, reason)
     }
 
+    /// Since when the time around this instant is excluded, if it is.
+    fn exclusion(&self, at: Timestamp) -> Option<Timestamp> {
+        let of_it = self.excluded.iter().find(|(start, end)| (*start..*end).contains(&at));
+        of_it.map(|(start, _)| *start)
+    }
+
     fn is_paused(&self, at: Timestamp) -> bool {
         self.paused.is_some_and(|paused| paused.since <= at && at < paused.until)
     }
@@ -194,7 +219,7 @@ impl<'a> Planner<'a> {
     fn first_caught_up(&self) -> Option<Timestamp> {
         let has_on_time = || {
             let mut due = self.each(self.on_time_from.max(self.watermark), self.end);
-            due.any(|slot| !self.is_paused(slot))
+            due.any(|slot| !self.is_paused(slot) && self.exclusion(slot).is_none())
         };
         let most = match self.rule.missed {
             Missed::None => 0,
@@ -208,6 +233,10 @@ impl<'a> Planner<'a> {
             let Some(slot) = self.last_before(before) else { break };
             if slot < self.window_from {
                 break;
+            }
+            if let Some(since) = self.exclusion(slot) {
+                before = since;
+                continue;
             }
             match self.paused.filter(|_| self.is_paused(slot)) {
                 Some(paused) => before = paused.since,

@@ -30,7 +30,7 @@ async fn a_node_says_of_itself_what_it_was_told() {
     assert_eq!((info.id, info.name.as_str(), info.version.as_str()), (node.node(), "anna", "7.1"));
     assert_eq!(
         (&info.queues[..], &info.kinds[..]),
-        (&["mail", "cron"].map(str::to_owned)[..], &["send".to_owned()][..])
+        (&["@anna", "@zone=eu", "mail", "cron"].map(str::to_owned)[..], &["send".to_owned()][..])
     );
     assert_eq!(info.labels, [("zone".to_owned(), "eu".to_owned())]);
 }

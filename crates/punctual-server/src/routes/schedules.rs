@@ -28,6 +28,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(run))
         .routes(routes!(pause))
         .routes(routes!(resume))
+        .routes(routes!(enable))
+        .routes(routes!(disable))
         .routes(routes!(next))
         .routes(routes!(slots))
         .routes(routes!(revisions))
@@ -43,6 +45,15 @@ async fn list(State(app): State<App>, Query(paging): Query<Paging>) -> Answer<Li
     let last = schedules.last().filter(|_| schedules.len() == most);
     let next_cursor = last.map(|schedule| schedule.name.clone());
     Ok(Json(List { items: schedules.into_iter().map(Schedule::from).collect(), next_cursor }))
+}
+
+/// Why something is done.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Because {
+    /// Why, for the revision and the audit.
+    #[serde(default)]
+    why: String,
 }
 
 /// A schedule with its `ETag`.
@@ -105,17 +116,18 @@ fn checked(app: &App, body: &ScheduleBody) -> Result<Definition, Fault> {
 /// With `If-Match` it is replaced only if nobody has changed it since; with `If-None-Match: *` it
 /// is only created.
 #[utoipa::path(put, path = "/schedules/{name}", tag = "schedules", request_body = ScheduleBody,
-    params(("name" = String, Path), ("If-Match" = Option<String>, Header), ("If-None-Match" = Option<String>, Header)),
+    params(("name" = String, Path), Because, ("If-Match" = Option<String>, Header), ("If-None-Match" = Option<String>, Header)),
     responses((status = 200, body = Schedule), (status = 201, body = Schedule, description = "It is new"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn put(
     State(app): State<App>,
     Name(name): Name,
+    Query(because): Query<Because>,
     headers: HeaderMap,
     Body(body): Body<ScheduleBody>,
 ) -> Result<Response, Fault> {
     let (seen, definition) = (seen(&headers)?, checked(&app, &body)?);
-    let admin = admin(&app, &headers, "");
+    let admin = admin(&app, &headers, &because.why);
     let must_exist = headers.contains_key(header::IF_MATCH);
     let must_be_new = headers.contains_key(header::IF_NONE_MATCH);
     match admin.schedule(&name).await {
@@ -137,15 +149,16 @@ async fn put(
 
 /// Changes parts of a schedule's definition, from now on (RFC 7396)
 #[utoipa::path(patch, path = "/schedules/{name}", tag = "schedules", request_body = Object,
-    params(("name" = String, Path), ("If-Match" = Option<String>, Header)),
+    params(("name" = String, Path), Because, ("If-Match" = Option<String>, Header)),
     responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn patch(
     State(app): State<App>,
     Name(name): Name,
+    Query(because): Query<Because>,
     headers: HeaderMap,
     Body(changes): Body<Value>,
 ) -> Result<Response, Fault> {
-    let admin = admin(&app, &headers, "");
+    let admin = admin(&app, &headers, &because.why);
     let schedule = admin.schedule(&name).await?;
     // What was read is what is changed, whatever the caller has seen.
     let seen = Some(seen(&headers)?.unwrap_or(Seen::of(&schedule)));
@@ -184,14 +197,15 @@ fn without_nulls(whole: Value) -> Value {
 }
 
 /// Removes a schedule; what it has made stays
-#[utoipa::path(delete, path = "/schedules/{name}", tag = "schedules", params(("name" = String, Path)),
+#[utoipa::path(delete, path = "/schedules/{name}", tag = "schedules", params(("name" = String, Path), Because),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn delete(
     State(app): State<App>,
     Name(name): Name,
+    Query(because): Query<Because>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Fault> {
-    admin(&app, &headers, "").delete_schedule(&name).await?;
+    admin(&app, &headers, &because.why).delete_schedule(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -222,19 +236,46 @@ async fn pause(
 }
 
 /// Fires slots again, from now on; also of one that was disabled or set aside
-#[utoipa::path(post, path = "/schedules/{name}/resume", tag = "schedules", params(("name" = String, Path)),
+#[utoipa::path(post, path = "/schedules/{name}/resume", tag = "schedules", params(("name" = String, Path), Because),
     responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn resume(
     State(app): State<App>,
     Name(name): Name,
+    Query(because): Query<Because>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
-    let admin = admin(&app, &headers, "");
+    let admin = admin(&app, &headers, &because.why);
     let schedule = admin.resume_schedule(&name).await?;
     let schedule = match schedule.enabled {
         true => schedule,
         false => admin.enable_schedule(&name).await?,
     };
+    Ok(tagged(StatusCode::OK, schedule))
+}
+
+/// Plans a schedule again that was disabled or set aside, from now on
+#[utoipa::path(post, path = "/schedules/{name}/enable", tag = "schedules", params(("name" = String, Path), Because),
+    responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn enable(
+    State(app): State<App>,
+    Name(name): Name,
+    Query(because): Query<Because>,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
+    let schedule = admin(&app, &headers, &because.why).enable_schedule(&name).await;
+    Ok(tagged(StatusCode::OK, schedule.map_err(|error| refused(error, None))?))
+}
+
+/// Plans a schedule no more, until it is enabled
+#[utoipa::path(post, path = "/schedules/{name}/disable", tag = "schedules", params(("name" = String, Path), Because),
+    responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn disable(
+    State(app): State<App>,
+    Name(name): Name,
+    Query(because): Query<Because>,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
+    let schedule = admin(&app, &headers, &because.why).disable_schedule(&name).await?;
     Ok(tagged(StatusCode::OK, schedule))
 }
 
@@ -247,7 +288,7 @@ struct Count {
     n: Option<usize>,
 }
 
-/// The next slots of a schedule
+/// The next slots of a schedule that it fires; those that it excludes are left out
 #[utoipa::path(get, path = "/schedules/{name}/next", tag = "schedules", params(("name" = String, Path), Count),
     responses((status = 200, body = NextSlots), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn next(
@@ -347,7 +388,7 @@ async fn upcoming(State(app): State<App>, Query(ahead): Query<Ahead>) -> Answer<
             let mut start = from;
             while start < to {
                 let end = (start + bucket).min(to);
-                match rule.spec.count(start, end) {
+                match rule.count(start, end) {
                     0 => {}
                     count => *counts.entry(start).or_default() += count,
                 }

@@ -36,6 +36,41 @@ async fn a_schedule_lives_from_creation_to_deletion() {
 }
 
 #[tokio::test]
+async fn each_change_says_who_and_why_and_enabling_fires_nothing() {
+    let world = World::new().await;
+    world.say("PUT /schedules/daily?why=asked%20for", DAILY).await;
+    let changed = world
+        .with(
+            "PATCH /schedules/daily?why=on%20every%20machine",
+            &[("punctual-actor", "ada")],
+            r#"{"run_on":"every_node"}"#,
+        )
+        .await;
+    assert_eq!(changed.body["definition"]["run_on"], "every_node");
+    let revisions = world.say("GET /schedules/daily/revisions", "").await;
+    let told: Vec<(&str, &str)> = revisions.body["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| (it["who"].as_str().unwrap(), it["why"].as_str().unwrap()))
+        .collect();
+    assert_eq!(told, [("ada", "on every machine"), ("api", "asked for")]);
+    let disabled = world.say("POST /schedules/daily/disable?why=moved", "").await;
+    assert_eq!(disabled.body["enabled"], false);
+    let enabled = world.say("POST /schedules/daily/enable", "").await;
+    assert_eq!(enabled.body["enabled"], true);
+    let slots = world.say("GET /schedules/daily/slots", "").await;
+    assert_eq!(slots.body["items"], json!([]));
+    let audits = world.say("GET /audit", "").await;
+    let of_it = audits.body["items"].as_array().unwrap().iter();
+    assert!(of_it.clone().any(|it| it["action"] == "disable schedule" && it["why"] == "moved"));
+    let wrong = world.say("PATCH /schedules/daily", r#"{"run_on":"everywhere"}"#).await;
+    assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
+    let detail = wrong.body.to_string();
+    assert!(detail.contains("none of any, every_node, node NAME, label KEY=VALUE"), "{detail}");
+}
+
+#[tokio::test]
 async fn a_change_of_what_somebody_else_changed_is_refused() {
     let world = World::new().await;
     let seen = world.say("PUT /schedules/daily", DAILY).await;

@@ -165,12 +165,20 @@ impl State {
             false => self.renew(now, fence, lease).cloned(),
         };
         let Some(leader) = leader else {
-            return Fired { at: now, until: None, answers: Vec::new(), refused: 0 };
+            return Fired { at: now, until: None, answers: Vec::new(), refused: 0, unplaced: 0 };
         };
-        let mut refused = 0;
-        let answers =
-            plans.iter().map(|plan| self.fire_one(now, &leader, plan, &mut refused)).collect();
-        Fired { at: now, until: Some(leader.until), answers, refused }
+        let mut fired = Fired {
+            at: now,
+            until: Some(leader.until),
+            answers: Vec::new(),
+            refused: 0,
+            unplaced: 0,
+        };
+        for plan in plans {
+            let answer = self.fire_one(now, &leader, plan, &mut fired);
+            fired.answers.push(answer);
+        }
+        fired
     }
 
     /// A planted bug: whoever led in that term leads for ever.
@@ -187,7 +195,7 @@ impl State {
         now: Timestamp,
         leader: &Leader,
         plan: &SlotPlan,
-        refused: &mut usize,
+        fired: &mut Fired,
     ) -> FireAnswer {
         let Some(schedule) = self.schedules.get_mut(&plan.schedule) else {
             return FireAnswer::Stale;
@@ -209,10 +217,14 @@ impl State {
             slots.last().map(|row| row.end.unwrap_or(row.slot)).or(schedule.last_slot);
         let revision = schedule.revision;
         let mut seats = self.seats(now, plan);
-        for row in slots {
+        let nodes = self.nodes.values().filter(|node| node.dead_at.is_none());
+        let live: Vec<NodeInfo> = nodes.map(|node| node.info.clone()).collect();
+        for placed in place(slots, &live) {
+            let row = &placed.row;
             let seated = seats.take(row);
-            *refused += usize::from(matches!(seated, Seated::Refused(_)));
-            let view = row.decided(&seated, leader.fence.term, leader.node, revision, now);
+            fired.refused += usize::from(matches!(seated, Seated::Refused(_)));
+            fired.unplaced += usize::from(placed.is_unplaced);
+            let view = placed.decided(&seated, leader.fence.term, leader.node, revision, now);
             if let Some(job) = row.job.clone().filter(|_| view.job.is_some()) {
                 self.insert_job(now, job, seated == Seated::Waits);
             }
@@ -232,6 +244,10 @@ impl State {
                     live.retain(|other| *other != job);
                 }
             }
+        }
+        if plan.is_for_every_node() {
+            let queue = |job: JobId| Some((job, self.bodies.get(&job)?.job.queue.clone()));
+            return Seats::of_nodes(plan, live.into_iter().filter_map(queue).collect());
         }
         let is_waiting = |job: &&JobId| matches!(self.places.get(job), Some(Place::Blocked(_)));
         let waiting = live.iter().filter(is_waiting).count();

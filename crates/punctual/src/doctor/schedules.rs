@@ -11,7 +11,7 @@ use super::{Finding, Severity, Thresholds, nodes};
 use crate::why::Reason;
 use crate::why::cluster::Cluster;
 use crate::why::line::paused;
-use crate::why::schedule::{NEWEST, behind, failures, in_command, jobs_fail, set_aside};
+use crate::why::schedule::{NEWEST, behind, failures, in_command, jobs_fail, queue_of, set_aside};
 use crate::wording::{count, instant, listed, quoted, when};
 
 /// Schedules, and of some their past.
@@ -182,7 +182,7 @@ fn without_node(all: &[Schedule], cluster: &Cluster) -> Vec<Finding> {
     };
     for schedule in all.iter().filter(is_active) {
         if let Ok(definition) = Definition::parse(schedule.spec.as_str()) {
-            let job = (definition.job.queue, definition.job.kind);
+            let job = (queue_of(&definition), definition.job.kind);
             makes.entry(job).or_default().push(quoted(&schedule.name));
         }
     }

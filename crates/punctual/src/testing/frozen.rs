@@ -97,6 +97,7 @@ impl<S: Clone + Send + Sync + 'static> Builder<S> {
         // Many tests share a machine.
         config.timing.call = PATIENCE;
         let (env, store) = (shared.env.clone(), shared.store.clone());
+        let config = config.with_own_queues();
         let info = NodeInfo {
             id: NodeId::mint(env.wall(), env.seed()),
             name: config.name.clone(),

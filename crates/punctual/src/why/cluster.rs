@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use punctual_core::schedule::{EVERY_NODE_QUEUE, NODE_QUEUE};
 use punctual_core::{NodeId, Timestamp};
 use punctual_engine::{MAINTENANCE, Timing};
-use punctual_store::{At, Leader, Node, Result, Store};
+use punctual_store::{At, Leader, Node, NodeInfo, Result, Store, why_nobody};
 
 use super::Reason;
 use crate::wording::{apart, did_you_mean, lasting, length, listed, quoted, when};
@@ -127,12 +128,19 @@ impl Cluster {
 
     /// No node at work can claim jobs of this kind from this queue.
     pub(crate) fn no_taker(&self, queue: &str, kind: &str) -> Option<Reason> {
-        if !self.takers(queue, kind).is_empty() {
+        let has_taker = match queue {
+            EVERY_NODE_QUEUE => self.no_home(queue, kind).is_none(),
+            queue => !self.takers(queue, kind).is_empty(),
+        };
+        if has_taker {
             return None;
         }
         let start = format!("start a node that serves queue `{queue}` and handles kind `{kind}`");
         if let Some(reason) = self.no_node() {
             return Some(reason.remedy(start));
+        }
+        if queue.starts_with(NODE_QUEUE) {
+            return self.no_home(queue, kind);
         }
         if let Some(reason) = self.no_server(queue) {
             return Some(reason);
@@ -157,6 +165,18 @@ impl Cluster {
             apart(here.iter().map(does))
         );
         Some(Reason::new("no_node_for_kind", text).remedy(start))
+    }
+
+    /// No node at work is one that `run_on` asks for.
+    fn no_home(&self, queue: &str, kind: &str) -> Option<Reason> {
+        let live: Vec<NodeInfo> = self.live().map(|node| node.info.clone()).collect();
+        let why = why_nobody(&live, queue, kind)?;
+        let text = format!("{why}; {}", self.who_is_live());
+        let remedy = match queue {
+            EVERY_NODE_QUEUE => format!("start a node that handles kind `{kind}`"),
+            _ => "start that node, or say otherwise where it runs with `run_on`".to_owned(),
+        };
+        Some(Reason::new("no_node_for_run_on", text).remedy(remedy))
     }
 
     /// No node at work serves this queue, whatever the kind, though there are some.

@@ -2,7 +2,7 @@
 
 use punctual_core::Timestamp;
 use punctual_core::job::{JobState, SlotOutcome};
-use punctual_core::schedule::{Definition, ON_TIME, Overlap};
+use punctual_core::schedule::{Definition, ON_TIME, Overlap, RunOn};
 use punctual_store::{At, AuditView, JobFilter, JobView, Pause, Schedule, SlotView, Store, limits};
 
 use super::cluster::Cluster;
@@ -81,7 +81,7 @@ impl Known {
     async fn read(store: &dyn Store, schedule: Schedule) -> punctual_store::Result<Known> {
         let definition = Definition::parse(schedule.spec.as_str()).ok();
         let line = match &definition {
-            Some(definition) => Some(Line::read(store, &definition.job.queue).await?),
+            Some(definition) => Some(Line::read(store, &queue_of(definition)).await?),
             None => None,
         };
         let made = JobFilter { schedule: Some(schedule.id), ..JobFilter::default() };
@@ -123,6 +123,12 @@ fn not_found(name: &str, names: &[String]) -> Reason {
         None => format!("there is no schedule named `{name}`"),
     };
     Reason::new("not_found", text).remedy("see which there are: `punctual schedule list`")
+}
+
+/// Where the jobs of a schedule wait.
+pub(crate) fn queue_of(definition: &Definition) -> String {
+    let own = RunOn::parse(&definition.run_on).ok().and_then(|run_on| run_on.queue());
+    own.unwrap_or_else(|| definition.job.queue.clone())
 }
 
 /// How a schedule is called in a command.
@@ -286,7 +292,19 @@ impl Known {
                 format!("its next slot was due {}, and is about to be decided", when(now, next))
             }
         };
-        Some(Reason::new("next_slot", text))
+        Some(Reason::new("next_slot", format!("{text}{}", self.excluded(next, now))))
+    }
+
+    /// That a slot will not fire, and which will, if it is excluded.
+    fn excluded(&self, slot: Timestamp, now: Timestamp) -> String {
+        let rule = self.definition.as_ref().and_then(|known| known.rule(&self.schedule.name).ok());
+        let Some(rule) = rule.filter(|rule| rule.is_excluded(slot)) else { return String::new() };
+        match rule.next(slot) {
+            Some(next) => {
+                format!(", which `exclude` has; the first that fires is {}", when(now, next))
+            }
+            None => ", which `exclude` has, as all that follow".to_owned(),
+        }
     }
 }
 

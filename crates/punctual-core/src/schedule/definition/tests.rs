@@ -29,6 +29,17 @@ fn what_is_wrong_is_named_with_its_place_and_the_way_out() {
         refused(|it| it.missed_limit = 0),
         refused(|it| it.missed_pace = 5_000),
         refused(|it| it.job.timeout = Some("0s".to_owned())),
+        refused(|it| it.run_on = "everywhere".to_owned()),
+        refused(|it| it.pause_after_failures = Some(0)),
+        refused(|it| it.job.queue = "@a".to_owned()),
+        refused(|it| {
+            it.run_on = "node a".to_owned();
+            it.job.queue = "mails".to_owned();
+        }),
+        refused(|it| {
+            it.run_on = "every_node".to_owned();
+            it.overlap = Overlap::QueueOne;
+        }),
     ];
     insta::assert_snapshot!(mistakes.join("\n"));
 }

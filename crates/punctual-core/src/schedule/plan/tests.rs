@@ -194,7 +194,8 @@ fn naive(
             && paused.is_some_and(|paused| paused.since <= slot && slot < paused.until)
     };
     let is_on_time = |slot: Timestamp| now.since(slot) <= ON_TIME;
-    let has_fresh = slots.iter().any(|slot| is_on_time(*slot) && !is_paused(*slot));
+    let is_free = |slot: Timestamp| !is_paused(slot) && !rule.is_excluded(slot);
+    let has_fresh = slots.iter().any(|slot| is_on_time(*slot) && is_free(*slot));
     let mut room = match rule.missed {
         Missed::None => 0,
         Missed::Latest => u32::from(!has_fresh),
@@ -202,7 +203,9 @@ fn naive(
     };
     let mut decided = Vec::new();
     for slot in slots.into_iter().rev() {
-        let outcome = if is_paused(slot) {
+        let outcome = if rule.is_excluded(slot) {
+            SlotOutcome::SkippedExcluded
+        } else if is_paused(slot) {
             SlotOutcome::SkippedPaused
         } else if is_on_time(slot) {
             SlotOutcome::Fired
@@ -222,6 +225,9 @@ fn naive(
     decided
 }
 
+const EXCLUDES: [&[&str]; 4] =
+    [&[], &["2027-03-28"], &["Sat 22:00-Sun 04:30"], &["03-27", "Sun 05:00-Sun 05:30"]];
+
 #[test]
 fn random_plans_agree_with_deciding_slot_by_slot() {
     let mut seed = 7_u64;
@@ -236,6 +242,7 @@ fn random_plans_agree_with_deciding_slot_by_slot() {
             missed_limit: 1 + below(40) as u32,
             missed_window: format!("{}m", 1 + below(600)),
             missed_paused: below(4) == 0,
+            exclude: EXCLUDES[below(4) as usize].iter().map(|it| (*it).to_owned()).collect(),
             ..definition(whens[below(5) as usize], Missed::ALL[below(3) as usize])
         };
         let rule = definition.rule("s").unwrap();
