@@ -10,6 +10,7 @@ mod node;
 mod problem;
 mod queue;
 mod schedule;
+mod set;
 mod why;
 
 pub use cron::{Explain, Explained};
@@ -24,4 +25,5 @@ pub use queue::{Limits, PauseAsk, Paused, Queue, QueueKind};
 pub use schedule::{
     NextSlots, Ran, Revision, Schedule, ScheduleBody, ScheduleJob, Slot, Upcoming, UpcomingBucket,
 };
+pub use set::{FieldChange, SetBody, SetChange, SetSchedule, SetStep};
 pub use why::{Diagnosis, Finding, Reason, Why};

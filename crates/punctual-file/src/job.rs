@@ -51,7 +51,9 @@ fn job(source: &Source, value: &Value<'_>) -> Result<Work, Vec<Mistake>> {
     let table = match value.get_ref() {
         DeValue::String(kind) if !kind.is_empty() => return Ok((kind.to_string(), Json::Null)),
         DeValue::Table(table) => table,
-        other => return Err(vec![expected("job", other, "a table", example).at(source, value.span())]),
+        other => {
+            return Err(vec![expected("job", other, "a table", example).at(source, value.span())]);
+        }
     };
     let (mut kind, mut payload, mut mistakes) = (None, Json::Null, Vec::new());
     for (key, value) in table {
@@ -84,7 +86,8 @@ fn job(source: &Source, value: &Value<'_>) -> Result<Work, Vec<Mistake>> {
         }
     }
     if kind.is_none() && mistakes.is_empty() {
-        let wrong = Wrong::new("`job` has no `kind`").hint(format!("write it like `job = {example}`"));
+        let wrong =
+            Wrong::new("`job` has no `kind`").hint(format!("write it like `job = {example}`"));
         mistakes.push(wrong.at(source, value.span()));
     }
     match kind {
@@ -134,7 +137,11 @@ fn command(source: &Source, value: &Value<'_>) -> Result<Work, Vec<Mistake>> {
         let wrong = Wrong::new("`command` names no program").hint("give `argv = [\"…\"]`");
         mistakes.push(wrong.at(source, value.span()));
     }
-    if mistakes.is_empty() { Ok(("command".to_owned(), Json::Object(payload))) } else { Err(mistakes) }
+    if mistakes.is_empty() {
+        Ok(("command".to_owned(), Json::Object(payload)))
+    } else {
+        Err(mistakes)
+    }
 }
 
 fn check(source: &Source, name: &str, part: Part, value: &Value<'_>) -> Result<Json, Mistake> {
@@ -142,9 +149,9 @@ fn check(source: &Source, name: &str, part: Part, value: &Value<'_>) -> Result<J
         Err(expected(name, value.get_ref(), asked, example).at(source, value.span()))
     };
     match (part, value.get_ref()) {
-        (Part::Text, DeValue::String(_))
-        | (Part::Flag, DeValue::Boolean(_))
-        | (Part::Any, _) => Ok(to_json(value.get_ref())),
+        (Part::Text, DeValue::String(_)) | (Part::Flag, DeValue::Boolean(_)) | (Part::Any, _) => {
+            Ok(to_json(value.get_ref()))
+        }
         (Part::Texts, DeValue::Array(_)) => {
             each_text(source, name, value)?;
             Ok(to_json(value.get_ref()))

@@ -98,12 +98,12 @@ impl Source {
             return None;
         }
         let before = self.text[line_start..start].chars().count();
-        let skipped =
-            if line.chars().count() > ECHO { before.saturating_sub(ECHO / 2) } else { 0 };
+        let skipped = if line.chars().count() > ECHO { before.saturating_sub(ECHO / 2) } else { 0 };
         let (mut shown, mut carets) = (String::new(), String::new());
         for (byte, character) in line.char_indices().skip(skipped).take(ECHO) {
             let at = line_start + byte;
-            let is_plain = character == ' ' || !(character.is_control() || character.is_whitespace());
+            let is_plain =
+                character == ' ' || !(character.is_control() || character.is_whitespace());
             shown.push(if is_plain { character } else { ' ' });
             let is_first = at == start;
             carets.push(if is_first || span.contains(&at) { '^' } else { ' ' });

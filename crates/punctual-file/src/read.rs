@@ -115,12 +115,16 @@ impl File<'_> {
         let mut defaults = Told::default();
         for (key, value) in table {
             match (key.get_ref().as_ref(), value.get_ref()) {
-                ("set", DeValue::String(name)) => set = self.name("set", name, inside(source, value)),
+                ("set", DeValue::String(name)) => {
+                    set = self.name("set", name, inside(source, value))
+                }
                 ("set", other) => {
                     self.mistakes
                         .push(expected("set", other, "a name", "\"ops\"").at(source, value.span()));
                 }
-                ("defaults", DeValue::Table(table)) => defaults = self.told(table, &[], "[defaults]"),
+                ("defaults", DeValue::Table(table)) => {
+                    defaults = self.told(table, &[], "[defaults]")
+                }
                 ("defaults", other) => {
                     let message = format!("`defaults` is {}, not a table", value::what(other));
                     self.wrong(value.span(), message, Some("write `[defaults]`".to_owned()));
@@ -167,7 +171,9 @@ impl File<'_> {
         } else if name.chars().any(char::is_control) {
             format!("the {what} `{}` contains a control character", echo(name))
         } else if what == "set" && name.starts_with(OF_PROGRAMS) {
-            format!("sets that begin with `{OF_PROGRAMS}` belong to programs that declare schedules")
+            format!(
+                "sets that begin with `{OF_PROGRAMS}` belong to programs that declare schedules"
+            )
         } else {
             return Some(name.to_owned());
         };
@@ -184,7 +190,8 @@ impl File<'_> {
                 continue;
             }
             let Some(known) = KEYS.iter().find(|known| known.name == name) else {
-                let all = KEYS.iter().map(|known| known.name).chain(own.iter().map(|(name, _)| *name));
+                let all =
+                    KEYS.iter().map(|known| known.name).chain(own.iter().map(|(name, _)| *name));
                 let hint = match OWN.iter().any(|(other, _)| *other == name) {
                     true => Some("it is for each schedule to say".to_owned()),
                     false => meant(name, all),
@@ -209,7 +216,8 @@ impl File<'_> {
             return None;
         };
         // The header alone, so that a caret is under one line.
-        let header = item.span().start..item.span().end.min(item.span().start + "[[schedule]]".len());
+        let header =
+            item.span().start..item.span().end.min(item.span().start + "[[schedule]]".len());
         let (name, place) = self.own_name(table, &header);
         let enabled = self.enabled(table);
         let renamed_from = self.renamed_from(table, name.as_deref());
@@ -222,7 +230,8 @@ impl File<'_> {
             put(&mut definition, at, value.clone());
         }
         let zone = definition["tz"].as_str().and_then(|name| Zone::get(name).ok());
-        let rules = self.rules(table, name.as_deref().unwrap_or(""), &zone.unwrap_or(Zone::UTC), &header);
+        let rules =
+            self.rules(table, name.as_deref().unwrap_or(""), &zone.unwrap_or(Zone::UTC), &header);
         definition["when"] = rules.iter().map(|(rule, _)| json!(rule)).collect();
         if let Some((kind, payload)) = self.work(table, &header) {
             definition["job"]["kind"] = json!(kind);
@@ -255,7 +264,11 @@ impl File<'_> {
         Some(Declared { name, definition, enabled, renamed_from, place })
     }
 
-    fn own_name(&mut self, table: &DeTable<'_>, header: &Range<usize>) -> (Option<String>, Option<Place>) {
+    fn own_name(
+        &mut self,
+        table: &DeTable<'_>,
+        header: &Range<usize>,
+    ) -> (Option<String>, Option<Place>) {
         let Some(value) = table.get("name") else {
             let hint = Some("give it one: `name = \"nightly-backup\"`".to_owned());
             self.wrong(header.clone(), "the schedule has no name", hint);
@@ -268,10 +281,16 @@ impl File<'_> {
             return (None, None);
         };
         let place = self.source.place(span.start);
-        let Some(name) = self.name("schedule's name", name, span.clone()) else { return (None, None) };
+        let Some(name) = self.name("schedule's name", name, span.clone()) else {
+            return (None, None);
+        };
         if let Some(first) = self.names.get(&name) {
             let message = format!("schedule `{name}` is declared twice; first at {first}");
-            self.wrong(span, message, Some("take one of them out, or give it another name".to_owned()));
+            self.wrong(
+                span,
+                message,
+                Some("take one of them out, or give it another name".to_owned()),
+            );
             return (Some(name), Some(place));
         }
         self.names.insert(name.clone(), place.clone());

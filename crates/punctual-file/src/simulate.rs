@@ -154,10 +154,9 @@ impl World<'_> {
         }
         let rule = schedule.definition.rule_from(&schedule.name, now)?;
         let before = self.states.remove(&schedule.name);
-        if let Some(state) = before
-            .as_ref()
-            .filter(|state| state.definition == schedule.definition && state.enabled == schedule.enabled)
-        {
+        if let Some(state) = before.as_ref().filter(|state| {
+            state.definition == schedule.definition && state.enabled == schedule.enabled
+        }) {
             let state = State { definition: state.definition.clone(), rule, ..*state };
             self.states.insert(schedule.name.clone(), state);
             return Ok(());

@@ -61,7 +61,12 @@ pub(crate) fn inside(source: &Source, value: &Value<'_>) -> Range<usize> {
 }
 
 /// Reads a value as its key asks for it, or says what is wrong and where.
-pub(crate) fn read(source: &Source, key: &str, kind: Kind, value: &Value<'_>) -> Result<Json, Mistake> {
+pub(crate) fn read(
+    source: &Source,
+    key: &str,
+    kind: Kind,
+    value: &Value<'_>,
+) -> Result<Json, Mistake> {
     let wrong = |wrong: Wrong| wrong.at(source, inside(source, value));
     match kind {
         Kind::Texts => texts(source, key, value),
@@ -74,9 +79,12 @@ pub(crate) fn read(source: &Source, key: &str, kind: Kind, value: &Value<'_>) ->
             Some(number) => {
                 Err(wrong(Wrong::new(format!("`{key}`: {number} is outside {least} to {most}"))))
             }
-            None => {
-                Err(wrong(expected(key, value.get_ref(), "a whole number", &least.max(1).to_string())))
-            }
+            None => Err(wrong(expected(
+                key,
+                value.get_ref(),
+                "a whole number",
+                &least.max(1).to_string(),
+            ))),
         },
         Kind::Instant => match value.get_ref() {
             DeValue::Datetime(written) => instant(key, &written.to_string()).map_err(wrong),
@@ -119,8 +127,7 @@ fn word(key: &str, kind: Kind, text: &str) -> Result<Json, Wrong> {
             parse_duration(text).map_err(|error| Wrong::new(format!("`{key}`: {error}")))?;
         }
         Kind::Word(known) if !known.contains(&text) => {
-            let wrong =
-                Wrong::new(format!("`{}` is none of {}", echo(text), known.join(", ")));
+            let wrong = Wrong::new(format!("`{}` is none of {}", echo(text), known.join(", ")));
             return Err(match punctual_core::nearest(text, known.iter().copied()) {
                 Some(nearest) => wrong.hint(format!("did you mean `{nearest}`?")),
                 None => wrong,
@@ -136,9 +143,8 @@ fn word(key: &str, kind: Kind, text: &str) -> Result<Json, Wrong> {
 }
 
 fn run_on(text: &str) -> Result<(), Wrong> {
-    let is_named = |prefix: &str| {
-        text.strip_prefix(prefix).is_some_and(|rest| !rest.trim().is_empty())
-    };
+    let is_named =
+        |prefix: &str| text.strip_prefix(prefix).is_some_and(|rest| !rest.trim().is_empty());
     let is_label = text
         .strip_prefix("label ")
         .and_then(|rest| rest.split_once('='))

@@ -52,7 +52,8 @@ pub(crate) fn one(schedule: &Declared, usual: &Definition) -> String {
         Some(parts) => {
             lines.push(String::new());
             lines.push(format!("[schedule.{name}]"));
-            let line = |(part, value): (&String, &Json)| format!("{} = {}", key(part), inline(value));
+            let line =
+                |(part, value): (&String, &Json)| format!("{} = {}", key(part), inline(value));
             lines.extend(sorted(parts).map(line));
         }
     }

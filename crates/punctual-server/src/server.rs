@@ -56,6 +56,7 @@ impl App {
     components(schemas(Problem)),
     tags(
         (name = "schedules", description = "When jobs are made"),
+        (name = "sets", description = "Schedules as files declare them"),
         (name = "jobs", description = "Units of work"),
         (name = "queues", description = "Where jobs wait"),
         (name = "cluster", description = "Nodes, leaders, counters, the audit"),

@@ -62,11 +62,14 @@ fn one(item: &str, name: &str, least: u32, most: u32, notes: &mut Vec<String>) -
     }
     // Somewhere in a range, drawn anew by cron at each start.
     if let Some((from, to)) = item.split_once('~') {
-        let (low, high) = (least.to_string(), most.min(if name == "day-of-week" { 6 } else { most }).to_string());
+        let (low, high) =
+            (least.to_string(), most.min(if name == "day-of-week" { 6 } else { most }).to_string());
         let from = if from.is_empty() { &low } else { from };
         let to = if to.is_empty() { &high } else { to };
         let spread = format!("H({from}-{to})");
-        notes.push(format!("{name}: `{item}` becomes `{spread}`, which is spread by name and stays"));
+        notes.push(format!(
+            "{name}: `{item}` becomes `{spread}`, which is spread by name and stays"
+        ));
         return spread;
     }
     item.to_owned()

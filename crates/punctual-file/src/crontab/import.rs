@@ -38,8 +38,16 @@ pub struct Imported {
 }
 
 /// Settings that are for cron, and not for commands.
-const FOR_CRON: &[&str] =
-    &["SHELL", "MAILTO", "MAILFROM", "CRON_TZ", "RANDOM_DELAY", "START_HOURS_RANGE", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"];
+const FOR_CRON: &[&str] = &[
+    "SHELL",
+    "MAILTO",
+    "MAILFROM",
+    "CRON_TZ",
+    "RANDOM_DELAY",
+    "START_HOURS_RANGE",
+    "CONTENT_TYPE",
+    "CONTENT_TRANSFER_ENCODING",
+];
 const USUAL_SHELL: &str = "/bin/sh";
 
 /// Why the defaults of an imported file are what they are.

@@ -119,9 +119,15 @@ impl Reader<'_> {
 
     fn entry(&mut self, line: &str, at: usize) {
         let mut rest = Rest { line, at: 0 };
-        let silenced = line.strip_prefix('-').is_some_and(|more| more.starts_with(|one: char| one == '*' || one.is_ascii_digit()));
+        let silenced = line
+            .strip_prefix('-')
+            .is_some_and(|more| more.starts_with(|one: char| one == '*' || one.is_ascii_digit()));
         if silenced {
-            self.attention(at..at + 1, "the `-` that keeps a line out of the system's log is left out", "");
+            self.attention(
+                at..at + 1,
+                "the `-` that keeps a line out of the system's log is left out",
+                "",
+            );
             rest.at = 1;
         }
         let first = rest.at;
@@ -135,7 +141,9 @@ impl Reader<'_> {
             let message = "this is neither a setting nor an entry: there is no command";
             let hint = match self.form {
                 Form::User => "an entry is five fields and a command: `30 2 * * * backup`",
-                Form::System => "an entry is five fields, a user and a command: `30 2 * * * root backup`",
+                Form::System => {
+                    "an entry is five fields, a user and a command: `30 2 * * * root backup`"
+                }
             };
             self.mistake(at..at + line.len(), message, hint);
             return;
@@ -193,7 +201,9 @@ impl Reader<'_> {
             command,
             stdin,
             tz: setting("CRON_TZ"),
-            delay_minutes: setting("RANDOM_DELAY").and_then(|text| text.parse().ok()).filter(|it| *it > 0),
+            delay_minutes: setting("RANDOM_DELAY")
+                .and_then(|text| text.parse().ok())
+                .filter(|it| *it > 0),
             env: self.settings.clone(),
         };
         self.tab.entries.push(entry);
@@ -233,9 +243,9 @@ fn setting(line: &str) -> Option<(String, String)> {
     if name.is_empty() {
         return None;
     }
-    let unquoted = ['"', '\''].iter().find_map(|quote| {
-        value.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote))
-    });
+    let unquoted = ['"', '\'']
+        .iter()
+        .find_map(|quote| value.strip_prefix(*quote).and_then(|rest| rest.strip_suffix(*quote)));
     Some((name.to_owned(), unquoted.unwrap_or(value).to_owned()))
 }
 
@@ -259,6 +269,7 @@ fn split_at_percent(text: &str) -> (String, Option<String>) {
         }
         is_escaped = one == '\\' && !is_escaped;
     }
-    let stdin = stdin.map(|text| if text.is_empty() || text.ends_with('\n') { text } else { text + "\n" });
+    let stdin =
+        stdin.map(|text| if text.is_empty() || text.ends_with('\n') { text } else { text + "\n" });
     (command.trim_end_matches(BLANKS).to_owned(), stdin.filter(|text| !text.is_empty()))
 }

@@ -4,8 +4,26 @@ use std::collections::BTreeSet;
 
 /// Words that say how something is run, and not what.
 const WRAPPERS: &[&str] = &[
-    "sudo", "nice", "ionice", "chronic", "command", "exec", "env", "nohup", "time", "timeout", "sh", "bash",
-    "dash", "then", "else", "if", "do", "start-stop-daemon", "flock", "setsid",
+    "sudo",
+    "nice",
+    "ionice",
+    "chronic",
+    "command",
+    "exec",
+    "env",
+    "nohup",
+    "time",
+    "timeout",
+    "sh",
+    "bash",
+    "dash",
+    "then",
+    "else",
+    "if",
+    "do",
+    "start-stop-daemon",
+    "flock",
+    "setsid",
 ];
 /// Commands that only ask or prepare.
 const PREPARING: &[&str] = &["[", "[[", "test", "cd", "export", "umask", "sleep", ":", "true", "!"];

@@ -5,6 +5,7 @@ mod cluster;
 mod jobs;
 mod queues;
 mod schedules;
+mod sets;
 
 use axum::http::HeaderMap;
 use punctual::Admin;
@@ -15,6 +16,7 @@ use crate::server::App;
 pub(crate) fn all() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .merge(schedules::routes())
+        .merge(sets::routes())
         .merge(jobs::routes())
         .merge(queues::routes())
         .merge(cluster::routes())

@@ -36,15 +36,52 @@ impl State {
                 Err(taken) if taken.kind() == ErrorKind::Conflict => Ok(None),
                 created => created.map(Some),
             },
-            SetEntry::Change { id, stamp, change } => {
-                if let Some(other) = self.schedules.get(id).filter(|other| other.set != ask.set) {
-                    return Err(rules::not_of_set(&other.name, &ask.set));
+            SetEntry::Change { id, stamp, .. }
+            | SetEntry::Bring { id, stamp, .. }
+            | SetEntry::Remove { id, stamp, .. } => {
+                let Some(mut schedule) = self.seen(*id) else { return Ok(None) };
+                if schedule.stamp != *stamp {
+                    entry.check_owner(&schedule, &ask.set)?;
+                    return Ok(None);
                 }
-                match self.change_schedule(now, *id, *stamp, change, &ask.actor)? {
-                    EditAnswer::Done(schedule) => Ok(Some(schedule)),
-                    EditAnswer::Stale(_) | EditAnswer::NotFound => Ok(None),
+                entry.carry_out(&mut schedule.clone(), &ask.set, &ask.actor, now)?;
+                if let SetEntry::Bring { name, .. } = entry {
+                    let other = self.schedule_named(&schedule.tenant, name);
+                    if other.is_some_and(|other| other.id != *id) {
+                        return Ok(None);
+                    }
+                    self.place_schedule(now, &mut schedule, name, &ask.set, &ask.actor);
                 }
+                for change in entry.changes().iter() {
+                    let stamp = schedule.stamp;
+                    match self.change_schedule(now, *id, stamp, change, &ask.actor)? {
+                        EditAnswer::Done(changed) => schedule = changed,
+                        EditAnswer::Stale(_) | EditAnswer::NotFound => return Ok(None),
+                    }
+                }
+                if matches!(entry, SetEntry::Remove { .. }) {
+                    self.delete_schedule(now, *id, schedule.stamp, &ask.actor);
+                }
+                Ok(Some(schedule))
             }
+        }
+    }
+
+    /// Another name, another set; of a row that cannot be read, just that.
+    fn place_schedule(
+        &mut self,
+        now: Timestamp,
+        schedule: &mut Schedule,
+        name: &str,
+        set: &str,
+        actor: &Actor,
+    ) {
+        for action in rules::placed(schedule, name, set) {
+            self.note(now, actor, action, name);
+        }
+        schedule.place(name, set, now);
+        if let Some(kept) = self.schedules.get_mut(&schedule.id) {
+            kept.place(name, set, now);
         }
     }
 }
