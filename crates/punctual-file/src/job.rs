@@ -11,11 +11,14 @@ const COMMAND: &[(&str, Part)] = &[
     ("argv", Part::Texts),
     ("shell", Part::Flag),
     ("user", Part::Text),
+    ("group", Part::Text),
     ("env", Part::Table),
     ("cwd", Part::Text),
     ("stdin", Part::Text),
     ("name", Part::Text),
     ("params", Part::Any),
+    ("success_codes", Part::Any),
+    ("retry_codes", Part::Any),
 ];
 
 #[derive(Clone, Copy)]

@@ -9,6 +9,7 @@ mod queues;
 mod random;
 mod refusals;
 mod schedules;
+mod sets;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
