@@ -142,7 +142,11 @@ impl File<'_> {
                         _ if is_key(other) => {
                             Some(format!("put `{other}` into `[defaults]` or a `[[schedule]]`"))
                         }
-                        _ => meant(other, known.into_iter()),
+                        _ => meant(other, known.into_iter()).or_else(|| {
+                            let keys = KEYS.iter().map(|key| key.name);
+                            meant(other, keys)
+                                .map(|hint| format!("{hint} It goes into `[defaults]`"))
+                        }),
                     };
                     self.wrong(key.span(), format!("a file has no key `{}`", echo(other)), hint);
                 }

@@ -57,7 +57,9 @@ pub(super) fn run(check: &Check) -> Result<(), Failure> {
         for mistake in mistakes.iter().chain(attention) {
             writeln!(out, "{mistake}")?;
         }
-        writeln!(out, "{schedules} schedules, {} mistakes", mistakes.len())?;
+        let many = |count: usize| if count == 1 { "" } else { "s" };
+        let count = mistakes.len();
+        writeln!(out, "{schedules} schedule{}, {count} mistake{}", many(*schedules), many(count))?;
         warnings.iter().for_each(|warning| output::say_warning(warning));
     }
     match mistakes.is_empty() {

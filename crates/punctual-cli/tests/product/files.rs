@@ -12,7 +12,7 @@ const DATABASE: [&str; 2] = ["--database", "sqlite://p.db"];
 
 /// A command on the directory's database.
 fn run(directory: &Path, args: &[&str]) -> Output {
-    punctual(directory, args).args(DATABASE).output().unwrap()
+    punctual(directory, &DATABASE).args(args).output().unwrap()
 }
 
 /// The same, which must end with this code; what it says on stdout and stderr.
@@ -75,7 +75,8 @@ fn a_change_is_shown_with_its_slots_and_a_pause_is_kept() {
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(lines[0], "set ops: 0 to add, 2 to change, 1 to remove, 2 unchanged");
     assert_eq!(lines[1], "~ nightly-backup");
-    assert_eq!(lines[2], "    cron                \"30 2 * * *\"             →  \"45 2 * * *\"");
+    assert!(lines[2].starts_with("    cron                \"30 2 * * *\" "), "{out}");
+    assert!(lines[2].ends_with("→  \"45 2 * * *\""), "{out}");
     assert!(lines[3].starts_with("    must_start_within   \"6h\""), "{out}");
     assert!(lines[4].starts_with("    next") && lines[4].contains("02:30 CE"), "{out}");
     assert!(lines[4].contains("→") && lines[4].contains("02:45 CE"), "{out}");

@@ -33,7 +33,7 @@ fn imported_lines_have_the_slots_that_cron_would_have() {
         ("system", Form::System, include_str!("../../../../testdata/crontab/system.crontab")),
     ];
     let tabs = files.map(|(path, form, text)| (Source::new(path, text), form));
-    let home = |user: &str| Some(format!("/home/{user}"));
+    let home = |user: &str| Some(format!("/srv/{user}"));
     let ask = Ask { set: "crontab", tz: AT_HOME, user: None, home: &home };
     let imported = import(&tabs, &ask);
     assert_eq!(imported.refused, []);

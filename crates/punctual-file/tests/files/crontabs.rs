@@ -21,7 +21,7 @@ nonsense
 "#;
 
 fn home(user: &str) -> Option<String> {
-    Some(format!("/home/{user}"))
+    Some(format!("/srv/{user}"))
 }
 
 #[test]

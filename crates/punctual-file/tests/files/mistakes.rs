@@ -101,7 +101,7 @@ fn each_mistake_has_its_place_and_the_way_out() {
     );
     check(
         "name = \"a\"\ncron = [\"@daily\", \"0 22-2 * * *\"]\njob = \"x\"",
-        "4:22 hour: the range 22-2 runs backwards | `22-23,0-2`",
+        "4:22 hour: the range runs backwards | `22-23,0-2`",
     );
     check(
         "name = \"a\"\ncron = \"@daily\"\nmissed_window = \"5s\"\njob = \"x\"",

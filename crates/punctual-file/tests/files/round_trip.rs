@@ -33,7 +33,10 @@ timeout = "2h"
 budget = "5h"
 must_start_within = "10m"
 tags = ["db", "nightly"]
-job = { kind = "backup", payload = { deep = [1, { a = true }], to = 's3://"x"' } }
+
+[schedule.job]
+kind = "backup"
+payload = { deep = [1, { a = true }], to = 's3://"x"' }
 
 [[schedule]]
 name = "command"

@@ -15,7 +15,7 @@ impl State {
         after.generations.insert(ask.set.clone(), ask.generation);
         let mut schedules = Vec::new();
         for entry in &ask.entries {
-            let Some(schedule) = after.enter(now, ask, entry)? else {
+            let Some(schedule) = after.enter(now, ask, entry, self)? else {
                 return Ok(Registered::Stale);
             };
             schedules.push(schedule);
@@ -24,14 +24,22 @@ impl State {
         Ok(Registered::Done(schedules))
     }
 
-    /// Writes one schedule; none if it is not as the caller saw it.
+    /// Writes one schedule; none if it is not as the caller saw it. A name has to be free before
+    /// anything is written: one that another entry gives up is free the next time.
     fn enter(
         &mut self,
         now: Timestamp,
         ask: &Registration,
         entry: &SetEntry,
+        before: &State,
     ) -> Result<Option<Schedule>> {
         match entry {
+            SetEntry::Create(new)
+                if before.seen(new.id).is_none()
+                    && before.schedule_named(&new.tenant, &new.name).is_some() =>
+            {
+                Ok(None)
+            }
             SetEntry::Create(new) => match self.create_schedule(now, new) {
                 Err(taken) if taken.kind() == ErrorKind::Conflict => Ok(None),
                 created => created.map(Some),
@@ -46,7 +54,7 @@ impl State {
                 }
                 entry.carry_out(&mut schedule.clone(), &ask.set, &ask.actor, now)?;
                 if let SetEntry::Bring { name, .. } = entry {
-                    let other = self.schedule_named(&schedule.tenant, name);
+                    let other = before.schedule_named(&schedule.tenant, name);
                     if other.is_some_and(|other| other.id != *id) {
                         return Ok(None);
                     }
