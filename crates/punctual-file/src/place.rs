@@ -35,9 +35,9 @@ pub struct Mistake {
     pub message: String,
     /// What would be right.
     pub hint: Option<String>,
-    /// The line and the carets under it.
+    /// The line and the carets under it; boxed, since what is right should not carry room for it.
     #[serde(skip)]
-    excerpt: Option<(String, String)>,
+    excerpt: Option<Box<(String, String)>>,
 }
 
 /// All that is wrong, in the order of files and lines.
@@ -84,7 +84,7 @@ impl Source {
             place: self.place(span.start),
             message: message.into(),
             hint,
-            excerpt: self.excerpt(span),
+            excerpt: self.excerpt(span).map(Box::new),
         }
     }
 
@@ -125,7 +125,7 @@ impl fmt::Display for Place {
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.message)?;
-        if let Some((line, carets)) = &self.excerpt {
+        if let Some((line, carets)) = self.excerpt.as_deref() {
             write!(f, "\n  {line}\n  {carets}")?;
         }
         match &self.hint {

@@ -116,14 +116,14 @@ impl File<'_> {
         for (key, value) in table {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("set", DeValue::String(name)) => {
-                    set = self.name("set", name, inside(source, value))
+                    set = self.name("set", name, inside(source, value));
                 }
                 ("set", other) => {
                     self.mistakes
                         .push(expected("set", other, "a name", "\"ops\"").at(source, value.span()));
                 }
                 ("defaults", DeValue::Table(table)) => {
-                    defaults = self.told(table, &[], "[defaults]")
+                    defaults = self.told(table, &[], "[defaults]");
                 }
                 ("defaults", other) => {
                     let message = format!("`defaults` is {}, not a table", value::what(other));

@@ -53,7 +53,7 @@ pub(crate) fn inside(source: &Source, value: &Value<'_>) -> Range<usize> {
     let written = source.text.get(span.clone()).unwrap_or("");
     let quotes = ["\"\"\"", "'''", "\"", "'"];
     match quotes.iter().find(|quote| written.starts_with(**quote)) {
-        Some(quote) if written.len() >= 2 * quote.len() + 1 => {
+        Some(quote) if written.len() > 2 * quote.len() => {
             span.start + quote.len()..span.end - quote.len()
         }
         _ => span,

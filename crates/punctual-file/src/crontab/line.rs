@@ -173,10 +173,7 @@ impl Reader<'_> {
         }
         let user = match self.form {
             Form::User => None,
-            Form::System => match rest.word() {
-                Some((user, _)) => Some(user.to_owned()),
-                None => None,
-            },
+            Form::System => rest.word().map(|(user, _)| user.to_owned()),
         };
         let command = rest.rest();
         if command.is_empty() {

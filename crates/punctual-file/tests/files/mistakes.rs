@@ -117,7 +117,7 @@ fn each_mistake_has_its_place_and_the_way_out() {
     );
     check(
         "name = \"a\"\ncron = \"@daily\"\ncommand = { argv = [\"x\"], usr = \"root\" }",
-        "5:28 `command` has no key `usr` | did you mean `user`?",
+        "5:27 `command` has no key `usr` | did you mean `user`?",
     );
     check(
         "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nrun_on = \"nodes\"",
