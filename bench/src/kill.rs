@@ -260,6 +260,7 @@ async fn fire_for_ever(store: &SqliteStore, ids: &Ids) -> Result<(), Failure> {
             owner: String::new(),
             set: String::new(),
             shard: 0,
+            enabled: true,
             spec: Json::null(),
             next_slot: Some(FIRST_SLOT),
             actor: Actor::new("bench", "to be fired"),

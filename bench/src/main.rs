@@ -5,6 +5,7 @@ mod account;
 mod api;
 mod backends;
 mod cost;
+mod crontab;
 mod database;
 mod databases;
 mod exactly_once;
@@ -174,6 +175,12 @@ enum Command {
     },
     /// punctual beside its rivals on one PostgreSQL, in turns; see bench/peers/README.md
     Peers(peers::Wishes),
+    /// Run six lines with Debian's cron and with punctual, and compare the minutes; as root
+    Crontab {
+        /// How many minutes
+        #[arg(long, default_value_t = 3)]
+        minutes: u64,
+    },
     /// punctual as one of them
     #[command(hide = true)]
     Peer {
@@ -247,6 +254,7 @@ fn main() -> ExitCode {
             worker::run(&database, &manner)
         }
         Command::Peers(wishes) => peers::run(&wishes),
+        Command::Crontab { minutes } => crontab::prove(minutes),
         Command::Peer { words } => peer::run(words),
         Command::KillWriter { file, seed } => kill::write_until_killed(&file, seed),
     };

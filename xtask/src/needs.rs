@@ -73,6 +73,17 @@ pub(crate) const PYTHON: Need = Need {
     way_out: "install Python 3.9 or newer with your package manager",
 };
 
+/// The cron that everybody replaces.
+pub(crate) const CRON: Need = Need {
+    what: "Debian's cron",
+    find: || Some(PathBuf::from("/usr/sbin")).filter(|dir| dir.join("cron").is_file()),
+    packages: &["cron"],
+    // Debian's package would otherwise start a service, now and with the machine.
+    while_installing: &[("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n")],
+    after_installing: &[&["systemctl", "--quiet", "disable", "cron"]],
+    way_out: "run this proof on Debian or one of its descendants, as root",
+};
+
 /// The oldest PostgreSQL that punctual supports.
 pub(crate) const POSTGRES_OLDEST: u32 = 15;
 

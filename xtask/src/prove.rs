@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::failure::Failure;
 use crate::guard::Orders;
+use crate::needs;
 use crate::postgres::Care;
 use crate::run::{self, Guarded, cargo};
 use crate::test::Servers;
@@ -177,6 +178,14 @@ const PROOFS: &[Proof] = &[
         on_postgres: false,
     },
     Proof {
+        name: "crontab",
+        about: "three minutes of six lines with Debian's cron and with punctual: the minutes agree",
+        cargo: "run --release -p punctual-bench -- crontab",
+        size: None,
+        timed: false,
+        on_postgres: false,
+    },
+    Proof {
         name: "queue-bench",
         about: "the engine on SQLite beside the bare loop, its pickup, and what it costs when idle",
         cargo: "run --release -p punctual-bench -- queue --backend sqlite --json",
@@ -299,6 +308,9 @@ impl Proof {
     fn run(&self, ask: &Ask<'_>) -> Result<String, Failure> {
         let mut program = self.command(ask.minutes);
         program.args(&ask.rest);
+        if self.name == "crontab" {
+            needs::CRON.ensure()?;
+        }
         let servers = if self.on_postgres { Some(Servers::start(self.care())?) } else { None };
         if let Some(servers) = &servers {
             servers.tell(&mut program)?;

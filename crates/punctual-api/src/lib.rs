@@ -12,6 +12,7 @@ mod operation;
 mod problem;
 mod queue;
 mod schedule;
+mod set;
 mod why;
 mod worker;
 
@@ -29,6 +30,7 @@ pub use queue::{Limits, PauseAsk, Paused, Queue, QueueKind};
 pub use schedule::{
     NextSlots, Ran, Revision, Schedule, ScheduleBody, ScheduleJob, Slot, Upcoming, UpcomingBucket,
 };
+pub use set::{FieldChange, SetBody, SetChange, SetSchedule, SetStep};
 pub use why::{Diagnosis, Finding, Reason, Why};
 pub use worker::{
     Claim, Claimed, Complete, Drain, Fail, Heartbeat, HeartbeatProgress, Heartbeaten, Lease,

@@ -63,6 +63,16 @@ impl Failure {
         Failure { code: 78, message: message.to_string() }
     }
 
+    /// The same, told apart from an answer that is no.
+    pub(crate) fn at_least_2(self) -> Failure {
+        Failure { code: self.code.max(2), ..self }
+    }
+
+    /// As another program ended.
+    pub(crate) fn as_another(code: u8) -> Failure {
+        Failure { code, message: String::new() }
+    }
+
     /// Says it on stderr, unless there is nothing to say.
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {

@@ -7,7 +7,9 @@ mod config;
 mod cron;
 mod db;
 mod events;
+mod exec;
 mod exit;
+mod files;
 mod jobs;
 mod output;
 mod schedules;
@@ -101,6 +103,21 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what files of schedules would change; exit 1 if they would
+    Diff(files::Diff),
+    /// Bring schedules to what files say, all of it or nothing
+    Apply(files::Apply),
+    /// Write schedules as a file
+    Export(files::Export),
+    /// Make a file of schedules from what others keep
+    #[command(subcommand)]
+    Import(files::Import),
+    /// Show every slot and what becomes of it, for files, a time and outages
+    Simulate(files::Simulate),
+    /// Print the JSON Schema of files of schedules
+    Schema,
+    /// Run a command of an existing crontab line, and keep what became of it
+    Exec(exec::Exec),
     /// The database itself
     Db {
         /// Print JSON
@@ -164,6 +181,13 @@ fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::Top(args) => args.run(&target.client()?),
         Command::Why { json, about } => answers::why(about, &target.client()?, json),
         Command::Doctor { json } => answers::doctor(target, json),
+        Command::Diff(diff) => diff.run(&target.client()?),
+        Command::Apply(apply) => apply.run(&target.client()?),
+        Command::Export(export) => export.run(&target.client()?),
+        Command::Import(import) => import.run(),
+        Command::Simulate(simulate) => simulate.run(),
+        Command::Schema => files::schema(),
+        Command::Exec(exec) => exec.run(target.database()),
         Command::Db { json, command } => command.run(target, json),
         Command::Config { json, command } => command.run(target.database(), json),
         Command::Cron(command) => command.run(),

@@ -14,6 +14,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 pub mod bounds;
+pub mod brought;
 pub mod cancel;
 pub mod claim;
 #[cfg(unix)]
@@ -148,6 +149,9 @@ macro_rules! suite {
                 schedules_of_a_set_are_listed_by_name, a_registration_out_of_bounds_is_refused,
                 a_change_that_breaks_a_rule_keeps_all_out, of_programs_that_register_at_once_the_highest_is_in_force,
                 a_registration_is_hinted;
+            brought: what_nobody_owns_is_taken_over_and_keeps_its_history, a_name_of_another_keeps_all_out,
+                a_schedule_that_is_removed_has_decided_what_was_due, no_set_takes_what_is_anothers,
+                a_schedule_may_begin_disabled;
             overlap: allowed_jobs_start_whatever_runs,
                 a_slot_is_skipped_while_a_job_is_unfinished,
                 one_job_is_queued_and_kept,
@@ -216,6 +220,7 @@ mod tests {
         let list = include_str!("lib.rs");
         let sources = [
             include_str!("bounds.rs"),
+            include_str!("brought.rs"),
             include_str!("cancel.rs"),
             include_str!("claim.rs"),
             include_str!("enqueue.rs"),

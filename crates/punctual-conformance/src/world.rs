@@ -246,6 +246,7 @@ impl<'a> World<'a> {
             owner: "ops".to_owned(),
             set: String::new(),
             shard: 0,
+            enabled: true,
             spec: json(r#"{"cron":"* * * * *"}"#),
             next_slot: Some(self.now() + Duration::from_secs(60)),
             actor: actor(),

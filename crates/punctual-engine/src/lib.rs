@@ -4,6 +4,7 @@
 //! through [`Env`], so that the simulator runs these same loops through any fault it can think
 //! of. Everything that runs beside the work is a service of one shape: a pass, a rest, and again.
 
+mod apply;
 mod beat;
 mod breaker;
 mod claimer;
@@ -35,6 +36,7 @@ pub mod telemetry;
 mod watchdog;
 mod work;
 
+pub use apply::{Applied, Manner, Step, Wanted, What};
 pub use config::{Config, QueueOrder, ServedQueue, Timing};
 pub use engine::{Engine, Health, RoleReport, Stopped};
 pub use env::{Boxed, Env, System};

@@ -36,6 +36,9 @@ pub enum ScheduleError {
     /// One of several schedules cannot be so.
     #[error("schedule `{0}`: {1}")]
     Of(String, Box<ScheduleError>),
+    /// More than one of them cannot be so.
+    #[error("{}", all(.0))]
+    Several(Vec<ScheduleError>),
     /// There is none of that name.
     #[error("there is no schedule named `{0}`")]
     NotFound(String),
@@ -55,6 +58,11 @@ impl ScheduleError {
     pub(crate) fn of(self, name: &str) -> ScheduleError {
         ScheduleError::Of(name.to_owned(), Box::new(self))
     }
+}
+
+fn all(errors: &[ScheduleError]) -> String {
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    errors.join("\n")
 }
 
 /// What somebody saw of a schedule: it is another once somebody changes it, and the same however
@@ -135,6 +143,7 @@ impl Schedules {
             owner: String::new(),
             set: String::new(),
             shard: 0,
+            enabled: true,
             spec: stored(definition)?,
             next_slot: definition.rule_from(name, now)?.spec.next(now),
             actor: actor.clone(),

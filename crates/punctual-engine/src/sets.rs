@@ -102,7 +102,11 @@ impl Schedules {
     }
 
     /// Every schedule of a set.
-    async fn all_of(&self, tenant: &str, set: &str) -> Result<Vec<Schedule>, ScheduleError> {
+    pub(crate) async fn all_of(
+        &self,
+        tenant: &str,
+        set: &str,
+    ) -> Result<Vec<Schedule>, ScheduleError> {
         let mut all: Vec<Schedule> = Vec::new();
         loop {
             let after = all.last().map(|schedule| schedule.name.as_str());

@@ -173,10 +173,48 @@ pub(crate) async fn delete(
             return Ok(other.map_or(EditAnswer::NotFound, EditAnswer::Stale));
         }
     };
-    conn.query(&sql::SCHEDULE_DELETE, &[&id.as_uuid()]).await?;
-    upkeep::note(conn, now, actor, "delete schedule", &schedule.name).await?;
+    delete_within(conn, now, &schedule, actor).await?;
     conn.commit().await?;
     Ok(EditAnswer::Done(schedule))
+}
+
+/// Removes a schedule that is locked inside a transaction.
+pub(crate) async fn delete_within(
+    conn: &mut Conn,
+    now: Timestamp,
+    schedule: &Schedule,
+    actor: &Actor,
+) -> Outcome<()> {
+    conn.query(&sql::SCHEDULE_DELETE, &[&schedule.id.as_uuid()]).await?;
+    upkeep::note(conn, now, actor, "delete schedule", &schedule.name).await
+}
+
+/// Gives a schedule that is locked inside a transaction another name or set.
+pub(crate) async fn place_within(
+    conn: &mut Conn,
+    now: Timestamp,
+    schedule: &mut Schedule,
+    name: &str,
+    set: &str,
+    actor: &Actor,
+) -> Outcome<()> {
+    let actions = rules::placed(schedule, name, set);
+    schedule.place(name, set, now);
+    conn.query(
+        &sql::SCHEDULE_PLACE,
+        &[
+            &schedule.id.as_uuid(),
+            &schedule.name,
+            &schedule.set,
+            &schedule.stamp,
+            &Instant(schedule.changed_at),
+        ],
+    )
+    .await?;
+    for action in actions {
+        upkeep::note(conn, now, actor, action, name).await?;
+    }
+    Ok(())
 }
 
 /// One schedule.

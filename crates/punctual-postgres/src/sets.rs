@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use punctual_core::{ScheduleId, Timestamp};
-use punctual_store::{At, Registered, Registration, Schedule, SetEntry, rules};
+use punctual_store::{At, Registered, Registration, Schedule, SetEntry};
 
 use crate::connection::Conn;
 use crate::error::Outcome;
@@ -39,11 +39,8 @@ pub(crate) async fn register(conn: &mut Conn, at: At, ask: &Registration) -> Out
 
 /// The schedules that are to be changed, locked in the order of their ids, as a fire does it.
 async fn lock(conn: &mut Conn, ask: &Registration) -> Outcome<BTreeMap<ScheduleId, Schedule>> {
-    let changed = ask.entries.iter().filter_map(|entry| match entry {
-        SetEntry::Change { id, .. } => Some(*id),
-        SetEntry::Create(_) => None,
-    });
-    let mut ids: Vec<ScheduleId> = changed.collect();
+    let seen = ask.entries.iter().filter_map(SetEntry::seen);
+    let mut ids: Vec<ScheduleId> = seen.map(|(id, _)| id).collect();
     ids.sort_unstable();
     let mut locked = BTreeMap::new();
     for id in ids {
@@ -65,16 +62,18 @@ async fn is_fresh(
             Some(other) if other.id != new.id => Ok(schedules::find(conn, new.id).await?.is_some()),
             _ => Ok(true),
         },
-        SetEntry::Change { id, stamp, change } => {
+        SetEntry::Change { id, stamp, .. }
+        | SetEntry::Bring { id, stamp, .. }
+        | SetEntry::Remove { id, stamp, .. } => {
             let Some(mut schedule) = locked.get(id).cloned() else { return Ok(false) };
-            if schedule.set != ask.set {
-                return Err(rules::not_of_set(&schedule.name, &ask.set).into());
-            }
+            entry.check_owner(&schedule, &ask.set)?;
             if schedule.stamp != *stamp {
                 return Ok(false);
             }
-            schedule.change(change, &ask.actor, now)?;
-            Ok(true)
+            entry.carry_out(&mut schedule, &ask.set, &ask.actor, now)?;
+            // Nobody else may have the name.
+            let named = schedules::named(conn, &schedule.tenant, &schedule.name).await?;
+            Ok(named.is_none_or(|named| named.id == *id))
         }
     }
 }
@@ -89,9 +88,24 @@ async fn enter(
 ) -> Outcome<Option<Schedule>> {
     match entry {
         SetEntry::Create(new) => schedules::create_within(conn, now, new).await,
-        SetEntry::Change { id, change, .. } => {
-            let Some(schedule) = locked.remove(id) else { return Ok(None) };
-            schedules::change_within(conn, now, schedule, change, &ask.actor).await.map(Some)
+        SetEntry::Change { id, .. } | SetEntry::Bring { id, .. } | SetEntry::Remove { id, .. } => {
+            let Some(mut schedule) = locked.remove(id) else { return Ok(None) };
+            if let SetEntry::Bring { name, .. } = entry {
+                let place =
+                    schedules::place_within(conn, now, &mut schedule, name, &ask.set, &ask.actor);
+                match place.await {
+                    Err(fault) if fault.is_duplicate() => return Ok(None),
+                    placed => placed?,
+                }
+            }
+            for change in entry.changes().iter() {
+                schedule =
+                    schedules::change_within(conn, now, schedule, change, &ask.actor).await?;
+            }
+            if matches!(entry, SetEntry::Remove { .. }) {
+                schedules::delete_within(conn, now, &schedule, &ask.actor).await?;
+            }
+            Ok(Some(schedule))
         }
     }
 }

@@ -172,6 +172,7 @@ statements! {
     SCHEDULE_LOCK = "schedule_lock" (UUID),
     SCHEDULE_MARK = "schedule_mark" (UUID_ARRAY),
     SCHEDULE_NAMED = "schedule_named" (TEXT, TEXT),
+    SCHEDULE_PLACE = "schedule_place" (UUID, TEXT, TEXT, INT8, TIMESTAMPTZ),
     SCHEDULE_SET_ASIDE = "schedule_set_aside" (UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY),
     SCHEDULE_UPDATE = "schedule_update" (
         UUID, TEXT, INT8, INT8, BOOL, TEXT, TEXT, TIMESTAMPTZ, TIMESTAMPTZ, TEXT, TIMESTAMPTZ,

@@ -189,6 +189,7 @@ async fn word_travels_between_processes_also_through_a_pooler() {
             owner: String::new(),
             set: String::new(),
             shard: 0,
+            enabled: true,
             spec: Json::null(),
             next_slot: None,
             actor,

@@ -81,6 +81,7 @@ impl App {
     components(schemas(Event, Problem)),
     tags(
         (name = "schedules", description = "When jobs are made"),
+        (name = "sets", description = "Schedules as files declare them"),
         (name = "jobs", description = "Units of work"),
         (name = "queues", description = "Where jobs wait"),
         (name = "workers", description = "Workers in any language, over HTTP"),

@@ -97,6 +97,30 @@ pub(crate) fn change(
     Ok(EditAnswer::Done(schedule))
 }
 
+/// Another name, another set.
+pub(crate) fn place(
+    db: &Connection,
+    now: Timestamp,
+    schedule: &mut Schedule,
+    name: &str,
+    set: &str,
+    actor: &Actor,
+) -> Outcome<()> {
+    let actions = rules::placed(schedule, name, set);
+    schedule.place(name, set, now);
+    db.prepare_cached(sql::SCHEDULE_PLACE)?.execute(params![
+        schedule.id.as_bytes(),
+        schedule.name,
+        schedule.set,
+        schedule.stamp,
+        schedule.changed_at.as_micros(),
+    ])?;
+    for action in actions {
+        upkeep::note(db, now, actor, action, name)?;
+    }
+    Ok(())
+}
+
 pub(crate) fn delete(
     db: &Connection,
     now: Timestamp,

@@ -1,7 +1,7 @@
 //! Sets of schedules.
 
 use punctual_core::Timestamp;
-use punctual_store::{EditAnswer, Registered, Registration, Schedule, SetEntry, rules};
+use punctual_store::{EditAnswer, Registered, Registration, Schedule, SetEntry};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::Outcome;
@@ -42,16 +42,18 @@ fn is_fresh(
     match entry {
         SetEntry::Create(new) => Ok(schedules::find(db, new.id)?.is_some()
             || schedules::named(db, &new.tenant, &new.name)?.is_none()),
-        SetEntry::Change { id, stamp, change } => {
+        SetEntry::Change { id, stamp, .. }
+        | SetEntry::Bring { id, stamp, .. }
+        | SetEntry::Remove { id, stamp, .. } => {
             let Some(mut schedule) = schedules::find(db, *id)? else { return Ok(false) };
-            if schedule.set != ask.set {
-                return Err(rules::not_of_set(&schedule.name, &ask.set).into());
-            }
+            entry.check_owner(&schedule, &ask.set)?;
             if schedule.stamp != *stamp {
                 return Ok(false);
             }
-            schedule.change(change, &ask.actor, now)?;
-            Ok(true)
+            entry.carry_out(&mut schedule, &ask.set, &ask.actor, now)?;
+            // Nobody else may have the name.
+            let named = schedules::named(db, &schedule.tenant, &schedule.name)?;
+            Ok(named.is_none_or(|named| named.id == *id))
         }
     }
 }
@@ -65,11 +67,21 @@ fn enter(
 ) -> Outcome<Option<Schedule>> {
     match entry {
         SetEntry::Create(new) => schedules::create(db, now, new).map(Some),
-        SetEntry::Change { id, stamp, change } => {
-            match schedules::change(db, now, *id, *stamp, change, &ask.actor)? {
-                EditAnswer::Done(schedule) => Ok(Some(schedule)),
-                EditAnswer::Stale(_) | EditAnswer::NotFound => Ok(None),
+        SetEntry::Change { id, .. } | SetEntry::Bring { id, .. } | SetEntry::Remove { id, .. } => {
+            let Some(mut schedule) = schedules::find(db, *id)? else { return Ok(None) };
+            if let SetEntry::Bring { name, .. } = entry {
+                schedules::place(db, now, &mut schedule, name, &ask.set, &ask.actor)?;
             }
+            for change in entry.changes().iter() {
+                match schedules::change(db, now, *id, schedule.stamp, change, &ask.actor)? {
+                    EditAnswer::Done(changed) => schedule = changed,
+                    EditAnswer::Stale(_) | EditAnswer::NotFound => return Ok(None),
+                }
+            }
+            if matches!(entry, SetEntry::Remove { .. }) {
+                schedules::delete(db, now, *id, schedule.stamp, &ask.actor)?;
+            }
+            Ok(Some(schedule))
         }
     }
 }

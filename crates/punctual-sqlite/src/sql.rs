@@ -111,6 +111,7 @@ statements! {
     SCHEDULE_MARK = "schedule_mark",
     SCHEDULE_NAMED = "schedule_named",
     SCHEDULE_NEXT = "schedule_next",
+    SCHEDULE_PLACE = "schedule_place",
     SCHEDULE_SET_ASIDE = "schedule_set_aside",
     SCHEDULE_UPDATE = "schedule_update",
     SCHEDULES = "schedules",

@@ -281,6 +281,13 @@ pub fn not_of_set(name: &str, set: &str) -> StoreError {
     StoreError::invalid(message)
 }
 
+/// What the audit says of a schedule that gets this name and becomes one of this set.
+pub fn placed(schedule: &Schedule, name: &str, set: &str) -> Vec<&'static str> {
+    let renamed = (schedule.name != name).then_some("rename schedule");
+    let adopted = (schedule.set != set).then_some("adopt schedule");
+    renamed.into_iter().chain(adopted).collect()
+}
+
 /// The error of a name that is taken.
 pub fn name_taken(name: &str) -> StoreError {
     let message = format!("there is a schedule `{name}` already; change it, or take another name");

@@ -24,6 +24,8 @@ pub struct NewSchedule {
     pub set: String,
     /// Which leader plans it.
     pub shard: i16,
+    /// Is it planned from the start?
+    pub enabled: bool,
     /// The definition.
     pub spec: Json,
     /// Its first slot.
@@ -43,7 +45,7 @@ pub struct Schedule {
     pub name: String,
     /// Who its jobs act for.
     pub owner: String,
-    /// The set that it is of, from its creation on; empty: none.
+    /// The set that it is of, from its creation on or since it was taken over; empty: none.
     pub set: String,
     /// Which leader plans it.
     pub shard: i16,
@@ -237,7 +239,7 @@ impl NewSchedule {
             spec: self.spec.clone(),
             revision: 1,
             stamp: 1,
-            enabled: true,
+            enabled: self.enabled,
             pause: None,
             set_aside: None,
             next_slot: self.next_slot,
@@ -341,6 +343,14 @@ impl Schedule {
             }
         }
         Ok(passed)
+    }
+
+    /// Gives it this name, and makes it one of this set.
+    pub fn place(&mut self, name: &str, set: &str, now: Timestamp) {
+        self.name = name.to_owned();
+        self.set = set.to_owned();
+        self.stamp = rules::next_stamp(self.stamp, now);
+        self.changed_at = now;
     }
 
     /// Decides slots that nobody will decide any more.

@@ -3,11 +3,14 @@
 //! Several versions of a program may run at once and declare different schedules. The highest
 //! generation is in force: an older one cannot write over what a newer one declared.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use punctual_core::ScheduleId;
+use punctual_core::{ScheduleId, Timestamp};
 
-use crate::{Actor, NewSchedule, Result, Schedule, ScheduleChange, StoreError, limits, rules};
+use crate::{
+    Actor, NewSchedule, Result, Schedule, ScheduleChange, SlotRow, StoreError, limits, rules,
+};
 
 /// What a program declares of its schedules, as far as it has to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,12 +39,33 @@ pub enum SetEntry {
         /// What changes.
         change: ScheduleChange,
     },
+    /// It is there, is of this set or of none, and is of this set from now on.
+    Bring {
+        /// The schedule.
+        id: ScheduleId,
+        /// The stamp that this was made from.
+        stamp: i64,
+        /// Its name from now on, which nobody else has.
+        name: String,
+        /// What else changes, one after the other.
+        changes: Vec<ScheduleChange>,
+    },
+    /// It is there, is of this set, and goes.
+    Remove {
+        /// The schedule.
+        id: ScheduleId,
+        /// The stamp that this was made from.
+        stamp: i64,
+        /// What becomes of slots that are due and undecided.
+        passed: Vec<SlotRow>,
+    },
 }
 
 /// What became of a registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Registered {
-    /// Done; the schedules as they are now, in the order of the entries.
+    /// Done; the schedules as they are now, in the order of the entries, or as they were when they
+    /// went.
     Done(Vec<Schedule>),
     /// This generation is in force, which is higher; nothing was written.
     Superseded(i64),
@@ -58,9 +82,16 @@ impl Registration {
         let mut kept = self.clone();
         kept.actor = self.actor.kept()?;
         let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
+        let (mut brought, mut taken) = (Vec::new(), BTreeSet::new());
         for entry in &mut kept.entries {
             let id = match entry {
-                SetEntry::Change { id, .. } => *id,
+                SetEntry::Change { id, .. } | SetEntry::Remove { id, .. } => *id,
+                SetEntry::Bring { id, name, .. } => {
+                    limits::check_name("schedule's name", name, false)
+                        .map_err(StoreError::invalid)?;
+                    brought.push(name.clone());
+                    *id
+                }
                 SetEntry::Create(new) => {
                     new.check()?;
                     new.actor = new.actor.kept()?;
@@ -80,7 +111,66 @@ impl Registration {
                 return Err(StoreError::invalid(message));
             }
         }
+        for name in brought {
+            let is_created = names.iter().any(|(_, created)| *created == name);
+            if is_created || !taken.insert(name.clone()) {
+                let message = format!("two schedules would be called `{name}`; rename one of them");
+                return Err(StoreError::invalid(message));
+            }
+        }
         Ok(kept)
+    }
+}
+
+impl SetEntry {
+    /// The schedule, if it has to be there already, and the stamp that the caller saw.
+    pub fn seen(&self) -> Option<(ScheduleId, i64)> {
+        match self {
+            SetEntry::Create(_) => None,
+            SetEntry::Change { id, stamp, .. }
+            | SetEntry::Bring { id, stamp, .. }
+            | SetEntry::Remove { id, stamp, .. } => Some((*id, *stamp)),
+        }
+    }
+
+    /// What changes of a schedule that is there: its place first, then the rest in order. The set is
+    /// the one that asks. Whatever is wrong with it is the error, and the schedule is of no use then.
+    pub fn carry_out(
+        &self,
+        schedule: &mut Schedule,
+        set: &str,
+        actor: &Actor,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.check_owner(schedule, set)?;
+        if let SetEntry::Bring { name, .. } = self {
+            schedule.place(name, set, now);
+        }
+        for change in self.changes().iter() {
+            schedule.change(change, actor, now)?;
+        }
+        Ok(())
+    }
+
+    /// May this set write this schedule?
+    pub fn check_owner(&self, schedule: &Schedule, set: &str) -> Result<()> {
+        let may_be_nobodys = matches!(self, SetEntry::Bring { .. }) && schedule.set.is_empty();
+        match schedule.set == set || may_be_nobodys {
+            true => Ok(()),
+            false => Err(rules::not_of_set(&schedule.name, set)),
+        }
+    }
+
+    /// The changes of a schedule that is there.
+    pub fn changes(&self) -> Cow<'_, [ScheduleChange]> {
+        match self {
+            SetEntry::Create(_) => Cow::Borrowed(&[]),
+            SetEntry::Change { change, .. } => Cow::Borrowed(std::slice::from_ref(change)),
+            SetEntry::Bring { changes, .. } => Cow::Borrowed(changes),
+            SetEntry::Remove { passed, .. } => {
+                Cow::Owned(vec![ScheduleChange::Disable { passed: passed.clone() }])
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual_core::schedule::Definition;
 use punctual_core::{JobId, Timestamp};
-use punctual_engine::{ScheduleError, Schedules, Seen};
+use punctual_engine::{Applied, Manner, ScheduleError, Schedules, Seen, Wanted};
 use punctual_store::{
     Actor, AuditCursor, AuditView, CancelAnswer, Cursor, JobDetail, JobFilter, JobView, Leader,
     LeaderChange, LogCursor, LogView, MoveAnswer, Node, Page, Placement, Queue, QueueChange,
@@ -254,6 +254,24 @@ impl Admin {
     ) -> Result<Page<RevisionView, RevisionCursor>> {
         let schedule = self.schedule(name).await?;
         Ok(self.shared.store.revisions(schedule.id, after, most).await?)
+    }
+
+    // Sets
+
+    /// The schedules of a set, by name.
+    pub async fn schedules_of(
+        &self,
+        set: &str,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<Schedule>> {
+        Ok(self.shared.store.schedules_of("", set, after, most).await?)
+    }
+
+    /// Brings a set to what is wanted of it, in one transaction; nothing is written if anything of
+    /// it is wrong. A pause holds.
+    pub async fn apply(&self, set: &str, wanted: &[Wanted], manner: Manner) -> Result<Applied> {
+        Ok(self.schedule_calls().apply("", set, wanted, manner, &self.actor).await?)
     }
 
     // Queues, nodes, leaders

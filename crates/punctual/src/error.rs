@@ -63,6 +63,12 @@ impl From<ScheduleError> for Error {
                 let error = Error::from(*error);
                 Error::new(error.kind, format!("schedule `{name}`: {error}"))
             }
+            ScheduleError::Several(errors) => {
+                let errors: Vec<Error> = errors.into_iter().map(Error::from).collect();
+                let kind = errors.first().map_or(ErrorKind::Invalid, |error| error.kind);
+                let messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                Error::new(kind, messages.join("\n"))
+            }
             ScheduleError::NotFound(_) => Error::new(ErrorKind::NotFound, error.to_string()),
             ScheduleError::Changed(_) => Error::new(ErrorKind::Conflict, error.to_string()),
             ScheduleError::Busy(_) => Error::new(ErrorKind::Retry, error.to_string()),

@@ -1,6 +1,7 @@
 //! `punctual cron`: questions about expressions, answered without any database.
 
 mod batch;
+mod check;
 mod explain;
 mod next;
 mod question;
@@ -16,6 +17,8 @@ pub(crate) enum Command {
     Next(Next),
     /// Say in words what an expression means, when it is due, and what to watch out for
     Explain(Explain),
+    /// Find the mistakes of a crontab or a file of schedules; exit 1 if there are any
+    Check(check::Check),
 }
 
 impl Command {
@@ -28,6 +31,7 @@ impl Command {
             Command::Explain(Explain { expression, options, json }) => {
                 explain::run(&expression, &options, json)
             }
+            Command::Check(check) => check::run(&check),
         }
     }
 }

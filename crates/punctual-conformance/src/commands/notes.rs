@@ -72,7 +72,17 @@ impl Run<'_> {
             let is_own =
                 both!(self, schedule(id)).flatten().is_some_and(|schedule| schedule.set == set);
             if is_own || self.one_in(20) {
-                entries.push(SetEntry::Change { id, stamp, change });
+                entries.push(match self.below(8) {
+                    0 => {
+                        let name = format!("s{}", self.below(6));
+                        SetEntry::Bring { id, stamp, name, changes: vec![change] }
+                    }
+                    1 => SetEntry::Remove { id, stamp, passed: change.passed().to_vec() },
+                    _ => SetEntry::Change { id, stamp, change },
+                });
+            } else if self.one_in(4) {
+                let name = format!("s{}", self.below(6));
+                entries.push(SetEntry::Bring { id, stamp, name, changes: Vec::new() });
             } else {
                 let of = if self.one_in(20) { String::new() } else { set.clone() };
                 entries.push(SetEntry::Create(self.new_schedule(of)));

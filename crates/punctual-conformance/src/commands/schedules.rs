@@ -20,6 +20,7 @@ impl Run<'_> {
             owner: "ops".to_owned(),
             set,
             shard: 0,
+            enabled: true,
             spec: json(r#"{"cron":"* * * * *"}"#),
             next_slot: (!self.one_in(6)).then(|| self.now + self.seconds(20)),
             actor: self.actor(),

@@ -4,6 +4,7 @@
 //! The tests own the clock of the nodes and of the store, and every step of the nodes, so that a
 //! crash or a lost answer comes exactly where it hurts.
 
+pub mod applying;
 pub mod deciding;
 pub mod editing;
 pub mod excluding;
@@ -52,6 +53,11 @@ macro_rules! firing_suite {
                 an_edit_of_what_is_excluded_never_fires_in_the_past;
             failing: failures_in_a_row_pause_a_schedule,
                 a_count_of_failures_begins_anew_when_somebody_resumes;
+            applying: what_is_applied_is_there_and_stays, two_sets_never_touch_each_other,
+                a_pause_survives_apply, an_edit_never_fires_in_the_past,
+                a_renamed_schedule_keeps_its_history, what_nobody_wants_goes_only_if_asked,
+                nothing_is_written_if_anything_is_wrong,
+                a_simulation_is_what_the_engine_does;
             leading: f2_a_lost_connection_stops_firing_only_while_it_lasts,
                 f3_a_crash_loses_no_slot, f10_leadership_neither_wedges_nor_goes_by_a_nodes_clock,
                 c13_a_node_that_starts_takes_nothing_from_the_others,
@@ -422,6 +428,7 @@ mod tests {
     fn every_test_is_in_the_suite() {
         let list = include_str!("mod.rs");
         let sources = [
+            include_str!("applying.rs"),
             include_str!("deciding.rs"),
             include_str!("editing.rs"),
             include_str!("excluding.rs"),
@@ -433,7 +440,7 @@ mod tests {
         let lines = sources.iter().flat_map(|source| source.lines());
         let names = lines.filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
         let names: Vec<&str> = names.collect();
-        assert_eq!(names.len(), 32);
+        assert_eq!(names.len(), 40);
         for name in names {
             let is_listed = list.split([' ', ',', ';', '\n']).any(|word| word == name);
             assert!(is_listed, "{name} is not in the suite");

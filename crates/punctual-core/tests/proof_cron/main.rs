@@ -5,6 +5,7 @@
 //! `PUNCTUAL_PROOF_CASES` or `PUNCTUAL_PROOF_MINUTES` set the size, `PUNCTUAL_PROOF_SEED`
 //! replays a run. One JSON line tells what was done.
 
+mod crontab;
 mod oracle;
 mod pattern;
 mod random;

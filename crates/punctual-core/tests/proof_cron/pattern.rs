@@ -114,6 +114,32 @@ impl Field {
         matches!(self.items.as_slice(), [Item::Star])
     }
 
+    fn of_crontab(text: &str, low: u32) -> Field {
+        const MONTHS: &str = "jan feb mar apr may jun jul aug sep oct nov dec";
+        const DAYS: &str = "sun mon tue wed thu fri sat";
+        let value = |word: &str| {
+            let word = word.to_lowercase();
+            let named = |names: &str| names.split(' ').position(|name| name == word);
+            let month = named(MONTHS).map(|at| at as u32 + 1);
+            let number = month.or_else(|| named(DAYS).map(|at| at as u32));
+            number.unwrap_or_else(|| word.parse().expect("a value"))
+        };
+        let item = |text: &str| {
+            let (range, step) = match text.split_once('/') {
+                Some((range, step)) => (range, Some(value(step))),
+                None => (text, None),
+            };
+            match (range, range.split_once('-'), step) {
+                ("*", _, None) => Item::Star,
+                ("*", _, Some(step)) => Item::StarStep(step),
+                (_, Some((from, to)), None) => Item::Range(value(from), value(to)),
+                (_, Some((from, to)), Some(step)) => Item::RangeStep(value(from), value(to), step),
+                (one, None, _) => Item::Value(value(one)),
+            }
+        };
+        Field { items: text.split(',').map(item).collect(), low }
+    }
+
     /// A field like those people write: often `*`, else a value or two, a range, a step.
     fn random(random: &mut Random, low: u32, high: u32, star_once_in: u64) -> Field {
         if random.once_in(star_once_in) {
@@ -195,6 +221,23 @@ impl Pattern {
             month: Field::random(random, 1, 12, 2),
             weekday,
             year,
+            both,
+        }
+    }
+
+    /// Five fields of a crontab, as Debian's cron reads them: both days have to match if either
+    /// field begins with a star, and a step beyond the field leaves the first value.
+    pub(crate) fn of_crontab(fields: [&str; 5]) -> Pattern {
+        let [minute, hour, day, month, weekday] = fields;
+        let both = day.starts_with('*') || weekday.starts_with('*');
+        Pattern {
+            second: None,
+            minute: Field::of_crontab(minute, 0),
+            hour: Field::of_crontab(hour, 0),
+            day: Field::of_crontab(day, 1),
+            month: Field::of_crontab(month, 1),
+            weekday: Field::of_crontab(weekday, 0),
+            year: None,
             both,
         }
     }

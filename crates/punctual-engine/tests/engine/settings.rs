@@ -121,6 +121,7 @@ async fn one_slot(world: &World, fence: &Fence) -> ScheduleId {
         owner: String::new(),
         set: String::new(),
         shard: 0,
+        enabled: true,
         spec: Json::null(),
         next_slot: Some(Timestamp::from_seconds(now.floor_seconds())),
         actor: Actor::new("ana", "needed"),

@@ -7,6 +7,7 @@ mod jobs;
 mod operations;
 mod queues;
 mod schedules;
+mod sets;
 mod tail;
 mod workers;
 
@@ -19,6 +20,7 @@ use crate::server::App;
 pub(crate) fn all() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .merge(schedules::routes())
+        .merge(sets::routes())
         .merge(jobs::routes())
         .merge(queues::routes())
         .merge(cluster::routes())

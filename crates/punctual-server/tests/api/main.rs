@@ -11,6 +11,7 @@ mod queues;
 mod random;
 mod refusals;
 mod schedules;
+mod sets;
 mod tail;
 
 use axum::Router;

@@ -197,6 +197,7 @@ async fn set(store: &SqliteStore) -> Scene {
             owner: String::new(),
             set: String::new(),
             shard: 0,
+            enabled: true,
             spec: Json::null(),
             next_slot: Some(NOW - Duration::from_secs(2)),
             actor: Actor::new("ana", "why"),

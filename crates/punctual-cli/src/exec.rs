@@ -1,0 +1,254 @@
+//! `punctual exec`: a command of an existing crontab line, with a record of what became of it.
+//!
+//! The process joins as a node that leads nothing and serves one queue of its own, orders a job of
+//! kind `exec` there and runs it. The command is what matters: it runs exactly once, whether that can
+//! be recorded or not.
+
+use std::io::Write;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use punctual::{BoxError, Ctx, Done, Job, JobId, LogLevel, Punctual, ServedQueue};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::watch;
+
+use crate::exit::Failure;
+use crate::{output, target};
+
+#[derive(Args)]
+pub(crate) struct Exec {
+    /// What it is called in lists: the job gets it as its tag
+    name: String,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+/// What is kept of it.
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "exec", max_attempts = 1)]
+struct Kept {
+    name: String,
+    argv: Vec<String>,
+    host: String,
+    /// The minute that it was started in, which is cron's slot.
+    slot: String,
+}
+
+/// How long a database may take for what comes before the command.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the record of an end is waited for.
+const RECORDING: Duration = Duration::from_secs(10);
+/// No command of a crontab takes longer.
+const LONGEST: Duration = Duration::from_secs(30 * 86_400);
+
+/// The one run of the command.
+struct Run {
+    argv: Vec<String>,
+    is_taken: AtomicBool,
+    ended: watch::Sender<Option<u8>>,
+}
+
+impl Exec {
+    pub(crate) fn run(self, database: Option<&str>) -> Result<(), Failure> {
+        let runtime = target::runtime()?;
+        let code = runtime.block_on(self.run_once(database))?;
+        // Whatever is left of the node ends with the process.
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        match code {
+            0 => Ok(()),
+            code => Err(Failure::as_another(code)),
+        }
+    }
+
+    async fn run_once(&self, database: Option<&str>) -> Result<u8, Failure> {
+        let run = Arc::new(Run {
+            argv: self.command.clone(),
+            is_taken: AtomicBool::new(false),
+            ended: watch::Sender::new(None),
+        });
+        let recorded = match database {
+            Some(url) => tokio::time::timeout(PATIENCE, self.record(url, run.clone())).await,
+            None => {
+                Ok(Err("no database is named; give --database or PUNCTUAL_DATABASE".to_owned()))
+            }
+        };
+        let recorded = recorded.unwrap_or_else(|_| Err("the database does not answer".to_owned()));
+        let (node, job) = match recorded {
+            Ok(recorded) => recorded,
+            Err(why) => {
+                not_recorded(&why);
+                return run.by_itself().await;
+            }
+        };
+        // The job is there. If nobody claims it the command must not wait for that.
+        let code = tokio::select! {
+            code = run.end() => code,
+            () = run.overdue() => {
+                not_recorded("the database does not answer");
+                run.by_itself().await?
+            }
+        };
+        match node.wait_at_most(job, RECORDING).await {
+            Ok(Some(_)) => {}
+            Ok(None) => not_recorded("the database does not take the end of it"),
+            Err(error) => not_recorded(&error.to_string()),
+        }
+        node.stop().await;
+        Ok(code)
+    }
+
+    /// Joins and orders the job.
+    async fn record(&self, url: &str, run: Arc<Run>) -> Result<(Punctual, JobId), String> {
+        let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+        let host = match host.trim() {
+            "" => "localhost".to_owned(),
+            host => host.to_owned(),
+        };
+        // Nobody else may run it, not even another run of the same line.
+        let queue = format!("exec/{}@{host}:{}", self.name, std::process::id());
+        let builder = target::node(url).await.map_err(|error| error.to_string())?;
+        let node = builder
+            .name(&format!("exec {}", self.name))
+            .never_leads()
+            .queues([ServedQueue::new(&queue)])
+            .state(run)
+            .handle(exec)
+            .start()
+            .await
+            .map_err(|error| error.to_string())?;
+        let now = output::now().floor_seconds();
+        let slot = punctual::Timestamp::from_seconds(now - now.rem_euclid(60)).to_string();
+        let kept = Kept { name: self.name.clone(), argv: self.command.clone(), host, slot };
+        let order = kept.order().queue(&queue).timeout(LONGEST).tag(&self.name);
+        match node.enqueue(order).await {
+            Ok(receipt) => Ok((node, receipt.id)),
+            Err(error) => {
+                node.stop_now().await;
+                Err(error.to_string())
+            }
+        }
+    }
+}
+
+fn not_recorded(why: &str) {
+    output::say_warning(&format!("not recorded: {why}; the command runs all the same"));
+}
+
+async fn exec(_: Kept, cx: Ctx<Arc<Run>>) -> Result<Done<Value>, BoxError> {
+    let run = cx.state().clone();
+    let code = match run.take() {
+        true => run.piped(&cx).await?,
+        // It was started without waiting for this.
+        false => run.end().await,
+    };
+    match code {
+        0 => Ok(Done(json!({"exit_code": 0}))),
+        code => Err(punctual::Failure::for_good(format!("exit code {code}")).into()),
+    }
+}
+
+impl Run {
+    /// Is it for the caller to start the command?
+    fn take(&self) -> bool {
+        !self.is_taken.swap(true, Ordering::SeqCst)
+    }
+
+    /// How the command ended.
+    async fn end(&self) -> u8 {
+        let mut ended = self.ended.subscribe();
+        let end = ended.wait_for(Option::is_some).await;
+        end.ok().and_then(|code| *code).unwrap_or(1)
+    }
+
+    /// Ends if nobody has started the command in time.
+    #[expect(clippy::disallowed_methods, reason = "the command line has no engine to ask")]
+    async fn overdue(&self) {
+        tokio::time::sleep(PATIENCE).await;
+        if self.is_taken.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Runs the command as if there were nobody to record it; if somebody has started it meanwhile,
+    /// waits for that.
+    async fn by_itself(&self) -> Result<u8, Failure> {
+        if !self.take() {
+            return Ok(self.end().await);
+        }
+        let status = tokio::process::Command::new(&self.argv[0]).args(&self.argv[1..]).status();
+        let code = match status.await {
+            Ok(status) => code_of(status),
+            Err(error) => self.not_found(&error),
+        };
+        self.ended.send_replace(Some(code));
+        Ok(code)
+    }
+
+    /// Runs the command; what it says is passed on and kept.
+    async fn piped(&self, cx: &Ctx<Arc<Run>>) -> Result<u8, BoxError> {
+        let mut command = tokio::process::Command::new(&self.argv[0]);
+        command.args(&self.argv[1..]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                let code = self.not_found(&error);
+                cx.log_at(LogLevel::Error, &format!("cannot run `{}`: {error}", self.argv[0]));
+                self.ended.send_replace(Some(code));
+                return Ok(code);
+            }
+        };
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let passed = async {
+            tokio::join!(
+                pass_on(out, std::io::stdout(), |line| cx.log(line)),
+                pass_on(err, std::io::stderr(), |line| cx.log_at(LogLevel::Warn, line)),
+            )
+        };
+        let (status, _) = tokio::join!(child.wait(), passed);
+        let code = status.map_or(1, code_of);
+        self.ended.send_replace(Some(code));
+        Ok(code)
+    }
+
+    /// As a shell has it.
+    fn not_found(&self, error: &std::io::Error) -> u8 {
+        output::say_error(&format!("cannot run `{}`: {error}", self.argv[0]));
+        if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
+    }
+}
+
+/// The code, or what a shell makes of a signal.
+fn code_of(status: ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+/// Passes on what is said as it comes, and notes it line by line.
+async fn pass_on(
+    from: Option<impl AsyncRead + Unpin>,
+    mut to: impl Write,
+    mut note: impl FnMut(&str),
+) {
+    let Some(mut from) = from else { return };
+    let (mut chunk, mut line) = (vec![0; 8_192], Vec::new());
+    while let Ok(count @ 1..) = from.read(&mut chunk).await {
+        // Whoever has closed it does not want to know.
+        let _ = to.write_all(&chunk[..count]).and_then(|()| to.flush());
+        for byte in &chunk[..count] {
+            match byte {
+                b'\n' => note(&String::from_utf8_lossy(&std::mem::take(&mut line))),
+                byte => line.push(*byte),
+            }
+        }
+    }
+    if !line.is_empty() {
+        note(&String::from_utf8_lossy(&line));
+    }
+}

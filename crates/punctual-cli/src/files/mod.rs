@@ -1,0 +1,25 @@
+//! Schedules as code: `diff`, `apply`, `export`, `import`, `simulate`, `schema`.
+
+mod apply;
+mod change;
+mod export;
+mod import;
+mod simulate;
+mod source;
+
+pub(crate) use apply::{Apply, Diff};
+pub(crate) use export::Export;
+pub(crate) use import::Import;
+pub(crate) use simulate::Simulate;
+pub(crate) use source::{Files, mistaken, read_file};
+
+use std::io::Write;
+
+use crate::exit::Failure;
+
+/// `punctual schema`: the schema of a file, for editors.
+pub(crate) fn schema() -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(&punctual_file::schema())
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    Ok(writeln!(anstream::stdout().lock(), "{text}")?)
+}

@@ -1,0 +1,35 @@
+//! Schedules in files. Text comes in; definitions go out, or all its mistakes with their places.
+//!
+//! Nothing here reads a file, asks a clock or writes anything.
+//!
+//! ```
+//! let text = r#"
+//! set = "ops"
+//!
+//! [[schedule]]
+//! name = "digest"
+//! cron = "0 8 * * MON-FRI"
+//! tz = "Europe/Paris"
+//! job = { kind = "send_digest", payload = { tier = "free" } }
+//! "#;
+//! let source = punctual_file::Source::new("schedules.toml", text);
+//! let sets = punctual_file::read(&[source]).expect("it has no mistakes");
+//! assert_eq!(sets[0].schedules[0].definition.when, ["0 8 * * MON-FRI"]);
+//! ```
+
+pub mod crontab;
+mod job;
+mod keys;
+mod place;
+mod read;
+mod schema;
+pub mod simulate;
+mod toml_text;
+mod value;
+mod write;
+
+pub use keys::key_of;
+pub use place::{Mistake, Mistakes, Place, Source};
+pub use read::{Declared, Set, read};
+pub use schema::schema;
+pub use write::write;

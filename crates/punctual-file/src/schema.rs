@@ -1,0 +1,107 @@
+//! The schema of a file, for editors: made from the same table as the reader.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::keys::{KEYS, Key, Kind};
+
+/// The JSON Schema of a file of schedules.
+pub fn schema() -> Json {
+    let shared: Map<String, Json> = KEYS.iter().map(|key| (key.name.to_owned(), of(key))).collect();
+    let mut own = shared.clone();
+    own.extend(own_keys());
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "punctual schedules",
+        "description": "Schedules as code: applied with `punctual apply -f FILE`",
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["set"],
+        "properties": {
+            "set": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Whose schedules these are: apply touches no others"},
+            "defaults": {
+                "type": "object",
+                "description": "What every schedule of this file is told unless it says otherwise",
+                "additionalProperties": false,
+                "properties": shared,
+            },
+            "schedule": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "additionalProperties": false,
+                    "properties": own,
+                    "required": ["name"],
+                    "allOf": [
+                        {"anyOf": [{"required": ["cron"]}, {"required": ["every"]}, {"required": ["at"]}]},
+                        {"oneOf": [{"required": ["job"]}, {"required": ["command"]}, {"required": ["http"]}]},
+                    ],
+                },
+            },
+        },
+    })
+}
+
+fn of(key: &Key) -> Json {
+    let mut schema = match key.kind {
+        Kind::Text => json!({"type": "string", "minLength": 1}),
+        Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
+        Kind::Flag => json!({"type": "boolean"}),
+        Kind::Number(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
+        Kind::Word(known) => json!({"enum": known}),
+        Kind::Zone => json!({"type": "string", "examples": ["UTC", "Europe/Paris"]}),
+        Kind::Length => json!({"type": "string", "examples": ["90s", "15m", "1h30m", "2d"]}),
+        Kind::Instant => json!({"type": "string", "examples": ["2027-03-28T01:00:00Z"]}),
+        Kind::RunOn => {
+            json!({"type": "string", "pattern": "^(any|every_node|node .+|label [^=]+=.+)$"})
+        }
+    };
+    schema["description"] = json!(key.about);
+    schema
+}
+
+fn own_keys() -> Map<String, Json> {
+    let one_or_more = json!({"oneOf": [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "string"}, "minItems": 1},
+    ]});
+    let texts = json!({"type": "array", "items": {"type": "string"}, "minItems": 1});
+    let mut keys = Map::new();
+    for (name, about) in crate::keys::OWN {
+        let mut schema = match *name {
+            "enabled" => json!({"type": "boolean"}),
+            "cron" | "every" | "at" => one_or_more.clone(),
+            "job" => json!({"oneOf": [{"type": "string"}, {
+                "type": "object",
+                "required": ["kind"],
+                "additionalProperties": false,
+                "properties": {
+                    "kind": {"type": "string"},
+                    "payload": {},
+                    "payload_json": {"type": "string"},
+                },
+            }]}),
+            "command" => json!({"oneOf": [texts, {
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {
+                    "argv": texts,
+                    "shell": {"type": "boolean"},
+                    "user": {"type": "string"},
+                    "group": {"type": "string"},
+                    "env": {"type": "object", "additionalProperties": {"type": "string"}},
+                    "cwd": {"type": "string"},
+                    "stdin": {"type": "string"},
+                    "name": {"type": "string"},
+                    "params": {},
+                    "success_codes": {"type": "array", "items": {"type": "integer"}},
+                    "retry_codes": {"type": "array", "items": {"type": "integer"}},
+                },
+            }]}),
+            "http" => json!({"oneOf": [{"type": "string"}, {"type": "object"}]}),
+            _ => json!({"type": "string", "minLength": 1, "maxLength": 200}),
+        };
+        schema["description"] = json!(about);
+        keys.insert((*name).to_owned(), schema);
+    }
+    keys
+}

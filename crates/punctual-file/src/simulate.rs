@@ -1,0 +1,232 @@
+//! What would happen: every slot of a stretch of time and what is decided about it, by the same
+//! function that the leader calls.
+//!
+//! Jobs are taken to end at once, so that no slot is skipped for overlap, and nobody pauses anything.
+
+use std::collections::BTreeMap;
+
+use punctual_core::Timestamp;
+use punctual_core::schedule::{Definition, DefinitionError, Missed, PlannedSlot, Rule, plan};
+
+use crate::read::Declared;
+
+/// What happens meanwhile.
+#[derive(Clone, Debug, Default)]
+pub struct Story {
+    /// When nobody is there to decide anything: from then, until then.
+    pub down: Vec<(Timestamp, Timestamp)>,
+    /// Which schedules are applied when, beginning with those of the start.
+    pub deploys: Vec<(Timestamp, Vec<Declared>)>,
+}
+
+/// What becomes of a slot, or of a run of slots alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The schedule.
+    pub schedule: String,
+    /// The slot, or the first of the run.
+    pub slot: Timestamp,
+    /// The last of the run, if there is more than one.
+    pub end: Option<Timestamp>,
+    /// How many slots it stands for.
+    pub count: u64,
+    /// What becomes of it: a word of the ledger, or `undecided`.
+    pub outcome: String,
+    /// Why.
+    pub reason: Option<String>,
+    /// When that is decided.
+    pub decided_at: Timestamp,
+    /// When its job may start.
+    pub due_at: Option<Timestamp>,
+    /// How many slots were missed or folded into this one since the job before it.
+    pub missed_count: u64,
+}
+
+/// All that was decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Simulated {
+    /// In the order of decisions.
+    pub decisions: Vec<Decision>,
+    /// Was there more than is shown?
+    pub is_cut: bool,
+}
+
+/// Decisions of one answer: more is no longer for reading.
+const DECISIONS_MAX: usize = 100_000;
+
+/// A schedule as it stands.
+struct State {
+    definition: Definition,
+    rule: Rule,
+    enabled: bool,
+    next: Option<Timestamp>,
+    last: Option<Timestamp>,
+}
+
+/// Plays a stretch of time, `from` to `to`; the schedule of a name that has a mistake is the error.
+pub fn simulate(
+    story: &Story,
+    from: Timestamp,
+    to: Timestamp,
+) -> Result<Simulated, (String, DefinitionError)> {
+    let mut world = World { story, to, states: BTreeMap::new(), done: Simulated::default() };
+    let mut deploys: Vec<&(Timestamp, Vec<Declared>)> = story.deploys.iter().collect();
+    deploys.sort_by_key(|(at, _)| *at);
+    for (at, schedules) in deploys {
+        let at = (*at).max(from);
+        world.run(at);
+        for schedule in schedules {
+            let applied = world.apply(schedule, at);
+            applied.map_err(|error| (schedule.name.clone(), error))?;
+        }
+    }
+    world.run(to);
+    world.leave_open();
+    let mut done = world.done;
+    done.decisions.sort_by(|left, right| {
+        let key = |it: &Decision| (it.decided_at, it.slot, it.schedule.clone());
+        key(left).cmp(&key(right))
+    });
+    Ok(done)
+}
+
+struct World<'a> {
+    story: &'a Story,
+    to: Timestamp,
+    states: BTreeMap<String, State>,
+    done: Simulated,
+}
+
+impl World<'_> {
+    /// When somebody is there who can decide, from `at` on.
+    fn up(&self, at: Timestamp) -> Timestamp {
+        let mut at = at;
+        // Outages may touch each other, in any order.
+        while let Some((_, end)) =
+            self.story.down.iter().find(|(start, end)| *start <= at && at < *end)
+        {
+            at = *end;
+        }
+        at
+    }
+
+    /// Decides all that somebody would decide before `until`.
+    fn run(&mut self, until: Timestamp) {
+        let names: Vec<String> = self.states.keys().cloned().collect();
+        for name in names {
+            while let Some(first) = self.due(&name) {
+                let now = self.up(first);
+                if now >= until || self.is_full() {
+                    break;
+                }
+                self.decide(&name, first, now);
+            }
+        }
+    }
+
+    fn is_full(&mut self) -> bool {
+        self.done.is_cut |= self.done.decisions.len() >= DECISIONS_MAX;
+        self.done.is_cut
+    }
+
+    /// The first slot that is not decided.
+    fn due(&self, name: &str) -> Option<Timestamp> {
+        let state = self.states.get(name).filter(|state| state.enabled)?;
+        state.next.filter(|next| *next < self.to)
+    }
+
+    fn decide(&mut self, name: &str, first: Timestamp, now: Timestamp) {
+        let Some(state) = self.states.get_mut(name) else { return };
+        let planned = plan(&state.rule, name, first, None, now);
+        state.next = planned.next;
+        state.last = planned.slots.last().map(|slot| slot.end.unwrap_or(slot.slot));
+        let decisions = planned.slots.into_iter().map(|slot| decision(name, slot, now));
+        self.done.decisions.extend(decisions);
+    }
+
+    /// Brings a schedule to what a file says; what is due and undecided by then is missed.
+    fn apply(&mut self, schedule: &Declared, now: Timestamp) -> Result<(), DefinitionError> {
+        if let Some(old) = &schedule.renamed_from
+            && !self.states.contains_key(&schedule.name)
+            && let Some(state) = self.states.remove(old)
+        {
+            self.states.insert(schedule.name.clone(), state);
+        }
+        let rule = schedule.definition.rule_from(&schedule.name, now)?;
+        let before = self.states.remove(&schedule.name);
+        if let Some(state) = before.as_ref().filter(|state| {
+            state.definition == schedule.definition && state.enabled == schedule.enabled
+        }) {
+            let state = State { definition: state.definition.clone(), rule, ..*state };
+            self.states.insert(schedule.name.clone(), state);
+            return Ok(());
+        }
+        let mut last = None;
+        if let Some(state) = before {
+            last = state.last;
+            if let Some(first) = state.next.filter(|next| *next <= now && state.enabled) {
+                let nothing = Rule { missed: Missed::None, ..state.rule };
+                let reason = "changed by apply before it was decided".to_owned();
+                let run = merged(plan(&nothing, &schedule.name, first, None, now).slots);
+                last = run.as_ref().map(|slot| slot.end.unwrap_or(slot.slot)).or(last);
+                self.done.decisions.extend(run.map(|slot| Decision {
+                    outcome: "missed".to_owned(),
+                    reason: Some(reason),
+                    due_at: None,
+                    ..decision(&schedule.name, slot, now)
+                }));
+            }
+        }
+        let next = rule.spec.next(now.max(last.unwrap_or(now)));
+        let (definition, enabled) = (schedule.definition.clone(), schedule.enabled);
+        self.states.insert(schedule.name.clone(), State { definition, rule, enabled, next, last });
+        Ok(())
+    }
+
+    /// What is due at the end, while nobody is there, is left open.
+    fn leave_open(&mut self) {
+        let names: Vec<String> = self.states.keys().cloned().collect();
+        for name in names {
+            let Some(first) = self.due(&name).filter(|_| !self.done.is_cut) else { continue };
+            let Some(state) = self.states.get(&name) else { continue };
+            let count = state.rule.spec.count(first, self.to);
+            let last = state.rule.spec.previous(self.to).filter(|last| *last > first);
+            self.done.decisions.push(Decision {
+                schedule: name,
+                slot: first,
+                end: last,
+                count,
+                outcome: "undecided".to_owned(),
+                reason: Some("nobody is there by the end".to_owned()),
+                decided_at: self.to,
+                due_at: None,
+                missed_count: 0,
+            });
+        }
+    }
+}
+
+/// Slots that are missed alike, as one run.
+fn merged(slots: Vec<PlannedSlot>) -> Option<PlannedSlot> {
+    let mut slots = slots.into_iter();
+    let mut run = slots.next()?;
+    for slot in slots {
+        run.end = Some(slot.end.unwrap_or(slot.slot));
+        run.count += slot.count;
+    }
+    Some(run)
+}
+
+fn decision(name: &str, slot: PlannedSlot, now: Timestamp) -> Decision {
+    Decision {
+        schedule: name.to_owned(),
+        slot: slot.slot,
+        end: slot.end,
+        count: slot.count,
+        outcome: slot.outcome.to_string(),
+        reason: slot.reason,
+        decided_at: now,
+        due_at: slot.job.map(|job| job.due_at),
+        missed_count: slot.job.map_or(0, |job| job.missed_count),
+    }
+}

@@ -1,0 +1,181 @@
+//! What is wrong is told, all of it, with its place and the way out.
+
+use punctual_file::{Mistake, Source, read};
+
+const TEN: &str = r#"set = "ops"
+timezone = "Europe/Paris"
+
+[defaults]
+tz = "Europe/Pariss"
+overlap = "skipp"
+
+[[schedule]]
+name = "backup"
+cron = "0 25 * * *"
+job = { kind = "backup", args = {} }
+
+[[schedule]]
+name = "digest"
+every = "15 minuts"
+jitter = 30
+priority = 900
+comand = ["true"]
+job = "digest"
+
+[[schedule]]
+name = "backup"
+at = "2027-03-28T01:00:00Z"
+job = "once"
+missed_window = "5s"
+"#;
+
+fn told(mistakes: &[Mistake]) -> Vec<String> {
+    mistakes.iter().map(|it| format!("{}:{}", it.place.line, it.place.column)).collect()
+}
+
+#[test]
+fn ten_different_mistakes_are_told_with_line_and_column() {
+    let mistakes = crate::one(TEN).unwrap_err();
+    let expected = [
+        "2:1",   // no such key of a file
+        "5:7",   // no such zone
+        "6:12",  // no such policy
+        "10:11", // hour 25
+        "11:26", // args
+        "15:10", // no length of time
+        "16:10", // a number where a text should be
+        "17:12", // beyond the bounds
+        "18:1",  // no such key of a schedule
+        "22:9",  // declared twice
+    ];
+    assert_eq!(told(&mistakes.0), expected, "{mistakes}");
+    insta::assert_snapshot!("ten_mistakes", mistakes);
+}
+
+#[test]
+fn a_file_that_is_no_toml_is_told_where() {
+    let mistakes = crate::one("set = \"ops\"\n[[schedule]\nname = \n").unwrap_err();
+    assert!(mistakes.0.len() >= 2, "{mistakes}");
+    assert!(mistakes.0[0].message.starts_with("this is no TOML"), "{mistakes}");
+    assert_eq!(mistakes.0[0].place.line, 2);
+}
+
+/// One mistake, as it is told.
+fn check(schedule: &str, expected: &str) {
+    let text = format!("set = \"ops\"\n[[schedule]]\n{schedule}\n");
+    let mistakes = crate::one(&text).unwrap_err();
+    let told = mistakes.0.iter().map(|mistake| {
+        let hint = mistake.hint.as_ref().map(|hint| format!(" | {hint}"));
+        format!(
+            "{}:{} {}{}",
+            mistake.place.line,
+            mistake.place.column,
+            mistake.message,
+            hint.unwrap_or_default()
+        )
+    });
+    assert_eq!(told.collect::<Vec<_>>().join("\n"), expected);
+}
+
+#[test]
+fn each_mistake_has_its_place_and_the_way_out() {
+    check(
+        "cron = \"@daily\"\njob = \"x\"",
+        "2:1 the schedule has no name | give it one: `name = \"nightly-backup\"`",
+    );
+    check(
+        "name = \"a\"\njob = \"x\"",
+        "2:1 the schedule does not say when it is due | give it `cron`, `every` or `at`",
+    );
+    check(
+        "name = \"a\"\ncron = \"@daily\"",
+        "2:1 the schedule does not say what to run | give it one of `job`, `command` and `http`",
+    );
+    check(
+        "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\ncommand = [\"true\"]",
+        "6:1 both `command` and `job` say what to run | leave one of them out",
+    );
+    check(
+        "name = \"a\"\ncron = \"* * * * * *\"\njob = \"x\"",
+        "4:9 6 fields: the first one is seconds; if that is meant, set `seconds = true`",
+    );
+    check(
+        "name = \"a\"\ncron = [\"@daily\", \"0 22-2 * * *\"]\njob = \"x\"",
+        "4:22 hour: the range runs backwards | `22-23,0-2`",
+    );
+    check(
+        "name = \"a\"\ncron = \"@daily\"\nmissed_window = \"5s\"\njob = \"x\"",
+        "5:18 `missed_window`: at least 1m: until then a slot is on time and fires",
+    );
+    check(
+        "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nstart = \"2027-02-01T00:00:00Z\"\nend = \"2027-01-01T00:00:00Z\"",
+        "7:8 `end`: 2027-01-01T00:00:00Z lies before `start`, 2027-02-01T00:00:00Z; exchange them",
+    );
+    check(
+        "name = \"a\"\ncron = \"@daily\"\ncommand = \"ls -l\"",
+        "5:11 `command` is a text, not a list of words | write it like `command = [\"pg_dump\", \"-Fc\", \"app\"]`; for a line of shell, `command = { argv = [\"…\"], shell = true }`",
+    );
+    check(
+        "name = \"a\"\ncron = \"@daily\"\ncommand = { argv = [\"x\"], usr = \"root\" }",
+        "5:27 `command` has no key `usr` | did you mean `user`?",
+    );
+    check(
+        "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nrun_on = \"nodes\"",
+        "6:11 `nodes` says no node | write `any`, `every_node`, `node NAME` or `label KEY=VALUE`",
+    );
+    check(
+        "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nrenamed_from = \"a\"",
+        "6:17 it is called `a` still | leave out `renamed_from`",
+    );
+    check(
+        "name = \"a\"\nat = \"2027-03-28T02:30\"\ntz = \"Europe/Paris\"\njob = \"x\"",
+        "4:7 `2027-03-28T02:30` does not exist in Europe/Paris; write the instant you mean: 2027-03-28T00:30:00Z or 2027-03-28T01:30:00Z",
+    );
+}
+
+#[test]
+fn the_file_as_a_whole_is_checked() {
+    let mistake = |text: &str| crate::one(text).unwrap_err().0.remove(0).message;
+    assert_eq!(mistake(""), "the file names no set");
+    assert_eq!(
+        mistake("set = \"code:shop\""),
+        "sets that begin with `code:` belong to programs that declare schedules"
+    );
+    assert_eq!(
+        mistake("set = \"a\"\n[schedule]\nname = \"x\""),
+        "`schedule` is no list of schedules"
+    );
+    assert_eq!(mistake("set = 7"), "`set` is a number, not a name");
+}
+
+#[test]
+fn names_are_one_of_a_kind_over_all_files() {
+    let file = |set: &str, name: &str| {
+        format!("set = \"{set}\"\n[[schedule]]\nname = \"{name}\"\nevery = \"1h\"\njob = \"x\"\n")
+    };
+    let (first, second) = (file("ops", "a"), file("ops", "b"));
+    let sources = |other: &str| {
+        [
+            Source::new("1.toml", &*first),
+            Source::new("2.toml", &*second),
+            Source::new("3.toml", other),
+        ]
+    };
+    let sets = read(&sources(&file("web", "c"))).unwrap();
+    let names: Vec<(&str, usize)> =
+        sets.iter().map(|set| (set.name.as_str(), set.schedules.len())).collect();
+    assert_eq!(names, [("ops", 2), ("web", 1)]);
+    let mistakes = read(&sources(&file("web", "b"))).unwrap_err();
+    assert_eq!(mistakes.0.len(), 1);
+    let told = mistakes.0[0].to_string();
+    assert!(
+        told.starts_with("3.toml:3:9: schedule `b` is declared twice; first at 2.toml:3:9"),
+        "{told}"
+    );
+    let renamed = file("web", "c").replace("every", "renamed_from = \"a\"\nevery");
+    let told = read(&sources(&renamed)).unwrap_err().to_string();
+    assert!(
+        told.contains("was renamed from `a`, which is declared as well, at 1.toml:3:9"),
+        "{told}"
+    );
+}

@@ -1,0 +1,114 @@
+//! Sets of schedules: desired state, applied whole.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use punctual::{Admin, ErrorKind, JobFilter, Manner, Step, What};
+use punctual_api::{List, Problem, Schedule, SetBody, SetChange};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::admin;
+use crate::ask::{Body, Name, Paging, Query};
+use crate::fault::{Answer, Fault};
+use crate::server::App;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(show, apply))
+}
+
+/// The schedules of a set by name
+#[utoipa::path(get, path = "/sets/{set}", tag = "sets", params(("set" = String, Path), Paging),
+    responses((status = 200, body = List<Schedule>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn show(
+    State(app): State<App>,
+    Name(set): Name,
+    Query(paging): Query<Paging>,
+) -> Answer<List<Schedule>> {
+    let (most, after) = (paging.most(), paging.cursor.as_deref());
+    let schedules = app.punctual().admin().schedules_of(&set, after, most).await?;
+    let last = schedules.last().filter(|_| schedules.len() == most);
+    let next_cursor = last.map(|schedule| schedule.name.clone());
+    Ok(Json(List { items: schedules.into_iter().map(Schedule::from).collect(), next_cursor }))
+}
+
+/// How far it may go.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Asked {
+    /// Is nothing written, and only told what would be?
+    #[serde(default)]
+    dry_run: bool,
+    /// Does what the set has and the body has not go?
+    #[serde(default)]
+    prune: bool,
+    /// Are schedules of the same name taken over that were made by hand?
+    #[serde(default)]
+    adopt: bool,
+}
+
+/// Brings the schedules of a set to this, in one transaction, or nothing of it
+///
+/// What is as it should be is not touched, a pause is kept, and no other set is looked at.
+#[utoipa::path(put, path = "/sets/{set}", tag = "sets", request_body = SetBody,
+    params(("set" = String, Path), Asked),
+    responses((status = 200, body = SetChange), (status = "default", body = Problem, content_type = "application/problem+json")))]
+async fn apply(
+    State(app): State<App>,
+    Name(set): Name,
+    Query(asked): Query<Asked>,
+    headers: HeaderMap,
+    Body(body): Body<SetBody>,
+) -> Answer<SetChange> {
+    let wanted = body.wanted().map_err(|(number, error)| {
+        Fault::invalid(&format!("/schedules/{number}/definition"), error)
+    })?;
+    let Asked { dry_run, prune, adopt } = asked;
+    let manner = Manner { prune, adopt, dry_run };
+    let admin = admin(&app, &headers, &format!("set {set}"));
+    let applied = admin.apply(&set, &wanted, manner).await;
+    let applied = applied.map_err(|error| refused(error, &body))?;
+    let mut unfinished = Vec::new();
+    for step in &applied.steps {
+        unfinished.push(unfinished_of(&admin, step).await?);
+    }
+    let mut change = SetChange::new(&set, manner, applied);
+    for (step, count) in change.steps.iter_mut().zip(unfinished) {
+        step.unfinished = count;
+    }
+    Ok(Json(change))
+}
+
+/// Jobs that are looked at to say how many are unfinished.
+const LOOKED_AT: usize = 100;
+
+/// How many jobs of a schedule that goes are unfinished.
+async fn unfinished_of(admin: &Admin, step: &Step) -> Result<usize, Fault> {
+    let goes = matches!(step.what, What::Remove | What::Leave);
+    let Some(schedule) = step.before.as_ref().filter(|_| goes) else { return Ok(0) };
+    let filter = JobFilter { schedule: Some(schedule.id), ..JobFilter::default() };
+    let jobs = admin.jobs(&filter, None, LOOKED_AT).await?;
+    Ok(jobs.items.iter().filter(|job| !job.state.is_final()).count())
+}
+
+/// Everything that is wrong, each with its place.
+fn refused(error: punctual::Error, body: &SetBody) -> Fault {
+    if !matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Conflict) {
+        return error.into();
+    }
+    let (status, code, title) = match error.kind() {
+        ErrorKind::Conflict => (409, "conflict", "Somebody else was first"),
+        _ => (422, "invalid", "The request cannot be carried out as it is"),
+    };
+    let message = error.to_string();
+    let mut problem = Problem::new(status, code, title, message.clone());
+    for line in message.lines() {
+        let name = line.strip_prefix("schedule `").and_then(|rest| rest.split_once('`'));
+        let number = name
+            .and_then(|(name, _)| body.schedules.iter().position(|schedule| schedule.name == name));
+        if let Some(number) = number {
+            problem = problem.at(format!("/schedules/{number}"), line);
+        }
+    }
+    problem.into()
+}
