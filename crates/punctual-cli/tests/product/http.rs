@@ -42,7 +42,7 @@ fn loopback_is_called_only_to_try_it_and_the_server_never() {
     assert!(refused["error"].as_str().unwrap().contains("it is loopback"), "{refused}");
     assert_eq!(serve.stop(), Some(0));
 
-    let settings = format!("[http]\nallow = [\"{}\"]\n", "10.1.0.0/99");
+    let settings = "[http]\nallow = [\"10.1.0.0/99\"]\n";
     std::fs::write(directory.path().join("punctual.toml"), settings).unwrap();
     let output = punctual(directory.path(), &["config", "check"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
