@@ -121,7 +121,7 @@ fn each_mistake_has_its_place_and_the_way_out() {
     );
     check(
         "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nrun_on = \"nodes\"",
-        "6:11 `nodes` says no node | write `any`, `every_node`, `node NAME` or `label KEY=VALUE`",
+        "6:11 `nodes` is none of any, every_node, node NAME, label KEY=VALUE",
     );
     check(
         "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nrenamed_from = \"a\"",
