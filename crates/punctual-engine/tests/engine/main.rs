@@ -8,6 +8,7 @@ mod claiming;
 mod configuring;
 mod leading;
 mod outcomes;
+mod placing;
 mod predecessors;
 mod scheduling;
 mod services;
