@@ -21,6 +21,7 @@ mod clock_change;
 pub mod cron;
 mod every;
 pub mod hash;
+pub mod histogram;
 mod id;
 mod in_zone;
 pub mod job;

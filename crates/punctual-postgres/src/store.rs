@@ -28,7 +28,7 @@ use crate::retry::attempt;
 use crate::settle::Settle;
 use crate::wake::{self, Wake};
 use crate::{
-    claim, fire, jobs, keys, leaders, lists, migrate, nodes, notes, partitions, queues, rows,
+    claim, fire, jobs, keys, leaders, lists, look, migrate, nodes, notes, partitions, queues, rows,
     schedules, sets, sql, upkeep,
 };
 
@@ -580,6 +580,19 @@ impl Store for PostgresStore {
         most: usize,
     ) -> Result<Page<SlotView, SlotCursor>> {
         attempt!(self.pool, Harmless, conn => lists::slots(conn, id, after, most))
+    }
+
+    async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<SlotRun>> {
+        punctual_store::look::check_recent(schedules)?;
+        attempt!(self.pool, Harmless, conn => look::recent_slots(conn, schedules, most))
+    }
+
+    async fn upcoming(&self, shard: i16, most: usize) -> Result<Vec<Schedule>> {
+        attempt!(self.pool, Harmless, conn => look::upcoming(conn, shard, most))
+    }
+
+    async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>> {
+        attempt!(self.pool, Harmless, conn => look::spans(conn, since, most))
     }
 
     async fn change_queue(

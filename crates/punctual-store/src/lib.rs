@@ -15,6 +15,7 @@ mod json;
 mod leader;
 pub mod limits;
 mod list;
+pub mod look;
 pub mod memory;
 mod node;
 mod notes;
@@ -41,6 +42,7 @@ pub use list::{
     AttemptView, AuditCursor, Cursor, JobDetail, JobFilter, JobView, Page, Pager, ProgressView,
     RevisionCursor, RevisionView, RollupCursor, SlotCursor, SlotView, Source, StatsCursor,
 };
+pub use look::{JobRun, SlotRun, Span};
 pub use node::{BeatAsk, Beaten, Node, NodeInfo, Progress, Released, RoleBeat};
 pub use notes::{LogCursor, LogLine, LogView, StepAnswer, StepView};
 pub use queue::{Queue, QueueChange, QueueLimits, QueueStats};
@@ -268,6 +270,11 @@ pub trait Store: Send + Sync {
         after: Option<SlotCursor>,
         most: usize,
     ) -> Result<Page<SlotView, SlotCursor>>;
+    /// The newest slots of each of these schedules, in the order of the question, with how their jobs
+    /// go or went; at most [`limits::RECENT_SCHEDULES_MAX`] schedules, and `most` slots of each.
+    async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<SlotRun>>;
+    /// The schedules that have something to decide next, those of every tenant, earliest first.
+    async fn upcoming(&self, shard: i16, most: usize) -> Result<Vec<Schedule>>;
 
     // Queues and lists
 
@@ -296,4 +303,7 @@ pub trait Store: Send + Sync {
         after: Option<Cursor>,
         most: usize,
     ) -> Result<Page<JobView, Cursor>>;
+    /// The attempts that are under way, and those of jobs whose ids are not older than this; newest job
+    /// first, at most [`limits::SPANS_MAX`].
+    async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>>;
 }

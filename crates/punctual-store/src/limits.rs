@@ -35,6 +35,10 @@ pub const PAGE_MAX: usize = 500;
 /// Rows that a page looks at: what is asked for may be rare, and nobody waits for a million others
 /// to be passed over. Some 20 ms, then whoever asked goes on with the cursor.
 pub const EXAMINE_MAX: usize = 5_000;
+/// Schedules whose newest slots are read at once: as many as a page of them shows.
+pub const RECENT_SCHEDULES_MAX: usize = 100;
+/// Attempts that are drawn at once: more would be a wall, and a page of a megabyte.
+pub const SPANS_MAX: usize = 2_000;
 /// Up to where jobs are counted for people: it takes a millisecond or two, and beyond it the next
 /// digit tells nobody anything.
 pub const COUNT_MAX: usize = 10_000;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use punctual_core::schedule::Definition;
-use punctual_core::{JobId, Timestamp};
+use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_engine::{ScheduleError, Schedules, Seen};
 use punctual_store::{
-    Actor, AuditCursor, AuditView, CancelAnswer, Cursor, JobDetail, JobFilter, JobView, Leader,
-    LeaderChange, LogCursor, LogView, MoveAnswer, Node, Page, Placement, Queue, QueueChange,
-    QueueLimits, QueueStats, RequeueAnswer, RevisionCursor, RevisionView, RollupCount,
-    RollupCursor, RollupFilter, Schedule, Schema, SlotCursor, SlotView, StatsCursor, StepView,
-    limits,
+    Actor, AuditCursor, AuditView, CancelAnswer, Cursor, Hints, JobDetail, JobFilter, JobView,
+    Leader, LeaderChange, LogCursor, LogView, MoveAnswer, Node, Page, Placement, Queue,
+    QueueChange, QueueLimits, QueueStats, RequeueAnswer, RevisionCursor, RevisionView, RollupCount,
+    RollupCursor, RollupFilter, Schedule, Schema, SlotCursor, SlotRun, SlotView, Span, StatsCursor,
+    StepView, Topic, limits,
 };
 
 use crate::ctx::Shared;
@@ -249,6 +249,35 @@ impl Admin {
     ) -> Result<Page<SlotView, SlotCursor>> {
         let schedule = self.schedule(name).await?;
         Ok(self.shared.store.slots(schedule.id, after, most).await?)
+    }
+
+    /// The newest slots of each of these schedules, with how their jobs go or went.
+    pub async fn recent_slots(
+        &self,
+        schedules: &[ScheduleId],
+        most: usize,
+    ) -> Result<Vec<SlotRun>> {
+        Ok(self.shared.store.recent_slots(schedules, most).await?)
+    }
+
+    /// The schedules that have something to decide next, earliest first.
+    pub async fn upcoming(&self, most: usize) -> Result<Vec<Schedule>> {
+        Ok(self.shared.store.upcoming(0, most).await?)
+    }
+
+    /// The attempts that are under way, and those of jobs written since then, newest job first.
+    pub async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>> {
+        Ok(self.shared.store.spans(since, most).await?)
+    }
+
+    /// One schedule by its id, which outlives its name.
+    pub async fn schedule_by_id(&self, id: ScheduleId) -> Result<Option<Schedule>> {
+        Ok(self.shared.store.schedule(id).await?)
+    }
+
+    /// Where the store tells that something may have changed: late, for nothing, or not at all.
+    pub fn hints(&self, topic: Topic) -> Hints {
+        self.shared.store.hints(topic)
     }
 
     /// The revisions of a schedule, newest first.
