@@ -71,7 +71,13 @@ impl Target {
         let way = match &self.database {
             Some(url) => {
                 let punctual = runtime.block_on(async { producer(url).await?.start().await })?;
-                let server = Server { punctual, roles: Vec::new(), token: None, metrics: None };
+                let server = Server {
+                    punctual,
+                    roles: Vec::new(),
+                    token: None,
+                    read_only: false,
+                    metrics: None,
+                };
                 Way::Here(server.router())
             }
             None => {

@@ -172,7 +172,7 @@ macro_rules! suite {
                 failed_jobs_are_listed_with_their_error, many_jobs_are_looked_at_in_parts,
                 the_history_of_a_job_is_told;
             look: recent_slots_tell_how_their_jobs_went, upcoming_schedules_are_listed_by_their_next_slot,
-                spans_are_attempts_newest_job_first;
+                spans_are_attempts_newest_job_first, counters_are_added_up_by_stretches;
             upkeep: promotion_makes_due_jobs_ready_and_tells_the_next, the_third_crash_fails_the_job,
                 nobody_is_declared_dead_while_leadership_is_young, reaping_needs_the_term,
                 a_reaped_job_that_was_to_be_cancelled_is, pruning_never_revives_a_slot,

@@ -1,9 +1,11 @@
 //! What pictures are made of.
 
+use std::time::Duration;
+
 use punctual_core::Timestamp;
 use punctual_core::job::{AttemptOutcome, JobState, Outcome, SlotOutcome};
 use punctual_core::schedule::Overlap;
-use punctual_store::{JobRun, NewJob, limits};
+use punctual_store::{JobRun, NewJob, RollupCount, RollupSum, SumAsk, limits};
 
 use crate::World;
 
@@ -100,4 +102,46 @@ pub async fn spans_are_attempts_newest_job_first(world: &World<'_>) {
     let later = world.now();
     let only: Vec<_> = world.store().spans(later, 100).await.unwrap();
     assert_eq!(only, spans[2..], "an ended job that is older is left out");
+}
+
+/// From the first minute up to the last, each queue apart or all together.
+pub async fn counters_are_added_up_by_stretches(world: &World<'_>) {
+    let start = world.now();
+    let minute = |number: u64| start + Duration::from_secs(number * 60);
+    let count = |number: u64, metric: &str, queue: &str, kind: &str| RollupCount {
+        minute: minute(number),
+        metric: metric.to_owned(),
+        queue: queue.to_owned(),
+        kind: kind.to_owned(),
+        count: 1,
+        sum: 10,
+    };
+    let counts = [
+        count(0, "failed", "a", "k"),
+        count(4, "failed", "a", "l"),
+        count(4, "failed", "b", "k"),
+        count(5, "failed", "a", "k"),
+        count(7, "succeeded", "a", "k"),
+        count(10, "failed", "a", "k"),
+    ];
+    world.store().roll_up(&counts).await.unwrap();
+    let ask = SumAsk { from: start, to: minute(10), minutes: 5, by_queue: false };
+    let told = |sums: Vec<RollupSum>| {
+        sums.into_iter()
+            .map(|sum| (sum.at.since(start).as_secs() / 60, sum.metric, sum.queue, sum.count, sum.sum))
+            .collect::<Vec<_>>()
+    };
+    let row = |at, metric: &str, queue: &str, count, sum| {
+        (at, metric.to_owned(), queue.to_owned(), count, sum)
+    };
+    let sums = told(world.store().sums(&ask).await.unwrap());
+    assert_eq!(
+        sums,
+        [row(0, "failed", "", 3, 30), row(5, "failed", "", 1, 10), row(5, "succeeded", "", 1, 10)]
+    );
+    let sums = told(world.store().sums(&SumAsk { by_queue: true, ..ask }).await.unwrap());
+    assert_eq!(sums[..2], [row(0, "failed", "a", 2, 20), row(0, "failed", "b", 1, 10)]);
+    assert!(world.store().sums(&SumAsk { minutes: 0, ..ask }).await.is_err());
+    let long = SumAsk { to: start + limits::SUM_LENGTH_MAX + Duration::from_secs(60), ..ask };
+    assert!(world.store().sums(&long).await.is_err());
 }

@@ -113,7 +113,7 @@ impl Scheduler {
         planned: PlannedSlot,
     ) -> std::result::Result<SlotRow, String> {
         let PlannedSlot { slot, end, count, outcome, reason, job } = planned;
-        let caught_up = outcome == punctual_core::job::SlotOutcome::CaughtUp;
+        let caught_up = outcome == SlotOutcome::CaughtUp;
         let make = |job: punctual_core::schedule::PlannedJob| {
             let told = Told { slot: Some(slot), caught_up, missed_count: job.missed_count };
             let made = job_of(&*self.env, schedule, definition, rule, told)?;

@@ -2,14 +2,14 @@
 
 use punctual_core::job::JobState;
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
-use punctual_store::{JobRun, Schedule, SlotRun, Span, limits};
+use punctual_store::{JobRun, RollupSum, Schedule, SlotRun, Span, SumAsk, limits};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::connection::Conn;
+use crate::connection::{Bound, Conn};
 use crate::error::Outcome;
 use crate::lists::all;
-use crate::rows::{self, Read};
+use crate::rows::{self, Instant, Read};
 use crate::sql;
 
 pub(crate) async fn recent_slots(
@@ -34,7 +34,7 @@ fn job_run(row: &Row) -> Read<Option<JobRun>> {
     }
     let Some(finished_at) = rows::instant_opt(row, 16)? else { return Ok(None) };
     Ok(Some(JobRun {
-        state: rows::state(row, 15)?,
+        state: rows::end_state(row, 15)?,
         attempt: rows::shown(row, 13)?,
         claimed_at: rows::instant_opt(row, 14)?,
         finished_at: Some(finished_at),
@@ -46,6 +46,22 @@ pub(crate) async fn upcoming(conn: &mut Conn, shard: i16, most: usize) -> Outcom
     let found = all(conn, &sql::UPCOMING, &[&shard, &most], rows::schedule).await?;
     // One that cannot be read is shown as set aside by lists, and has nothing to decide.
     Ok(found.into_iter().filter(|schedule| schedule.set_aside.is_none()).collect())
+}
+
+pub(crate) async fn sums(conn: &mut Conn, ask: SumAsk) -> Outcome<Vec<RollupSum>> {
+    let SumAsk { from, to, by_queue, minutes } = ask;
+    let seconds = i64::from(minutes) * 60;
+    let bound: Bound<'_> = &[&Instant(from), &Instant(to), &seconds, &by_queue];
+    let read = |row: &Row| {
+        Ok(RollupSum {
+            at: rows::instant(row, 0)?,
+            metric: rows::get(row, 1)?,
+            queue: rows::get(row, 2)?,
+            count: rows::get(row, 3)?,
+            sum: rows::get(row, 4)?,
+        })
+    };
+    all(conn, &sql::SUMS, bound, read).await
 }
 
 pub(crate) async fn spans(conn: &mut Conn, since: Timestamp, most: usize) -> Outcome<Vec<Span>> {

@@ -591,6 +591,11 @@ impl Store for PostgresStore {
         attempt!(self.pool, Harmless, conn => look::upcoming(conn, shard, most))
     }
 
+    async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {
+        ask.check()?;
+        attempt!(self.pool, Harmless, conn => look::sums(conn, *ask))
+    }
+
     async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>> {
         attempt!(self.pool, Harmless, conn => look::spans(conn, since, most))
     }

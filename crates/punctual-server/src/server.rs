@@ -19,7 +19,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::access::{self, Token};
 use crate::ask::BODY_BYTES_MAX;
 use crate::fault::Fault;
-use crate::{health, routes};
+use crate::{dashboard, health, routes};
 
 /// What a request may take; waiting for a job is cut before.
 const REQUEST_MAX: Duration = Duration::from_secs(60);
@@ -32,6 +32,8 @@ pub struct Server {
     pub roles: Vec<String>,
     /// Who may ask; none: this machine alone.
     pub token: Option<Token>,
+    /// Can nothing be changed from the dashboard?
+    pub read_only: bool,
     /// Where the metrics of the process are, if somebody gathers them.
     pub metrics: Option<PrometheusHandle>,
 }
@@ -89,6 +91,7 @@ impl Server {
             .layer(middleware::from_fn_with_state(token, access::check));
         Router::new()
             .merge(api)
+            .merge(dashboard::router(app.clone()))
             // Whoever looks after the process asks these, often without a name or a token.
             .route("/healthz/live", get(health::live))
             .route("/healthz/ready", get(health::ready))

@@ -2,7 +2,7 @@
 
 use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, ScheduleId, Timestamp};
-use punctual_store::{JobRun, Schedule, SlotRun, Span, limits};
+use punctual_store::{JobRun, RollupSum, Schedule, SlotRun, Span, SumAsk, limits};
 use rusqlite::{Connection, Row, params};
 
 use crate::error::Outcome;
@@ -46,6 +46,20 @@ pub(crate) fn upcoming(db: &Connection, shard: i16, most: usize) -> Outcome<Vec<
     let found = all(db, sql::UPCOMING, params![shard, most], rows::schedule)?;
     // One that cannot be read is shown as set aside by lists, and has nothing to decide.
     Ok(found.into_iter().filter(|schedule| schedule.set_aside.is_none()).collect())
+}
+
+pub(crate) fn sums(db: &Connection, ask: SumAsk) -> Outcome<Vec<RollupSum>> {
+    let SumAsk { from, to, by_queue, .. } = ask;
+    let bound = params![from.as_micros(), to.as_micros(), ask.micros(), by_queue];
+    all(db, sql::SUMS, bound, |row| {
+        Ok(RollupSum {
+            at: rows::instant(row, 0)?,
+            metric: row.get(1)?,
+            queue: row.get(2)?,
+            count: row.get(3)?,
+            sum: row.get(4)?,
+        })
+    })
 }
 
 pub(crate) fn spans(db: &Connection, since: Timestamp, most: usize) -> Outcome<Vec<Span>> {

@@ -125,6 +125,7 @@ statements! {
     STEP_DELETE = "step_delete",
     STEP_PUT = "step_put",
     STEPS = "steps",
+    SUMS = "sums",
     TIMER_DELETE = "timer_delete",
     TIMER_DUE = "timer_due",
     TIMER_INSERT = "timer_insert",

@@ -453,6 +453,12 @@ impl Store for SqliteStore {
         self.readers.read(move |db| look::upcoming(db, shard, most)).await
     }
 
+    async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {
+        ask.check()?;
+        let ask = *ask;
+        self.readers.read(move |db| look::sums(db, ask)).await
+    }
+
     async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>> {
         self.readers.read(move |db| look::spans(db, since, most)).await
     }

@@ -42,7 +42,7 @@ pub use list::{
     AttemptView, AuditCursor, Cursor, JobDetail, JobFilter, JobView, Page, Pager, ProgressView,
     RevisionCursor, RevisionView, RollupCursor, SlotCursor, SlotView, Source, StatsCursor,
 };
-pub use look::{JobRun, SlotRun, Span};
+pub use look::{JobRun, RollupSum, SlotRun, Span, SumAsk};
 pub use node::{BeatAsk, Beaten, Node, NodeInfo, Progress, Released, RoleBeat};
 pub use notes::{LogCursor, LogLine, LogView, StepAnswer, StepView};
 pub use queue::{Queue, QueueChange, QueueLimits, QueueStats};
@@ -186,6 +186,8 @@ pub trait Store: Send + Sync {
         after: Option<&RollupCursor>,
         most: usize,
     ) -> Result<Page<RollupCount, RollupCursor>>;
+    /// Adds the per-minute counters up by stretches of time, oldest first, by metric and queue.
+    async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>>;
     /// Notes what somebody did.
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()>;
     /// What was done, newest first.

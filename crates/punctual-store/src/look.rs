@@ -3,7 +3,7 @@
 use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 
-use crate::{Result, SlotView, limits, rules};
+use crate::{Result, SlotView, StoreError, limits, rules};
 
 /// A decided slot of a schedule, and how its job goes or went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,55 @@ pub struct Span {
     pub ended_at: Option<Timestamp>,
     /// How it ended.
     pub outcome: Option<AttemptOutcome>,
+}
+
+/// Counters of a stretch of time, added up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RollupSum {
+    /// The first instant of the stretch.
+    pub at: Timestamp,
+    /// What is counted.
+    pub metric: String,
+    /// In which queue; empty if all were added up.
+    pub queue: String,
+    /// How often it happened.
+    pub count: i64,
+    /// The sum of what was measured, if anything was.
+    pub sum: i64,
+}
+
+/// Which counters to add up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SumAsk {
+    /// From this minute on.
+    pub from: Timestamp,
+    /// Before this one.
+    pub to: Timestamp,
+    /// The length of one stretch, in minutes; stretches begin at multiples of it.
+    pub minutes: u32,
+    /// Each queue apart?
+    pub by_queue: bool,
+}
+
+impl SumAsk {
+    /// Checks it against the bounds.
+    pub fn check(&self) -> Result<()> {
+        if self.minutes == 0 {
+            return Err(StoreError::invalid("stretches of no minutes; take one or more"));
+        }
+        if self.to.since(self.from) > limits::SUM_LENGTH_MAX {
+            return Err(StoreError::invalid(format!(
+                "counters from {} to {} are too many to add up at once; take at most 7 days",
+                self.from, self.to
+            )));
+        }
+        Ok(())
+    }
+
+    /// The length of one stretch in microseconds.
+    pub fn micros(&self) -> i64 {
+        i64::from(self.minutes) * 60_000_000
+    }
 }
 
 /// Checks how many schedules are asked about at once.

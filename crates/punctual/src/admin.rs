@@ -6,11 +6,11 @@ use punctual_core::schedule::Definition;
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_engine::{ScheduleError, Schedules, Seen};
 use punctual_store::{
-    Actor, AuditCursor, AuditView, CancelAnswer, Cursor, Hints, JobDetail, JobFilter, JobView,
+    Actor, AuditCursor, AuditEntry, AuditView, CancelAnswer, Cursor, Hints, JobDetail, JobFilter, JobView,
     Leader, LeaderChange, LogCursor, LogView, MoveAnswer, Node, Page, Placement, Queue,
     QueueChange, QueueLimits, QueueStats, RequeueAnswer, RevisionCursor, RevisionView, RollupCount,
-    RollupCursor, RollupFilter, Schedule, Schema, SlotCursor, SlotRun, SlotView, Span, StatsCursor,
-    StepView, Topic, limits,
+    RollupCursor, RollupFilter, RollupSum, Schedule, Schema, SlotCursor, SlotRun, SlotView, Span,
+    StatsCursor, StepView, SumAsk, Topic, limits,
 };
 
 use crate::ctx::Shared;
@@ -226,7 +226,11 @@ impl Admin {
 
     /// Makes one job of a schedule now, beside its slots.
     pub async fn run_now(&self, name: &str) -> Result<JobId> {
-        self.or_nearest(name, self.schedule_calls().run("", name).await).await
+        let job = self.or_nearest(name, self.schedule_calls().run("", name).await).await?;
+        let (actor, action) = (self.actor.clone(), "run schedule".to_owned());
+        let entry = AuditEntry { actor, action, subject: name.to_owned() };
+        self.shared.store.audit(self.shared.env.at(), &entry).await?;
+        Ok(job)
     }
 
     /// The next slots of a schedule, as its definition has them.
@@ -350,6 +354,11 @@ impl Admin {
         most: usize,
     ) -> Result<Page<RollupCount, RollupCursor>> {
         Ok(self.shared.store.rollups(filter, after, most).await?)
+    }
+
+    /// The per-minute counters, added up by stretches of time.
+    pub async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {
+        Ok(self.shared.store.sums(ask).await?)
     }
 
     /// Who did what, newest first.

@@ -50,7 +50,13 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
     let punctual = start(settings, &roles, is_demo).await?;
     let demo = is_demo.then(|| demo::keep_busy(punctual.clone()));
     let told = roles.iter().map(|role| role.as_str().to_owned()).collect();
-    let server = Server { punctual: punctual.clone(), roles: told, token, metrics: Some(metrics) };
+    let server = Server {
+        punctual: punctual.clone(),
+        roles: told,
+        token,
+        read_only: settings.server.read_only,
+        metrics: Some(metrics),
+    };
     if let Some(listener) = listener {
         let address = listener.local_addr().unwrap_or(listen);
         say_hello(settings, address, is_demo);
@@ -99,7 +105,7 @@ fn say_hello(settings: &Settings, address: SocketAddr, is_demo: bool) {
     );
     if is_demo {
         anstream::println!(
-            "\n  API      http://{address}/api/openapi.json\n  metrics  http://{address}/metrics\n\nTry, in another terminal:\n  punctual schedule list\n  punctual job enqueue echo --payload '\"hello\"' --wait\n  punctual job list --state failed\n\nCtrl-C stops it; what it knows is kept."
+            "\n  dashboard  http://{address}/\n  API        http://{address}/api/openapi.json\n  metrics    http://{address}/metrics\n\nTry, in another terminal:\n  punctual schedule list\n  punctual job enqueue echo --payload '\"hello\"' --wait\n  punctual job list --state failed\n\nCtrl-C stops it; what it knows is kept."
         );
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct ServerSettings {
     pub(crate) listen: String,
     /// The file that holds the token which requests must carry.
     pub(crate) token_file: Option<PathBuf>,
+    /// Can nothing be changed from the dashboard?
+    pub(crate) read_only: bool,
     /// What the process does: api, scheduler, worker.
     pub(crate) roles: Vec<String>,
 }
@@ -84,6 +86,7 @@ impl Default for Settings {
             server: ServerSettings {
                 listen: "127.0.0.1:7347".to_owned(),
                 token_file: None,
+                read_only: false,
                 roles: Role::ALL.map(|role| role.as_str().to_owned()).to_vec(),
             },
             database: DatabaseSettings { url: "sqlite://punctual.db".to_owned() },
@@ -122,15 +125,19 @@ pub(crate) struct Flags {
     /// The file with the token that requests must carry
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Let nobody change anything from the dashboard
+    #[arg(long)]
+    read_only: bool,
     /// The node's lasting name [default: that of the machine]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }
 
 /// Every setting, for those who list them.
-pub(crate) const KEYS: [&str; 8] = [
+pub(crate) const KEYS: [&str; 9] = [
     "server.listen",
     "server.token_file",
+    "server.read_only",
     "server.roles",
     "database.url",
     "node.name",
@@ -169,6 +176,7 @@ impl Flags {
         flag("node.name", text(&self.name));
         let file = self.token_file.as_ref().map(|file| file.display().to_string());
         flag("server.token_file", text(&file));
+        flag("server.read_only", self.read_only.then(|| true.into()));
         flag("database.url", text(&database.map(str::to_owned)));
         Ok(layers)
     }

@@ -2,7 +2,7 @@
 
 mod answers;
 mod cluster;
-mod jobs;
+pub(crate) mod jobs;
 mod queues;
 mod schedules;
 

@@ -55,8 +55,13 @@ impl World {
     }
 
     pub(crate) fn of(punctual: Punctual, token: Option<Token>) -> World {
-        let server =
-            Server { punctual: punctual.clone(), roles: vec!["api".into()], token, metrics: None };
+        let server = Server {
+            punctual: punctual.clone(),
+            roles: vec!["api".into()],
+            token,
+            read_only: false,
+            metrics: None,
+        };
         World { punctual, router: server.router() }
     }
 

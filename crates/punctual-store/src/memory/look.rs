@@ -1,10 +1,12 @@
 //! What pictures are made of.
 
+use std::collections::BTreeMap;
+
 use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 
 use super::state::{Place, State};
-use crate::{JobRun, Schedule, SlotRun, Span, limits, rules};
+use crate::{JobRun, RollupSum, Schedule, SlotRun, Span, SumAsk, limits, rules};
 
 impl State {
     pub(super) fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Vec<SlotRun> {
@@ -48,6 +50,22 @@ impl State {
         due.sort_by_key(|(due_at, schedule)| (*due_at, schedule.id));
         let most = most.min(limits::PAGE_MAX);
         due.into_iter().take(most).map(|(_, schedule)| schedule.clone()).collect()
+    }
+
+    pub(super) fn sums(&self, ask: &SumAsk) -> Vec<RollupSum> {
+        let mut sums: BTreeMap<(Timestamp, &str, &str), (i64, i64)> = BTreeMap::new();
+        for ((minute, metric, queue, _), (count, sum)) in &self.rollups {
+            if (ask.from..ask.to).contains(minute) {
+                let at = minute.as_micros().div_euclid(ask.micros()) * ask.micros();
+                let queue = if ask.by_queue { queue.as_str() } else { "" };
+                let total = sums.entry((Timestamp::from_micros(at), metric, queue)).or_default();
+                *total = (total.0 + count, total.1 + sum);
+            }
+        }
+        let row = |((at, metric, queue), (count, sum)): ((Timestamp, &str, &str), (i64, i64))| {
+            RollupSum { at, metric: metric.to_owned(), queue: queue.to_owned(), count, sum }
+        };
+        sums.into_iter().map(row).collect()
     }
 
     pub(super) fn spans(&self, since: Timestamp, most: usize) -> Vec<Span> {

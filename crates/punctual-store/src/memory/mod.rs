@@ -371,6 +371,11 @@ impl Store for Memory {
         Ok(self.lock().upcoming(shard, most))
     }
 
+    async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {
+        ask.check()?;
+        Ok(self.lock().sums(ask))
+    }
+
     async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>> {
         Ok(self.lock().spans(since, most))
     }
