@@ -53,6 +53,27 @@ pub(crate) const PGBOUNCER: Need = Need {
               or set PUNCTUAL_TEST_PGBOUNCER to the url of one in transaction mode",
 };
 
+/// The browser that the dashboard is looked at with, its driver, and letters: without a font every
+/// one of them is a box.
+pub(crate) const CHROMIUM: Need = Need {
+    what: "Chromium with its driver",
+    find: find_chromium,
+    packages: &["chromium", "chromium-driver", "fonts-dejavu-core"],
+    while_installing: &[],
+    after_installing: &[],
+    way_out: "install chromium and chromedriver of the same version with your package manager",
+};
+
+/// What fetches the engine that looks for barriers in pages.
+pub(crate) const NPM: Need = Need {
+    what: "npm",
+    find: || on_path("npm"),
+    packages: &["npm"],
+    while_installing: &[],
+    after_installing: &[],
+    way_out: "install it with your package manager, or set AXE_JS to the path of axe-core's axe.min.js",
+};
+
 /// The oldest PostgreSQL that punctual supports.
 pub(crate) const POSTGRES_OLDEST: u32 = 15;
 
@@ -143,6 +164,13 @@ fn find_pgbouncer() -> Option<PathBuf> {
     env::split_paths(&path)
         .chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from))
         .find(|dir| dir.join("pgbouncer").is_file())
+}
+
+/// The driver is of the browser's own version only if they come together.
+fn find_chromium() -> Option<PathBuf> {
+    on_path("chromedriver").filter(|_| {
+        ["chromium", "chromium-browser", "google-chrome"].into_iter().any(|name| on_path(name).is_some())
+    })
 }
 
 fn find_postgres() -> Option<PathBuf> {

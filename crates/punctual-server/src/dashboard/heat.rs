@@ -66,7 +66,8 @@ impl Heat {
         let slots: Vec<Timestamp> = spec.slots(self.from, week, SLOTS_MAX).collect();
         if slots.len() < SLOTS_MAX {
             for slot in &slots {
-                self.hours[self.hour(*slot)] += 1;
+                let hour = self.hour(*slot);
+                self.hours[hour] += 1;
             }
         } else if self.often == OFTEN_MAX {
             self.has_more = true;

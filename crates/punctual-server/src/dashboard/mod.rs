@@ -46,7 +46,7 @@ impl Ui {
 }
 
 /// Every page, its assets and its events.
-pub(crate) fn router(app: App) -> Router {
+pub(crate) fn router<S: Clone + Send + Sync + 'static>(app: App) -> Router<S> {
     let live = live::Live::new(app.punctual().clone());
     let ui = Ui(Arc::new(Shared { app, live, kept: series::Kept::default() }));
     let pages = Router::new()

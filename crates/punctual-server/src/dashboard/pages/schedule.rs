@@ -188,7 +188,8 @@ fn calendar(runs: &[SlotRun], now: Timestamp) -> Markup {
                 None => Cell { class: "h0", words: String::new() },
                 Some((tone, count)) => Cell { class: tone, words: format!("{name} {hour:02}:00 UTC, {count} slots, worst: {}", worst(tone)) },
             };
-            (name, (0..24).map(cell).collect())
+            let cells = (0..24).map(cell).collect();
+            (name, cells)
         })
         .collect();
     html! {

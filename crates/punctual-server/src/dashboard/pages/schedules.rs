@@ -313,7 +313,8 @@ fn upcoming(heat: &Heat) -> Markup {
                     },
                 }
             };
-            (name, (0..24).map(cell).collect())
+            let cells = (0..24).map(cell).collect();
+            (name, cells)
         })
         .filter(|(_, cells): &(String, Vec<Cell>)| cells.iter().any(|cell| cell.class != "off"))
         .collect();
