@@ -4,6 +4,7 @@
 mod account;
 mod backends;
 mod cost;
+mod dashboard;
 mod database;
 mod databases;
 mod exactly_once;
@@ -161,6 +162,14 @@ enum Command {
         #[arg(long, default_value_t = 10)]
         kills: u64,
     },
+    /// How long each page of the dashboard takes over a long history, and what it weighs
+    Dashboard {
+        /// On which database; the programs of PostgreSQL are on PATH
+        #[arg(long, value_enum, default_value = "sqlite")]
+        backend: database::Kind,
+        #[command(flatten)]
+        scale: dashboard::Scale,
+    },
     /// punctual beside its rivals on one PostgreSQL, in turns; see bench/peers/README.md
     Peers(peers::Wishes),
     /// punctual as one of them
@@ -234,6 +243,7 @@ fn main() -> ExitCode {
             let manner = worker::Manner { seed, drains: drain, queues: queue, serves: serve };
             worker::run(&database, &manner)
         }
+        Command::Dashboard { backend, scale } => dashboard::prove(backend, &scale),
         Command::Peers(wishes) => peers::run(&wishes),
         Command::Peer { words } => peer::run(words),
         Command::KillWriter { file, seed } => kill::write_until_killed(&file, seed),

@@ -169,7 +169,9 @@ fn find_pgbouncer() -> Option<PathBuf> {
 /// The driver is of the browser's own version only if they come together.
 fn find_chromium() -> Option<PathBuf> {
     on_path("chromedriver").filter(|_| {
-        ["chromium", "chromium-browser", "google-chrome"].into_iter().any(|name| on_path(name).is_some())
+        ["chromium", "chromium-browser", "google-chrome"]
+            .into_iter()
+            .any(|name| on_path(name).is_some())
     })
 }
 

@@ -128,7 +128,9 @@ pub async fn counters_are_added_up_by_stretches(world: &World<'_>) {
     let ask = SumAsk { from: start, to: minute(10), minutes: 5, by_queue: false };
     let told = |sums: Vec<RollupSum>| {
         sums.into_iter()
-            .map(|sum| (sum.at.since(start).as_secs() / 60, sum.metric, sum.queue, sum.count, sum.sum))
+            .map(|sum| {
+                (sum.at.since(start).as_secs() / 60, sum.metric, sum.queue, sum.count, sum.sum)
+            })
             .collect::<Vec<_>>()
     };
     let row = |at, metric: &str, queue: &str, count, sum| {

@@ -6,8 +6,8 @@ use punctual_core::schedule::Definition;
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_engine::{ScheduleError, Schedules, Seen};
 use punctual_store::{
-    Actor, AuditCursor, AuditEntry, AuditView, CancelAnswer, Cursor, Hints, JobDetail, JobFilter, JobView,
-    Leader, LeaderChange, LogCursor, LogView, MoveAnswer, Node, Page, Placement, Queue,
+    Actor, AuditCursor, AuditEntry, AuditView, CancelAnswer, Cursor, Hints, JobDetail, JobFilter,
+    JobView, Leader, LeaderChange, LogCursor, LogView, MoveAnswer, Node, Page, Placement, Queue,
     QueueChange, QueueLimits, QueueStats, RequeueAnswer, RevisionCursor, RevisionView, RollupCount,
     RollupCursor, RollupFilter, RollupSum, Schedule, Schema, SlotCursor, SlotRun, SlotView, Span,
     StatsCursor, StepView, SumAsk, Topic, limits,

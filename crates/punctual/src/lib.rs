@@ -98,8 +98,8 @@ pub use punctual_store::{
     Actor, AttemptView, AuditCursor, AuditView, ClaimedJob, Cursor, Hints, JobDetail, JobFilter,
     JobRun, JobView, Json, Leader, LeaderChange, LogCursor, LogView, Node, NodeInfo, Page, Pause,
     Placement, ProgressView, Queue, QueueLimits, QueueStats, Retention, RevisionCursor,
-    RevisionView, RollupCount, RollupCursor, RollupFilter, RollupSum, Schedule, Schema, SlotCursor, SlotRun,
-    SlotView, Span, StatsCursor, StepView, SumAsk, Topic,
+    RevisionView, RollupCount, RollupCursor, RollupFilter, RollupSum, Schedule, Schema, SlotCursor,
+    SlotRun, SlotView, Span, StatsCursor, StepView, SumAsk, Topic,
 };
 #[cfg(feature = "sqlite")]
 pub use rusqlite;

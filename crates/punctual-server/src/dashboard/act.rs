@@ -43,7 +43,9 @@ async fn instant(view: &View, place: &str, text: &str) -> Result<Option<Timestam
         return Ok(Some(view.now().await? + length));
     }
     text.parse().map(Some).map_err(|_| {
-        let wrong = format!("`{text}` is neither a length such as 2h nor an instant such as 2027-01-15T08:00:00Z");
+        let wrong = format!(
+            "`{text}` is neither a length such as 2h nor an instant such as 2027-01-15T08:00:00Z"
+        );
         Fault::invalid(place, wrong)
     })
 }
@@ -152,7 +154,10 @@ pub(super) async fn queue(
             let max_running = match said.max_running.trim() {
                 "" => None,
                 text => Some(text.parse().map_err(|_| {
-                    Fault::invalid("max_running", format!("`{text}` is no number; leave it empty for no limit"))
+                    Fault::invalid(
+                        "max_running",
+                        format!("`{text}` is no number; leave it empty for no limit"),
+                    )
                 })?),
             };
             admin.limit_queue(&name, QueueLimits { max_running }).await?;
@@ -168,8 +173,13 @@ pub(super) async fn queue(
 const SELECTED_MAX: usize = 200;
 
 /// What is done to the jobs that were selected. Form fields repeat, which only pairs can hold.
-pub(super) async fn bulk(view: View, Form(pairs): Form<Vec<(String, String)>>) -> Result<Redirect, Fault> {
-    let value = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map_or("", |(_, value)| value.as_str());
+pub(super) async fn bulk(
+    view: View,
+    Form(pairs): Form<Vec<(String, String)>>,
+) -> Result<Redirect, Fault> {
+    let value = |wanted: &str| {
+        pairs.iter().find(|(name, _)| name == wanted).map_or("", |(_, value)| value.as_str())
+    };
     let ids: Vec<JobId> = pairs
         .iter()
         .filter(|(name, _)| name == "job")
@@ -193,7 +203,9 @@ pub(super) async fn bulk(view: View, Form(pairs): Form<Vec<(String, String)>>) -
         // One that ended, or began, meanwhile keeps no other from being done.
         match done {
             Ok(done) => has_refused |= !done,
-            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => has_refused = true,
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {
+                has_refused = true
+            }
             Err(error) => return Err(error.into()),
         }
     }

@@ -64,7 +64,7 @@ function showTimes() {
   for (const element of all("time[data-relative]")) {
     const at = new Date(element.dateTime);
     const seconds = (at - now) / 1000;
-    put(element, seconds > 0 ? `in ${coarse(seconds)}` : `${coarse(-seconds)} ago`);
+    put(element, Math.abs(seconds) < 1 ? "now" : seconds > 0 ? `in ${coarse(seconds)}` : `${coarse(-seconds)} ago`);
     element.title = absolute(at);
   }
   for (const element of all("time[data-absolute]")) put(element, absolute(new Date(element.dateTime)));
@@ -76,6 +76,7 @@ function showTimes() {
   for (const element of all("text[data-at]")) {
     const options = { hour: "2-digit", minute: "2-digit" };
     if ("day" in element.dataset) options.weekday = "short";
+    if ("second" in element.dataset) options.second = "2-digit";
     put(element, format(options).format(new Date(element.dataset.at)));
   }
   const button = byId("zone");
@@ -99,7 +100,7 @@ function morph(from, to) {
     if (from.data !== to.data) from.data = to.data;
     return;
   }
-  if (from.nodeType !== Node.ELEMENT_NODE) return;
+  if (from.nodeType !== Node.ELEMENT_NODE || "selected" in from.dataset) return;
   for (const { name } of [...from.attributes]) {
     if (!to.hasAttribute(name) && !isOwn(from, name) && name !== "hidden") from.removeAttribute(name);
   }
@@ -111,7 +112,7 @@ function morph(from, to) {
 }
 
 function morphChildren(from, to) {
-  const olds = [...from.childNodes];
+  const olds = [...from.childNodes].filter((node) => !node.classList?.contains("pill"));
   const news = [...to.childNodes];
   news.forEach((node, index) => (olds[index] ? morph(olds[index], node) : from.append(node.cloneNode(true))));
   olds.slice(news.length).forEach((node) => node.remove());
@@ -180,6 +181,8 @@ function say(state) {
 function patch(doc, topics) {
   for (const region of all("[data-live]")) {
     const now = region.id && doc.getElementById(region.id);
+    // The first steps are done: there is another page now.
+    if (!now && "untilGone" in region.dataset) return void location.reload();
     if (!now || !region.dataset.live.split(" ").some((topic) => topics.has(topic))) continue;
     const log = region.querySelector("[data-follow]");
     const isAtEnd = log && log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
@@ -199,16 +202,21 @@ async function refresh() {
   last = Date.now();
   const topics = new Set(dirty);
   dirty.clear();
+  const text = await read();
+  isBusy = false;
+  if (text === null) topics.forEach((topic) => dirty.add(topic));
+  if (dirty.size) setTimeout(refresh, 1000);
+  if (text !== null) patch(new DOMParser().parseFromString(text, "text/html"), topics);
+}
+
+// This page as it is now, or null if that cannot be found out.
+async function read() {
   try {
     const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-    if (answer.redirected || answer.status === 401) return void location.reload();
-    if (!answer.ok) throw new Error(String(answer.status));
-    patch(new DOMParser().parseFromString(await answer.text(), "text/html"), topics);
+    if (answer.redirected || answer.status === 401) location.reload();
+    return answer.ok ? await answer.text() : null;
   } catch {
-    topics.forEach((topic) => dirty.add(topic));
-  } finally {
-    isBusy = false;
-    if (dirty.size) setTimeout(refresh, 1000);
+    return null;
   }
 }
 

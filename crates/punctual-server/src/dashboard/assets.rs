@@ -15,11 +15,8 @@ pub(super) struct Asset {
     text: &'static str,
 }
 
-pub(super) const SCRIPT: Asset = Asset {
-    name: "app.js",
-    kind: "text/javascript; charset=utf-8",
-    text: include_str!("app.js"),
-};
+pub(super) const SCRIPT: Asset =
+    Asset { name: "app.js", kind: "text/javascript; charset=utf-8", text: include_str!("app.js") };
 pub(super) const STYLE: Asset =
     Asset { name: "app.css", kind: "text/css; charset=utf-8", text: include_str!("app.css") };
 pub(super) const ICON: Asset =
@@ -47,7 +44,8 @@ impl Asset {
 pub(super) async fn serve(Path((hash, name)): Path<(String, String)>) -> Response {
     let asset = ALL.into_iter().find(|asset| asset.name == name && hash == *HASH);
     let Some(asset) = asset else {
-        return (StatusCode::NOT_FOUND, "there is no such file; load the page again").into_response();
+        return (StatusCode::NOT_FOUND, "there is no such file; load the page again")
+            .into_response();
     };
     let headers = [
         (header::CONTENT_TYPE, asset.kind),

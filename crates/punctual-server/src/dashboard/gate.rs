@@ -24,7 +24,8 @@ pub(super) async fn known(State(ui): State<Ui>, request: Request, next: Next) ->
         return next.run(request).await;
     }
     if request.method() != Method::GET || request.uri().path() == "/ui/events" {
-        let problem = Problem::new(401, "no_access", "You have to sign in first", "there is no session");
+        let problem =
+            Problem::new(401, "no_access", "You have to sign in first", "there is no session");
         return Fault::from(problem.hint("sign in again; nothing was changed")).into_response();
     }
     let base = base(&request);
@@ -57,13 +58,18 @@ pub(super) async fn page(State(ui): State<Ui>, request: Request, next: Next) -> 
         Some(_) => Ok(()),
         None => access::is_local(&request),
     };
-    let may = may.and_then(|()| access::is_own_doing(&request)).and_then(|()| {
-        if is_changing { access::is_same_origin(&request) } else { Ok(()) }
-    });
+    let may = may
+        .and_then(|()| access::is_own_doing(&request))
+        .and_then(|()| if is_changing { access::is_same_origin(&request) } else { Ok(()) });
     let may = may.and_then(|()| match is_changing && !is_session && ui.is_read_only() {
         true => Err(Fault::from(
-            Problem::new(403, "read_only", "Nothing can be changed here", "this server is read-only")
-                .hint("use a server that was started without `read_only`"),
+            Problem::new(
+                403,
+                "read_only",
+                "Nothing can be changed here",
+                "this server is read-only",
+            )
+            .hint("use a server that was started without `read_only`"),
         )),
         false => Ok(()),
     });

@@ -59,7 +59,9 @@ impl Heat {
             return;
         }
         let definition = Definition::parse(schedule.spec.as_str());
-        let Some(spec) = definition.ok().and_then(|it| it.rule(&schedule.name).ok()) else { return };
+        let Some(spec) = definition.ok().and_then(|it| it.rule(&schedule.name).ok()) else {
+            return;
+        };
         let spec = spec.spec;
         let hour = Duration::from_secs(3_600);
         let week = self.from + hour * 168;
@@ -78,10 +80,13 @@ impl Heat {
                 *count += spec.count(start, start + hour);
             }
         }
-        let day = self.from + hour * 24;
-        for slot in slots.iter().take_while(|slot| **slot < day) {
+        // Of those that are due often the first hour stands for the day.
+        let is_often = slots.len() == SLOTS_MAX;
+        let (end, times) = if is_often { (hour, 24) } else { (hour * 24, 1) };
+        let end = self.from + end;
+        for slot in spec.slots(self.from, end, 3_600) {
             let minute = slot.floor_seconds().rem_euclid(3_600) / 60;
-            self.minutes[usize::try_from(minute).unwrap_or(0)] += 1;
+            self.minutes[usize::try_from(minute).unwrap_or(0)] += times;
         }
     }
 

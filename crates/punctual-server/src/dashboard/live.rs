@@ -77,16 +77,34 @@ impl Seen {
         let counts: Vec<_> = stats
             .items
             .iter()
-            .map(|it| (&it.queue, &it.kind, it.ready, it.scheduled, it.retrying, it.blocked, it.running, it.failed))
+            .map(|it| {
+                (
+                    &it.queue,
+                    &it.kind,
+                    it.ready,
+                    it.scheduled,
+                    it.retrying,
+                    it.blocked,
+                    it.running,
+                    it.failed,
+                )
+            })
             .collect();
         let newest = admin.jobs(&JobFilter::default(), None, 1).await?;
-        let newest = newest.items.first().map(|job| (*job.id.as_bytes(), job.state.as_str(), job.attempt));
+        let newest =
+            newest.items.first().map(|job| (*job.id.as_bytes(), job.state.as_str(), job.attempt));
         let upcoming = admin.upcoming(20).await?;
         let upcoming: Vec<_> = upcoming.iter().map(|it| (*it.id.as_bytes(), it.stamp)).collect();
         let audit = admin.audits(None, 1).await?.items.first().map(|entry| entry.id);
         let now = admin.now().await?;
         let minute = punctual::Timestamp::from_seconds(now.floor_seconds().div_euclid(60) * 60);
-        let ask = punctual::SumAsk { from: minute, to: minute + Duration::from_secs(60), minutes: 1, by_queue: false };
+        // What is counted is written down some seconds later, when the minute may be over.
+        let ask = punctual::SumAsk {
+            from: minute - Duration::from_secs(60),
+            to: minute + Duration::from_secs(60),
+            minutes: 1,
+            by_queue: false,
+        };
         let sums: Vec<_> = admin.sums(&ask).await?.iter().map(|sum| sum.count).collect();
         Ok(Seen {
             jobs: hash((counts, newest)),
@@ -126,7 +144,11 @@ async fn watch(admin: Admin, told: broadcast::Sender<String>, is_watching: Arc<A
     let mut before: Option<Seen> = None;
     for round in 0_u64.. {
         let mut topics: Vec<&str> = Vec::new();
-        for (hint, names) in hints.iter_mut().zip([["jobs", "queues"], ["schedules", "schedules"], ["nodes", "nodes"]]) {
+        for (hint, names) in hints.iter_mut().zip([
+            ["jobs", "queues"],
+            ["schedules", "schedules"],
+            ["nodes", "nodes"],
+        ]) {
             if hint.take() {
                 topics.extend(names);
             }
@@ -173,7 +195,8 @@ impl Watched {
         let Ok(job) = self.admin.job(self.job).await else { return false };
         let lines = self.admin.log(self.job, None, 500).await.map_or(0, |page| page.items.len());
         let progress = job.progress.as_ref().map(|it| (it.percent, it.at.as_micros()));
-        let now = hash((job.view.state.as_str(), job.attempts.len(), job.cancel_asked, progress, lines));
+        let now =
+            hash((job.view.state.as_str(), job.attempts.len(), job.cancel_asked, progress, lines));
         let mut seen = self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         std::mem::replace(&mut *seen, now) != now
     }
@@ -183,23 +206,29 @@ impl Watched {
 pub(super) async fn events(State(ui): State<Ui>, Query(ask): Query<Ask>) -> Response {
     let receiver = ui.0.live.listen();
     let job = ask.watch.strip_prefix("job:").and_then(|id| id.parse().ok());
-    let watched = job.map(|job| Arc::new(Watched { admin: ui.admin(), job, seen: Mutex::default() }));
-    let events = stream::unfold((receiver, watched, true), |(mut receiver, watched, is_first)| async move {
-        if is_first {
-            let hello = Event::default().event("hello").retry(Duration::from_secs(2)).data("here");
-            return Some((Ok::<_, Infallible>(hello), (receiver, watched, false)));
-        }
-        let topics = next(&mut receiver, watched.as_deref()).await?;
-        let event = Event::default().event("changed").data(topics);
-        Some((Ok(event), (receiver, watched, false)))
-    });
+    let watched =
+        job.map(|job| Arc::new(Watched { admin: ui.admin(), job, seen: Mutex::default() }));
+    let events =
+        stream::unfold((receiver, watched, true), |(mut receiver, watched, is_first)| async move {
+            if is_first {
+                let hello =
+                    Event::default().event("hello").retry(Duration::from_secs(2)).data("here");
+                return Some((Ok::<_, Infallible>(hello), (receiver, watched, false)));
+            }
+            let topics = next(&mut receiver, watched.as_deref()).await?;
+            let event = Event::default().event("changed").data(topics);
+            Some((Ok(event), (receiver, watched, false)))
+        });
     let answer = Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15)));
     // A proxy that gathers answers would keep every one of them for itself.
     ([(header::HeaderName::from_static("x-accel-buffering"), "no")], answer).into_response()
 }
 
 /// The next topics that a page may care for.
-async fn next(receiver: &mut broadcast::Receiver<String>, watched: Option<&Watched>) -> Option<String> {
+async fn next(
+    receiver: &mut broadcast::Receiver<String>,
+    watched: Option<&Watched>,
+) -> Option<String> {
     loop {
         tokio::select! {
             told = receiver.recv() => match told {

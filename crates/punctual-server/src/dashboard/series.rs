@@ -78,7 +78,16 @@ pub(super) struct Step {
 impl Step {
     fn new(at: Timestamp) -> Step {
         let none = [0; histogram::BUCKETS];
-        Step { at, succeeded: 0, failed: 0, other: 0, waited: none, late: none, took: none, missed: 0 }
+        Step {
+            at,
+            succeeded: 0,
+            failed: 0,
+            other: 0,
+            waited: none,
+            late: none,
+            took: none,
+            missed: 0,
+        }
     }
 
     fn add(&mut self, sum: &RollupSum) {
@@ -180,7 +189,8 @@ impl Kept {
         {
             return diagnosis.clone();
         }
-        let bounds = Thresholds { schedules: 200, histories: 25, kinds: 100, ..Thresholds::default() };
+        let bounds =
+            Thresholds { schedules: 200, histories: 25, kinds: 100, ..Thresholds::default() };
         let diagnosis = admin.doctor(&bounds).await;
         *lock(&self.diagnosis) = Some((now, diagnosis.clone()));
         diagnosis

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use punctual::{AttemptOutcome, JobRun, JobState, Pause, SlotOutcome, SlotRun, Timestamp};
 use punctual_core::Zone;
 
-use super::view::{View, sentence};
+use super::view::{View, prose};
 
 /// From here on counts are not told any more.
 const COUNT_MAX: u64 = 10_000;
@@ -72,10 +72,10 @@ pub(super) fn in_zone(at: Timestamp, zone: &Zone) -> String {
 
 /// How long ago, or in how long; the instant itself on hover. The script keeps it current.
 pub(super) fn relative(now: Timestamp, at: Timestamp) -> Markup {
-    let words = if at > now {
-        format!("in {}", coarse(at.since(now)))
-    } else {
-        format!("{} ago", coarse(now.since(at)))
+    let words = match (at.since(now), now.since(at)) {
+        (ahead, ago) if ahead.as_secs() + ago.as_secs() == 0 => "now".to_owned(),
+        (ahead, _) if at > now => format!("in {}", coarse(ahead)),
+        (_, ago) => format!("{} ago", coarse(ago)),
     };
     html! { time datetime=(at) data-relative title=(utc(at)) { (words) } }
 }
@@ -253,8 +253,8 @@ pub(super) fn why(why: &punctual::why::Why) -> Markup {
         ul.reasons {
             @for reason in &why.reasons {
                 li {
-                    (sentence(&reason.text))
-                    @if let Some(remedy) = &reason.remedy { div.remedy { (sentence(remedy)) } }
+                    (prose(&reason.text))
+                    @if let Some(remedy) = &reason.remedy { div.remedy { (prose(remedy)) } }
                 }
             }
         }

@@ -52,7 +52,8 @@ impl View {
         let base = gate::base_of(whole.as_deref().unwrap_or(&own), &own);
         let server = &ui.0.app.0;
         let actor = parts.headers.get("punctual-actor").and_then(|who| who.to_str().ok());
-        let visitor = server.token.as_ref().and_then(|token| session::visitor(token, &parts.headers));
+        let visitor =
+            server.token.as_ref().and_then(|token| session::visitor(token, &parts.headers));
         let who = visitor.or(actor.map(str::to_owned)).unwrap_or_else(|| "dashboard".to_owned());
         let did = Query::<Did>::from_request_parts(parts, &()).await.ok();
         View {
@@ -176,14 +177,18 @@ impl View {
 
     /// A refusal as a page.
     pub(super) fn refusal(&self, problem: &Problem) -> Markup {
-        self.page(&problem.title, "", html! {
-            div.head { h1 { (problem.title) } }
-            div.card.narrow {
-                p { (sentence(&problem.detail)) }
-                @if let Some(hint) = &problem.hint { p.faint { (sentence(hint)) } }
-                p { a.button href=(self.to("/")) { "To the overview" } }
-            }
-        })
+        self.page(
+            &problem.title,
+            "",
+            html! {
+                div.head { h1 { (problem.title) } }
+                div.card.narrow {
+                    p { (prose(&problem.detail)) }
+                    @if let Some(hint) = &problem.hint { p.faint { (prose(hint)) } }
+                    p { a.button href=(self.to("/")) { "To the overview" } }
+                }
+            },
+        )
     }
 }
 
@@ -218,7 +223,9 @@ fn said(did: &str) -> Option<&'static str> {
         "ended" => "It had ended already; nothing was changed.",
         "moved" => "Moved.",
         "limited" => "The limit is set.",
-        "some" => "Done, as far as it was possible: jobs that were in another state stayed as they are.",
+        "some" => {
+            "Done, as far as it was possible: jobs that were in another state stayed as they are."
+        }
         _ => return None,
     })
 }
@@ -227,8 +234,23 @@ fn said(did: &str) -> Option<&'static str> {
 pub(super) fn sentence(text: &str) -> String {
     let mut characters = text.chars();
     let Some(first) = characters.next() else { return String::new() };
-    let stop = if text.ends_with(['.', '!', '?', '`']) { "" } else { "." };
+    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
     format!("{}{}{stop}", first.to_uppercase(), characters.as_str())
+}
+
+/// A text as a sentence, with what stands between backticks as code.
+pub(super) fn prose(text: &str) -> Markup {
+    let text = sentence(text);
+    let parts: Vec<&str> = text.split('`').collect();
+    // One without a partner is none.
+    let last_is_open = parts.len().is_multiple_of(2);
+    html! {
+        @for (index, part) in parts.iter().enumerate() {
+            @if index % 2 == 1 && !(last_is_open && index == parts.len() - 1) { code { (part) } }
+            @else if index % 2 == 1 { "`" (part) }
+            @else { (part) }
+        }
+    }
 }
 
 /// A text as a part of an address.

@@ -36,7 +36,11 @@ async fn post(router: &Router, path: &str, headers: &[(&str, &str)], body: &str)
 
 async fn server(token: Option<Token>, read_only: bool) -> (Punctual, Router) {
     let punctual = Punctual::memory().start().await.unwrap();
-    punctual.admin().create_schedule("nightly", &Definition::new("0 2 * * *", "echo")).await.unwrap();
+    punctual
+        .admin()
+        .create_schedule("nightly", &Definition::new("0 2 * * *", "echo"))
+        .await
+        .unwrap();
     let roles = vec!["api".into()];
     let server = Server { punctual: punctual.clone(), roles, token, read_only, metrics: None };
     (punctual, server.router())
@@ -45,9 +49,22 @@ async fn server(token: Option<Token>, read_only: bool) -> (Punctual, Router) {
 #[tokio::test]
 async fn every_page_tells_browsers_what_they_may_do() {
     let (_punctual, router) = server(None, false).await;
-    for path in ["/", "/schedules", "/schedules/nightly", "/jobs", "/timeline", "/queues", "/nodes", "/activity", "/settings", "/tools/cron", "/schedules/none"] {
+    for path in [
+        "/",
+        "/schedules",
+        "/schedules/nightly",
+        "/jobs",
+        "/timeline",
+        "/queues",
+        "/nodes",
+        "/activity",
+        "/settings",
+        "/tools/cron",
+        "/schedules/none",
+    ] {
         let page = get(&router, path).await;
-        let expected = if path == "/schedules/none" { StatusCode::NOT_FOUND } else { StatusCode::OK };
+        let expected =
+            if path == "/schedules/none" { StatusCode::NOT_FOUND } else { StatusCode::OK };
         assert_eq!(page.status, expected, "{path}: {}", page.text);
         let header = |name| page.headers.get(name).unwrap().to_str().unwrap();
         let policy = header(header::CONTENT_SECURITY_POLICY);
@@ -65,17 +82,28 @@ async fn every_page_tells_browsers_what_they_may_do() {
 /// The addresses that a page leads to.
 fn addresses(text: &str) -> Vec<String> {
     let after = |name: &str| {
-        let parts = text.split(&format!(" {name}=\"")).skip(1);
+        let beginning = format!(" {name}=\"");
+        let parts = text.split(beginning.as_str()).skip(1);
         parts.filter_map(|part| part.split('"').next().map(str::to_owned)).collect::<Vec<_>>()
     };
-    ["href", "src", "action", "data-events"].into_iter().flat_map(after).filter(|it| !it.starts_with('#')).collect()
+    ["href", "src", "action", "data-events"]
+        .into_iter()
+        .flat_map(after)
+        .filter(|it| !it.starts_with('#'))
+        .collect()
 }
 
 #[tokio::test]
 async fn it_can_be_nested_anywhere() {
     let (_punctual, inner) = server(None, false).await;
     let router = Router::new().nest("/ops/jobs", inner);
-    for path in ["/ops/jobs", "/ops/jobs/", "/ops/jobs/schedules", "/ops/jobs/schedules/nightly", "/ops/jobs/queues/a%2Fb"] {
+    for path in [
+        "/ops/jobs",
+        "/ops/jobs/",
+        "/ops/jobs/schedules",
+        "/ops/jobs/schedules/nightly",
+        "/ops/jobs/queues/a%2Fb",
+    ] {
         let page = get(&router, path).await;
         // A router that is nested answers for its root with the slash or without.
         if page.status == StatusCode::NOT_FOUND && path.ends_with('/') {
@@ -87,13 +115,17 @@ async fn it_can_be_nested_anywhere() {
         for address in &addresses {
             assert!(address.starts_with("/ops/jobs/"), "{path} leads to {address}");
         }
-        for address in addresses.iter().filter(|it| it.contains("/ui/") && !it.contains("events") && !it.contains("act/")) {
+        for address in addresses
+            .iter()
+            .filter(|it| it.contains("/ui/") && !it.contains("events") && !it.contains("act/"))
+        {
             let asset = get(&router, address).await;
             assert_eq!(asset.status, StatusCode::OK, "{address}");
             assert_eq!(asset.headers[header::CACHE_CONTROL], "public, max-age=31536000, immutable");
         }
     }
-    let page = post(&router, "/ops/jobs/ui/act/schedules/nightly/run", &[], "back=/schedules?q=x").await;
+    let page =
+        post(&router, "/ops/jobs/ui/act/schedules/nightly/run", &[], "back=/schedules?q=x").await;
     assert_eq!(page.status, StatusCode::SEE_OTHER);
     assert_eq!(page.headers[header::LOCATION], "/ops/jobs/schedules?q=x&did=ran");
 }
@@ -101,7 +133,8 @@ async fn it_can_be_nested_anywhere() {
 #[tokio::test]
 async fn pages_are_compressed() {
     let (_punctual, router) = server(None, false).await;
-    let request = Request::get("/schedules").header("host", "localhost").header("accept-encoding", "gzip");
+    let request =
+        Request::get("/schedules").header("host", "localhost").header("accept-encoding", "gzip");
     let page = ask(&router, request, "").await;
     assert_eq!(page.headers[header::CONTENT_ENCODING], "gzip");
 }
@@ -167,7 +200,12 @@ async fn with_a_token_people_sign_in() {
     let signed_in = post(&router, "/login", &[], &form).await;
     assert_eq!(signed_in.headers[header::LOCATION], "/schedules");
     let cookie = signed_in.headers[header::SET_COOKIE].to_str().unwrap();
-    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict") && !cookie.contains(SECRET), "{cookie}");
+    assert!(
+        cookie.contains("HttpOnly")
+            && cookie.contains("SameSite=Strict")
+            && !cookie.contains(SECRET),
+        "{cookie}"
+    );
     let session = cookie.split(';').next().unwrap();
     let page = post(&router, run, &[("cookie", session)], "").await;
     assert_eq!(page.status, StatusCode::SEE_OTHER);
@@ -187,7 +225,8 @@ async fn with_a_token_people_sign_in() {
     ];
     for value in forged {
         let cookie = format!("punctual_session={value}");
-        let page = ask(&router, Request::get("/").header("host", "x").header("cookie", &cookie), "").await;
+        let page =
+            ask(&router, Request::get("/").header("host", "x").header("cookie", &cookie), "").await;
         assert_eq!(page.status, StatusCode::SEE_OTHER, "{cookie}");
     }
     // The next place is one of ours.
@@ -202,11 +241,21 @@ async fn with_a_token_people_sign_in() {
 async fn what_a_form_says_wrongly_is_told_as_a_page() {
     let (_punctual, router) = server(None, false).await;
     let cases = [
-        ("/ui/act/schedules/nightly/pause", "until=yesterday", StatusCode::UNPROCESSABLE_ENTITY, "neither a length"),
+        (
+            "/ui/act/schedules/nightly/pause",
+            "until=yesterday",
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "neither a length",
+        ),
         ("/ui/act/schedules/nightly/dance", "", StatusCode::NOT_FOUND, "no button"),
         ("/ui/act/schedules/nightli/run", "", StatusCode::NOT_FOUND, "did you mean `nightly`?"),
         ("/ui/act/jobs/7/retry", "", StatusCode::BAD_REQUEST, "is no id"),
-        ("/ui/act/queues/a/limit", "max_running=many", StatusCode::UNPROCESSABLE_ENTITY, "no number"),
+        (
+            "/ui/act/queues/a/limit",
+            "max_running=many",
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "no number",
+        ),
         ("/jobs", "action=retry", StatusCode::UNPROCESSABLE_ENTITY, "tick some first"),
     ];
     for (path, body, status, words) in cases {

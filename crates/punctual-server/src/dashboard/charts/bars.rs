@@ -18,7 +18,10 @@ pub(in crate::dashboard) fn bars(frame: &Frame<'_>, bars: &[Bar]) -> Markup {
     let height = |bar: &Bar| bar.parts.iter().map(|(_, count)| count).sum::<u64>();
     let highest = bars.iter().map(height).max().unwrap_or(0);
     let top = round_up(highest as f64);
-    let values = [0.0, top / 2.0, top].map(|value| (height_of(value, top), number(value)));
+    // There is no half of an attempt.
+    let marks = if top < 2.0 { vec![0.0, top] } else { vec![0.0, top / 2.0, top] };
+    let values: Vec<_> =
+        marks.into_iter().map(|value| (height_of(value, top), number(value))).collect();
     let width = 1_000.0 / bars.len().max(1) as f64;
     let ats: Vec<Timestamp> = bars.iter().map(|bar| bar.at).collect();
     let shapes = html! {
@@ -37,7 +40,9 @@ pub(in crate::dashboard) fn bars(frame: &Frame<'_>, bars: &[Bar]) -> Markup {
 }
 
 /// Each part with what is below it, without those that are nothing.
-fn stacked<'a>(parts: &'a [(&'static str, u64)]) -> impl Iterator<Item = (&'static str, u64, u64)> + 'a {
+fn stacked<'a>(
+    parts: &'a [(&'static str, u64)],
+) -> impl Iterator<Item = (&'static str, u64, u64)> + 'a {
     let mut below = 0;
     parts.iter().filter(|(_, count)| *count > 0).map(move |(class, count)| {
         let part = (*class, below, *count);

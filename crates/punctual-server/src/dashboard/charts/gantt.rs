@@ -33,13 +33,22 @@ pub(in crate::dashboard) struct Row {
 }
 
 /// The rows over `from..to`, with a line where it is now.
-pub(in crate::dashboard) fn gantt(rows: &[Row], from: Timestamp, to: Timestamp, now: Timestamp) -> Markup {
+pub(in crate::dashboard) fn gantt(
+    rows: &[Row],
+    from: Timestamp,
+    to: Timestamp,
+    now: Timestamp,
+) -> Markup {
     let whole = (to.as_micros() - from.as_micros()).max(1) as f64;
-    let place = |at: Timestamp| (((at.as_micros() - from.as_micros()) as f64) / whole * 1_000.0).clamp(0.0, 1_000.0);
-    let ticks: Vec<(f64, Timestamp)> = (0..=6).map(|part| {
-        let micros = from.as_micros() + (to.as_micros() - from.as_micros()) / 6 * part;
-        (part as f64 / 6.0 * 100.0, Timestamp::from_micros(micros))
-    }).collect();
+    let place = |at: Timestamp| {
+        (((at.as_micros() - from.as_micros()) as f64) / whole * 1_000.0).clamp(0.0, 1_000.0)
+    };
+    let ticks: Vec<(f64, Timestamp)> = (0..=6)
+        .map(|part| {
+            let micros = from.as_micros() + (to.as_micros() - from.as_micros()) / 6 * part;
+            (part as f64 / 6.0 * 100.0, Timestamp::from_micros(micros))
+        })
+        .collect();
     html! {
         div.gantt role="group" aria-label="Attempts over time" {
             div.lane.axis {

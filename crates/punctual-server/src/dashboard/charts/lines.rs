@@ -113,7 +113,8 @@ mod tests {
     fn a_line_is_broken_where_nothing_was_measured() {
         let ms = |ms: u64| Some(Duration::from_millis(ms));
         let parts = stretches(&[None, ms(1), ms(2), None, None, ms(3)]);
-        let indices: Vec<Vec<usize>> = parts.iter().map(|part| part.iter().map(|(index, _)| *index).collect()).collect();
+        let indices: Vec<Vec<usize>> =
+            parts.iter().map(|part| part.iter().map(|(index, _)| *index).collect()).collect();
         assert_eq!(indices, [vec![1, 2], vec![5]]);
     }
 

@@ -64,7 +64,7 @@ impl Frame<'_> {
     }
 
     /// A plot: lines of a grid with their values, shapes, and instants below.
-    fn plot(&self, values: &[(f64, String)], instants: &[(f64, Timestamp, bool)], shapes: Markup) -> Markup {
+    fn plot(&self, values: &[(f64, String)], instants: &[Label], shapes: Markup) -> Markup {
         let height = ABOVE + HEIGHT + BELOW;
         self.figure(html! {
             svg.plot height=(height) role="img" aria-labelledby={ (self.id) "-t " (self.id) "-d" } {
@@ -75,9 +75,9 @@ impl Frame<'_> {
                     text.tick x="-6" y=(round(*y + 4.0)) text-anchor="end" { (value) }
                 }
                 svg x="0" y="0" width="100%" height=(height) viewBox={ "0 0 1000 " (height) } preserveAspectRatio="none" { (shapes) }
-                @for (index, (x, at, is_day)) in instants.iter().enumerate() {
-                    text.tick.odd[index % 2 == 1] x={ (round(*x)) "%" } y=(round(height - 4.0)) text-anchor=(anchor(*x)) data-at=(at) data-day[*is_day] {
-                        (at.to_jiff().strftime(if *is_day { "%a %H:%M" } else { "%H:%M" }).to_string())
+                @for (index, (x, at, fine)) in instants.iter().enumerate() {
+                    text.tick.odd[index % 2 == 1] x={ (round(*x)) "%" } y=(round(height - 4.0)) text-anchor=(anchor(*x)) data-at=(at) data-day[*fine == Fine::Days] data-second[*fine == Fine::Seconds] {
+                        (at.to_jiff().strftime(fine.format()).to_string())
                     }
                 }
             }
@@ -109,16 +109,45 @@ fn round_up(value: f64) -> f64 {
         return 1.0;
     }
     let power = 10_f64.powf(value.log10().floor());
-    [1.0, 2.0, 4.0, 5.0, 10.0].into_iter().map(|step| step * power).find(|it| *it >= value).unwrap_or(value)
+    [1.0, 2.0, 4.0, 5.0, 10.0]
+        .into_iter()
+        .map(|step| step * power)
+        .find(|it| *it >= value)
+        .unwrap_or(value)
 }
 
-/// Up to six instants of a row of steps, with where they stand in percent.
-fn instants(ats: &[Timestamp]) -> Vec<(f64, Timestamp, bool)> {
+/// How finely instants are told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fine {
+    Days,
+    Minutes,
+    Seconds,
+}
+
+impl Fine {
+    fn format(self) -> &'static str {
+        match self {
+            Fine::Days => "%a %H:%M",
+            Fine::Minutes => "%H:%M",
+            Fine::Seconds => "%H:%M:%S",
+        }
+    }
+}
+
+/// An instant below a plot, and where it stands in percent.
+type Label = (f64, Timestamp, Fine);
+
+/// Up to six instants of a row of steps.
+fn instants(ats: &[Timestamp]) -> Vec<Label> {
     let (Some(first), Some(last)) = (ats.first(), ats.last()) else { return Vec::new() };
-    let is_long = last.since(*first).as_secs() > 26 * 3_600;
+    let fine = match last.since(*first).as_secs() {
+        0..600 => Fine::Seconds,
+        600..93_600 => Fine::Minutes,
+        _ => Fine::Days,
+    };
     let every = ats.len().div_ceil(6).max(1);
     let place = |index: usize| 100.0 * index as f64 / ats.len() as f64;
-    ats.iter().enumerate().step_by(every).map(|(index, at)| (place(index), *at, is_long)).collect()
+    ats.iter().enumerate().step_by(every).map(|(index, at)| (place(index), *at, fine)).collect()
 }
 
 #[cfg(test)]
@@ -127,7 +156,9 @@ mod tests {
 
     #[test]
     fn the_top_of_a_plot_is_round_and_no_less() {
-        for (value, top) in [(0.0, 1.0), (1.0, 1.0), (3.0, 4.0), (41.0, 50.0), (99.0, 100.0), (101.0, 200.0)] {
+        for (value, top) in
+            [(0.0, 1.0), (1.0, 1.0), (3.0, 4.0), (41.0, 50.0), (99.0, 100.0), (101.0, 200.0)]
+        {
             assert_eq!(round_up(value), top);
         }
     }

@@ -8,6 +8,7 @@ pub(in crate::dashboard) fn strip(ticks: &[(&'static str, String)], label: &str)
     const SLOTS: usize = 30;
     html! {
         svg.strip width="182" height="18" role="img" aria-label=(label) {
+            @for index in ticks.len()..SLOTS { rect.none x=(176 - 6 * index) y="16" width="4" height="2" {} }
             @for (index, (class, words)) in ticks.iter().rev().take(SLOTS).enumerate() {
                 @let x = 176 - 6 * index;
                 // Height tells what colour alone would not: whole for a job, low for none.
@@ -36,7 +37,11 @@ pub(in crate::dashboard) fn spark(parts: &[(u64, u64)], label: &str) -> Markup {
 /// Starts by minute of the hour.
 pub(in crate::dashboard) fn minutes(counts: &[u64]) -> Markup {
     let most = counts.iter().copied().max().unwrap_or(0).max(1) as f64;
-    let (busiest, count) = counts.iter().enumerate().max_by_key(|(minute, count)| (**count, std::cmp::Reverse(*minute))).unwrap_or((0, &0));
+    let (busiest, count) = counts
+        .iter()
+        .enumerate()
+        .max_by_key(|(minute, count)| (**count, std::cmp::Reverse(*minute)))
+        .unwrap_or((0, &0));
     html! {
         svg.minutes height="56" role="img" aria-label={ "Planned starts by minute of the hour; the most, " (count) ", at minute " (busiest) } {
             svg width="100%" height="40" viewBox="0 0 600 40" preserveAspectRatio="none" {

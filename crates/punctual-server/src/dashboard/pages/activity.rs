@@ -26,10 +26,17 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
     let most = if words.is_empty() { PAGE } else { 500 };
     let page = admin.audits(ask.after.map(AuditCursor), most).await?;
     let is_asked = |text: &str| words.iter().all(|word| text.to_lowercase().contains(word));
-    let entries: Vec<_> = page.items.iter().filter(|it| {
-        let entry = &it.entry;
-        is_asked(&format!("{} {} {} {}", entry.actor.who, entry.action, entry.subject, entry.actor.why))
-    }).collect();
+    let entries: Vec<_> = page
+        .items
+        .iter()
+        .filter(|it| {
+            let entry = &it.entry;
+            is_asked(&format!(
+                "{} {} {} {}",
+                entry.actor.who, entry.action, entry.subject, entry.actor.why
+            ))
+        })
+        .collect();
     Ok(view.page("Activity", "", html! {
         div.head {
             h1 { "Activity" }
@@ -39,12 +46,12 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
                 button { "Search" }
             }
         }
-        @if entries.is_empty() {
+        div #list data-live="activity" { @if entries.is_empty() {
             (show::empty(if words.is_empty() { "Nobody has changed anything yet." } else { "Nothing matches among these." }, html! { p { "Every change that somebody makes here, over the API or with the command line is written down, with who and why." } }))
         } @else {
             div.card.flush {
                 div.scroll tabindex="0" role="region" aria-label="Activity" {
-                    table.list #activity data-live="activity" {
+                    table.list #activity {
                         thead { tr { th scope="col" { "When" } th scope="col" { "Who" } th scope="col" { "What" } th scope="col" { "To what" } th scope="col" { "Why" } } }
                         tbody data-keyed {
                             @for it in entries {
@@ -60,7 +67,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
                     }
                 }
             }
-        }
+        } }
         @if let Some(AuditCursor(next)) = page.next {
             p.pager { a.button href=(view.to(&format!("/activity?q={}&after={next}", encoded(&ask.q)))) { "Older entries" } }
         }

@@ -7,7 +7,7 @@ use punctual_core::{Spec, When, Zone};
 
 use super::Shown;
 use super::schedule::next_ten;
-use crate::dashboard::view::{View, sentence};
+use crate::dashboard::view::{View, prose, sentence};
 
 #[derive(serde::Deserialize)]
 pub(in crate::dashboard) struct Ask {
@@ -48,11 +48,13 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
 fn answer(expr: &str, tz: &str, now: Timestamp) -> Markup {
     let zone = match Zone::get(tz) {
         Ok(zone) => zone,
-        Err(error) => return html! { p.notice.bad role="alert" { (sentence(&error.to_string())) } },
+        Err(error) => return html! { p.notice.bad role="alert" { (prose(&error.to_string())) } },
     };
     let when = match When::parse(expr) {
         Ok(when) => when,
-        Err(error) => return html! { section.card { p.notice.bad role="alert" { (sentence(&error.to_string())) } pre.block tabindex="0" { (error.report().to_string()) } } },
+        Err(error) => {
+            return html! { section.card { p.notice.bad role="alert" { (prose(&error.to_string())) } pre.block tabindex="0" { (error.report().to_string()) } } };
+        }
     };
     let (means, normalised) = (when.describe(), when.to_string());
     let spec = Spec::new(when, zone);

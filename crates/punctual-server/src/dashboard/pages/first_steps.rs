@@ -11,7 +11,7 @@ pub(super) async fn page(view: &View) -> Shown {
     Ok(view.page("First steps", "", html! {
         div.head { h1 { "First steps" } }
         p.lead { "Nothing is planned and no job was ordered yet. Each of these steps shows here as soon as it has happened." }
-        div #steps data-live="jobs schedules nodes" {
+        div #steps data-live="jobs schedules nodes" data-until-gone {
             ol.steps {
                 li.card {
                     h2 { "Connect a node that does the work" }

@@ -115,7 +115,10 @@ fn code(json: &str) -> Markup {
 
 fn actions(view: &View, job: &JobDetail) -> Markup {
     let id = job.view.id;
-    let is_waiting = matches!(job.view.state, JobState::Ready | JobState::Scheduled | JobState::Retrying | JobState::Blocked);
+    let is_waiting = matches!(
+        job.view.state,
+        JobState::Ready | JobState::Scheduled | JobState::Retrying | JobState::Blocked
+    );
     html! {
         div.actions {
             @if matches!(job.view.state, JobState::Failed | JobState::Cancelled) { (shown::button(view, &format!("/ui/act/jobs/{id}/retry"), "Retry", "primary")) }
@@ -146,13 +149,19 @@ fn parts(job: &JobDetail, now: Timestamp) -> Vec<(&'static str, String, Timestam
     }
     let mut at = job.view.created_at;
     for attempt in &job.attempts {
-        let words = if attempt.attempt == 1 { "waited".to_owned() } else { format!("waited for attempt {}", attempt.attempt) };
+        let words = if attempt.attempt == 1 {
+            "waited".to_owned()
+        } else {
+            format!("waited for attempt {}", attempt.attempt)
+        };
         parts.push(("wait", words, at, attempt.claimed_at));
         let end = attempt.ended_at.unwrap_or(now);
         let class = match attempt.outcome {
             None => "busy",
             Some(AttemptOutcome::Succeeded) => "good",
-            Some(AttemptOutcome::Released | AttemptOutcome::Snoozed | AttemptOutcome::Cancelled) => "calm",
+            Some(
+                AttemptOutcome::Released | AttemptOutcome::Snoozed | AttemptOutcome::Cancelled,
+            ) => "calm",
             Some(_) => "bad",
         };
         parts.push((class, format!("attempt {}", attempt.attempt), attempt.claimed_at, end));
@@ -225,9 +234,10 @@ fn attempts(view: &View, job: &JobDetail, nodes: &[Node], now: Timestamp) -> Mar
     if job.attempts.is_empty() {
         return html! { p.faint.inset { "It has not been tried yet." } };
     }
-    let name = |id| nodes.iter().find(|node| Some(node.info.id) == id).map(|node| node.info.name.as_str());
+    let name =
+        |id| nodes.iter().find(|node| Some(node.info.id) == id).map(|node| node.info.name.as_str());
     html! {
-        div.scroll tabindex="0" role="region" aria-label="Attempts" {
+        div.scroll tabindex="0" role="region" aria-label="Table of attempts" {
             table.list {
                 thead { tr { th.num scope="col" { "#" } th scope="col" { "Outcome" } th scope="col" { "Node" } th scope="col" { "Began" } th.num scope="col" { "Took" } th scope="col" { "Error" } } }
                 tbody {
@@ -268,7 +278,9 @@ fn plain(text: &str) -> String {
                     characters.next();
                 }
             }
-            character if character.is_control() && character != '\t' && character != '\n' => plain.push('\u{fffd}'),
+            character if character.is_control() && character != '\t' && character != '\n' => {
+                plain.push('\u{fffd}')
+            }
             character => plain.push(character),
         }
     }
@@ -290,13 +302,22 @@ fn log(lines: &[LogView]) -> Markup {
 }
 
 /// The whole log as a text that no browser takes for anything else.
-pub(in crate::dashboard) async fn log_text(view: View, Path(id): Path<String>) -> Result<Response, Fault> {
+pub(in crate::dashboard) async fn log_text(
+    view: View,
+    Path(id): Path<String>,
+) -> Result<Response, Fault> {
     let id = read_id(&id)?;
     let (mut text, mut after) = (String::new(), None);
     for _ in 0..LOG_PAGES * 5 {
         let page = view.admin().log(id, after, 500).await?;
         for line in &page.items {
-            text.push_str(&format!("{} {} {} {}\n", line.at, line.attempt, line.level.as_str(), plain(&line.text)));
+            text.push_str(&format!(
+                "{} {} {} {}\n",
+                line.at,
+                line.attempt,
+                line.level.as_str(),
+                plain(&line.text)
+            ));
         }
         after = page.next;
         if after.is_none() {
@@ -304,7 +325,10 @@ pub(in crate::dashboard) async fn log_text(view: View, Path(id): Path<String>) -
         }
     }
     let name = format!("attachment; filename=\"job-{id}.txt\"");
-    let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()), (header::CONTENT_DISPOSITION, name)];
+    let headers = [
+        (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
+        (header::CONTENT_DISPOSITION, name),
+    ];
     Ok((headers, text).into_response())
 }
 

@@ -53,10 +53,15 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
     let now = admin.now().await?;
     let after = match ask.cursor.as_deref().filter(|text| !text.is_empty()) {
         None => None,
-        Some(text) => Some(read_cursor(text).ok_or_else(|| Fault::unreadable("cursor", format!("`{text}` is no cursor")))?),
+        Some(text) => Some(
+            read_cursor(text)
+                .ok_or_else(|| Fault::unreadable("cursor", format!("`{text}` is no cursor")))?,
+        ),
     };
     // An id is the shortest way to a job.
-    if let Ok(id) = ask.q.trim().parse::<punctual::JobId>() && admin.job(id).await.is_ok() {
+    if let Ok(id) = ask.q.trim().parse::<punctual::JobId>()
+        && admin.job(id).await.is_ok()
+    {
         return super::job::show(&view, id).await;
     }
     let line = Filter { q: Some(ask.q.clone()), ..Filter::default() };
@@ -69,13 +74,17 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
     let is_slow = begun.elapsed() > SLOW;
     let (stats, _) = stats(&admin).await?;
     let state = filter.state;
-    let next = page.next.map(|cursor| view.to(&format!("/jobs?q={}&cursor={}", encoded(&ask.q), encoded(&write_cursor(cursor)))));
+    let next = page.next.map(|cursor| {
+        view.to(&format!("/jobs?q={}&cursor={}", encoded(&ask.q), encoded(&write_cursor(cursor))))
+    });
     Ok(view.page("Jobs", "", html! {
         (head(&view, &ask))
         (tabs(&view, &ask.q, state, &stats))
         @if is_slow { p.notice.warn { "This took longer than 2 s; narrow it with queue:, kind:, schedule: or state:." } }
-        @if page.items.is_empty() { (nothing(&view, &ask, state, next.is_some())) }
-        @else { (list(&view, now, &page.items)) }
+        div #list data-live="jobs" {
+            @if page.items.is_empty() { (nothing(&view, &ask, state, next.is_some())) }
+            @else { (list(&view, now, &page.items)) }
+        }
         @if let Some(next) = next {
             p.pager {
                 @if page.items.len() < PAGE { span.faint { "As far as was looked; there is more. " } }
@@ -99,11 +108,15 @@ fn head(view: &View, ask: &Ask) -> Markup {
 }
 
 fn wrong(view: &View, ask: &Ask, detail: &str) -> Markup {
-    view.page("Jobs", "", html! {
-        (head(view, ask))
-        p.notice.bad role="alert" { (crate::dashboard::view::sentence(detail)) }
-        p { a href=(view.to("/jobs")) { "Show all jobs" } }
-    })
+    view.page(
+        "Jobs",
+        "",
+        html! {
+            (head(view, ask))
+            p.notice.bad role="alert" { (crate::dashboard::view::prose(detail)) }
+            p { a href=(view.to("/jobs")) { "Show all jobs" } }
+        },
+    )
 }
 
 fn tabs(view: &View, q: &str, current: Option<JobState>, stats: &[QueueStats]) -> Markup {
@@ -123,15 +136,27 @@ fn tabs(view: &View, q: &str, current: Option<JobState>, stats: &[QueueStats]) -
 
 fn nothing(view: &View, ask: &Ask, state: Option<JobState>, has_more: bool) -> Markup {
     if has_more {
-        return show::empty("None among the jobs that were looked at; there are older ones.", html! { p { "Go on with older jobs, or narrow the filter." } });
+        return show::empty(
+            "None among the jobs that were looked at; there are older ones.",
+            html! { p { "Go on with older jobs, or narrow the filter." } },
+        );
     }
     if state == Some(JobState::Failed) && ask.q.trim() == "state:failed" {
-        return show::empty("No job has failed for good.", html! { p { "That is as it should be." } });
+        return show::empty(
+            "No job has failed for good.",
+            html! { p { "That is as it should be." } },
+        );
     }
     if !ask.q.trim().is_empty() {
-        return show::empty("Nothing matches.", html! { p { a href=(view.to("/jobs")) { "Clear the filter" } } });
+        return show::empty(
+            "Nothing matches.",
+            html! { p { a href=(view.to("/jobs")) { "Clear the filter" } } },
+        );
     }
-    show::empty("No jobs yet.", html! { p { "Order one:" } (show::copyable("punctual job enqueue echo --payload '\"hello\"' --wait")) })
+    show::empty(
+        "No jobs yet.",
+        html! { p { "Order one:" } (show::copyable("punctual job enqueue echo --payload '\"hello\"' --wait")) },
+    )
 }
 
 fn list(view: &View, now: Timestamp, jobs: &[JobView]) -> Markup {
@@ -149,7 +174,7 @@ fn list(view: &View, now: Timestamp, jobs: &[JobView]) -> Markup {
                 }
             }
             div.scroll tabindex="0" role="region" aria-label="Jobs" {
-                table.list #jobs data-live="jobs" {
+                table.list #jobs {
                     thead { tr {
                         @if !view.is_read_only { th.tick scope="col" { span.hidden { "Select" } } }
                         th scope="col" { "State" } th scope="col" { "Kind" } th scope="col" { "Queue" } th.num scope="col" { "Attempt" } th.num scope="col" { "Priority" }
@@ -170,7 +195,7 @@ fn row(view: &View, now: Timestamp, job: &JobView) -> Markup {
         tr id={ "j-" (id) } data-state=(job.state.as_str()) {
             @if !view.is_read_only { td.tick { input type="checkbox" name="job" value=(id) aria-label={ "Select job " (id) }; } }
             td { (show::state(job.state)) }
-            th scope="row" { a href=(view.job(job.id)) title=(id) { (job.kind) } div.faint { (super::schedule::short(&id)) @if job.schedule.is_some() { " · scheduled" } } }
+            th scope="row" { a href=(view.job(job.id)) title=(id) { (job.kind) } div.faint { (super::schedule::short(&id)) @if job.schedule.is_some() { " · of a schedule" } } }
             td { a href=(view.queue(&job.queue)) { (job.queue) } }
             td.num { (job.attempt) "/" (job.max_attempts) }
             td.num { (job.priority) }
@@ -187,7 +212,10 @@ mod tests {
 
     #[test]
     fn a_tab_keeps_the_rest_of_the_filter() {
-        assert_eq!(with_state("kind:a state:failed tag:x", Some(JobState::Ready)), "state:ready kind:a tag:x");
+        assert_eq!(
+            with_state("kind:a state:failed tag:x", Some(JobState::Ready)),
+            "state:ready kind:a tag:x"
+        );
         assert_eq!(with_state("state:failed", None), "");
     }
 }

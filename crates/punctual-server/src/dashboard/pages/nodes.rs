@@ -16,10 +16,14 @@ pub(in crate::dashboard) async fn page(view: View) -> Shown {
     nodes.sort_by_key(|node| (!is_alive(node, now), node.info.name.clone(), node.info.id));
     let (stats, _) = stats(&admin).await?;
     let is_served = |queue: &str, kind: &str| {
-        let serves = |node: &&Node| node.info.queues.iter().any(|it| it == queue) && node.info.kinds.iter().any(|it| it == kind);
+        let serves = |node: &&Node| {
+            node.info.queues.iter().any(|it| it == queue)
+                && node.info.kinds.iter().any(|it| it == kind)
+        };
         nodes.iter().filter(|node| is_alive(node, now)).any(|node| serves(&node))
     };
-    let unserved: Vec<_> = stats.iter().filter(|it| it.ready > 0 && !is_served(&it.queue, &it.kind)).collect();
+    let unserved: Vec<_> =
+        stats.iter().filter(|it| it.ready > 0 && !is_served(&it.queue, &it.kind)).collect();
     Ok(view.page("Nodes", "", html! {
         div.head { h1 { "Nodes" } }
         div #unserved data-live="nodes jobs" {
@@ -66,7 +70,11 @@ pub(in crate::dashboard) async fn page(view: View) -> Shown {
 }
 
 fn row(now: Timestamp, node: &Node, leaders: &[Leader]) -> Markup {
-    let leads: Vec<&str> = leaders.iter().filter(|it| it.node == node.info.id && it.until > now).map(|it| it.fence.role.as_str()).collect();
+    let leads: Vec<&str> = leaders
+        .iter()
+        .filter(|it| it.node == node.info.id && it.until > now)
+        .map(|it| it.fence.role.as_str())
+        .collect();
     html! {
         tr id={ "n-" (node.info.id) } {
             th scope="row" { (node.info.name) div.faint.mono { (super::schedule::short(&node.info.id.to_string())) }

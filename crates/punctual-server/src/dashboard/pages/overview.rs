@@ -13,7 +13,7 @@ use super::{Shown, first_steps, stats};
 use crate::dashboard::charts::{self, Bar, Frame, Line};
 use crate::dashboard::series::{Step, Window, total};
 use crate::dashboard::show;
-use crate::dashboard::view::{View, encoded, sentence};
+use crate::dashboard::view::{View, encoded, prose};
 
 /// A slot whose job begins within this is on time.
 pub(super) const ON_TIME: Duration = Duration::from_secs(5);
@@ -54,13 +54,13 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
                         span.shape aria-hidden="true" { (if finding.severity == Severity::Problem { "✕" } else { "!" }) }
                         div {
                             span.hidden { (if finding.severity == Severity::Problem { "Problem: " } else { "Warning: " }) }
-                            (sentence(&finding.text))
-                            @if let Some(remedy) = &finding.remedy { div.remedy { (sentence(remedy)) } }
+                            (prose(&finding.text))
+                            @if let Some(remedy) = &finding.remedy { div.remedy { (prose(remedy)) } }
                         }
                     }
                 }
             }
-            @if diagnosis.findings.len() > 12 { p.faint { "and " (diagnosis.findings.len() - 12) " more; `punctual doctor` lists them all" } }
+            @if diagnosis.findings.len() > 12 { p.faint { "and " (diagnosis.findings.len() - 12) " more; " code { "punctual doctor" } " lists them all" } }
         }
         div.row-head {
             h2 { "How it goes" }
@@ -91,7 +91,14 @@ fn card(label: &str, value: Markup, below: Markup, tone: &str) -> Markup {
     html! { div class={ "card figure " (tone) } { div.label { (label) } div.value { (value) } div.below { (below) } } }
 }
 
-fn cards(view: &View, now: Timestamp, day: &Step, stats: &[QueueStats], nodes: &[Node], upcoming: &[Schedule]) -> Markup {
+fn cards(
+    view: &View,
+    now: Timestamp,
+    day: &Step,
+    stats: &[QueueStats],
+    nodes: &[Node],
+    upcoming: &[Schedule],
+) -> Markup {
     let started: u64 = day.late.iter().sum();
     let due = started + day.missed;
     let on_time = histogram::within(&day.late, ON_TIME);
@@ -140,15 +147,26 @@ fn throughput(steps: &[Step], window: Window) -> Markup {
     let all = total(steps);
     let finding = format!(
         "{} attempts succeeded in {}, {} failed.",
-        show::grouped(all.succeeded), window.in_words(), show::grouped(all.failed)
+        show::grouped(all.succeeded),
+        window.in_words(),
+        show::grouped(all.failed)
     );
     let (minutes, _) = window.steps();
     let title = match minutes {
         1 => "Attempts per minute".to_owned(),
-        minutes => format!("Attempts per {}", show::length(Duration::from_secs(u64::from(minutes) * 60))),
+        minutes => {
+            format!("Attempts per {}", show::length(Duration::from_secs(u64::from(minutes) * 60)))
+        }
     };
     let rows = steps.iter().filter(|it| it.succeeded + it.failed + it.other > 0);
-    let rows = rows.map(|it| vec![show::utc(it.at), it.succeeded.to_string(), it.failed.to_string(), it.other.to_string()]);
+    let rows = rows.map(|it| {
+        vec![
+            show::utc(it.at),
+            it.succeeded.to_string(),
+            it.failed.to_string(),
+            it.other.to_string(),
+        ]
+    });
     let frame = Frame {
         id: "throughput",
         title: &title,
@@ -160,7 +178,13 @@ fn throughput(steps: &[Step], window: Window) -> Markup {
     let bar = |step: &Step| Bar {
         at: step.at,
         parts: vec![("good", step.succeeded), ("bad", step.failed), ("calm", step.other)],
-        words: format!("{} · {} succeeded · {} failed · {} other", show::utc(step.at), step.succeeded, step.failed, step.other),
+        words: format!(
+            "{} · {} succeeded · {} failed · {} other",
+            show::utc(step.at),
+            step.succeeded,
+            step.failed,
+            step.other
+        ),
     };
     charts::bars(&frame, &steps.iter().map(bar).collect::<Vec<_>>())
 }
@@ -169,11 +193,19 @@ fn delay(steps: &[Step], window: Window) -> Markup {
     let all = total(steps);
     let of = |share| histogram::percentile(&all.waited, share);
     let finding = match of(0.95) {
-        Some(most) => format!("Of the jobs of {}, 95 % began within {} of being due.", window.in_words(), show::length(most)),
+        Some(most) => format!(
+            "Of the jobs of {}, 95 % began within {} of being due.",
+            window.in_words(),
+            show::length(most)
+        ),
         None => format!("No job began in {}.", window.in_words()),
     };
-    let line = |class, share| Line { class, values: steps.iter().map(|it| histogram::percentile(&it.waited, share)).collect() };
-    let told = |step: &Step, share| show::length_or_dash(histogram::percentile(&step.waited, share));
+    let line = |class, share| Line {
+        class,
+        values: steps.iter().map(|it| histogram::percentile(&it.waited, share)).collect(),
+    };
+    let told =
+        |step: &Step, share| show::length_or_dash(histogram::percentile(&step.waited, share));
     let rows = steps.iter().filter(|it| it.waited.iter().any(|count| *count > 0));
     let rows = rows.map(|it| vec![show::utc(it.at), told(it, 0.5), told(it, 0.95), told(it, 0.99)]);
     let frame = Frame {
@@ -221,7 +253,7 @@ fn failures(view: &View, now: Timestamp, failed: &[JobView]) -> Markup {
         @if classes.is_empty() {
             p.all-good { span.shape aria-hidden="true" { "✓" } " No job has failed for good in the last 7 days." }
         } @else {
-            div.scroll tabindex="0" role="region" aria-label="Failures by error" {
+            div.scroll tabindex="0" role="region" aria-label="Table of failures" {
                 table {
                     thead { tr { th scope="col" { "Kind" } th scope="col" { "Error" } th.num scope="col" { "1 h" } th.num scope="col" { "24 h" } th.num scope="col" { "7 d" } } }
                     tbody {
@@ -245,11 +277,11 @@ fn next_up(view: &View, now: Timestamp, upcoming: &[Schedule]) -> Markup {
         @if upcoming.is_empty() { p.faint { "No schedule has anything to start." } }
         @else {
             table {
-                thead { tr { th scope="col" { "Schedule" } th scope="col" { "Starts" } th scope="col" { "At" } } }
+                thead { tr { th scope="col" { "Schedule" } th scope="col" { "Starts" } th.roomy scope="col" { "At" } } }
                 tbody {
                     @for schedule in upcoming {
                         @if let Some(at) = schedule.due_at() {
-                            tr { td.cut { a href=(view.schedule(&schedule.name)) { (schedule.name) } } td { (show::relative(now, at)) } td.nowrap { (show::absolute(at)) } }
+                            tr { td.break { a href=(view.schedule(&schedule.name)) { (schedule.name) } } td.nowrap { (show::relative(now, at)) } td.nowrap.roomy { (show::absolute(at)) } }
                         }
                     }
                 }
@@ -264,12 +296,18 @@ mod tests {
 
     #[test]
     fn errors_that_differ_in_numbers_are_one_class() {
-        assert_eq!(class_of("order 17 has no address\nat 3"), class_of("order 2041 has no address"));
+        assert_eq!(
+            class_of("order 17 has no address\nat 3"),
+            class_of("order 2041 has no address")
+        );
         assert_eq!(class_of(""), "without a word");
     }
 
     #[test]
     fn almost_all_is_not_all() {
-        assert_eq!((percent(99.99), percent(100.0), percent(97.25)), ("99.9 %".into(), "100 %".into(), "97.2 %".into()));
+        assert_eq!(
+            (percent(99.99), percent(100.0), percent(97.25)),
+            ("99.9 %".into(), "100 %".into(), "97.2 %".into())
+        );
     }
 }

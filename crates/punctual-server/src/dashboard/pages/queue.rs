@@ -14,7 +14,12 @@ pub(in crate::dashboard) async fn page(view: View, Path(name): Path<String>) -> 
     let now = admin.now().await?;
     let shape = shapes(&admin, now).await?.into_iter().find(|shape| shape.name == name);
     // A queue without settings and jobs needs nothing to exist.
-    let shape = shape.unwrap_or(Shape { name: name.clone(), setting: None, kinds: Vec::new(), steps: Vec::new() });
+    let shape = shape.unwrap_or(Shape {
+        name: name.clone(),
+        setting: None,
+        kinds: Vec::new(),
+        steps: Vec::new(),
+    });
     let why = admin.why_queue(&name).await?;
     let limit = shape.setting.as_ref().and_then(|it| it.limits.max_running);
     Ok(view.page(&format!("Queue {name}"), "", html! {
@@ -41,7 +46,7 @@ pub(in crate::dashboard) async fn page(view: View, Path(name): Path<String>) -> 
             h2.inset #kinds-title { "Kinds" }
             @if shape.kinds.is_empty() { p.faint.inset { "Nothing is in this queue." } }
             @else {
-                div.scroll tabindex="0" role="region" aria-label="Kinds" {
+                div.scroll tabindex="0" role="region" aria-label="Table of kinds" {
                     table.list #kinds data-live="queues jobs" {
                         thead { tr { th scope="col" { "Kind" } th.num scope="col" { "Ready" } th.num scope="col" { "Running" } th.num scope="col" { "Scheduled" } th.num scope="col" { "Retrying" } th.num scope="col" { "Blocked" } th.num scope="col" { "Failed" } th scope="col" { "Oldest due" } } }
                         tbody data-keyed {
@@ -66,7 +71,8 @@ fn figure(label: &str, value: String) -> Markup {
 
 fn actions(view: &View, shape: &Shape, is_paused: bool) -> Markup {
     let action = |what: &str| format!("/ui/act/queues/{}/{what}", encoded(&shape.name));
-    let limit = shape.setting.as_ref().and_then(|it| it.limits.max_running).map(|limit| limit.to_string());
+    let limit =
+        shape.setting.as_ref().and_then(|it| it.limits.max_running).map(|limit| limit.to_string());
     html! {
         div.actions {
             @if is_paused { (show::button(view, &action("resume"), "Resume", "primary")) }

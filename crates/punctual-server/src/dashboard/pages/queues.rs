@@ -60,7 +60,12 @@ impl Shape {
 /// Every queue that has a setting, a job or a count.
 pub(super) async fn shapes(admin: &Admin, now: Timestamp) -> Result<Vec<Shape>, Fault> {
     let mut shapes: BTreeMap<String, Shape> = BTreeMap::new();
-    let new = |name: &str| Shape { name: name.to_owned(), setting: None, kinds: Vec::new(), steps: Vec::new() };
+    let new = |name: &str| Shape {
+        name: name.to_owned(),
+        setting: None,
+        kinds: Vec::new(),
+        steps: Vec::new(),
+    };
     for queue in admin.queues().await? {
         let name = queue.name.clone();
         shapes.entry(name.clone()).or_insert_with(|| new(&name)).setting = Some(queue);
@@ -85,11 +90,11 @@ pub(in crate::dashboard) async fn page(view: View) -> Shown {
     let shapes = shapes(&admin, now).await?;
     Ok(view.page("Queues", "", html! {
         div.head { h1 { "Queues" } }
-        @if shapes.is_empty() { (show::empty("No queues yet.", html! { p { "Queues appear when something uses them: a job that is ordered, or a limit that is set." } })) }
+        div #list data-live="queues jobs stats" { @if shapes.is_empty() { (show::empty("No queues yet.", html! { p { "Queues appear when something uses them: a job that is ordered, or a limit that is set." } })) }
         @else {
             div.card.flush {
                 div.scroll tabindex="0" role="region" aria-label="Queues" {
-                    table.list #queues data-live="queues jobs stats" {
+                    table.list #queues {
                         thead { tr {
                             th scope="col" { "Name" } th.num scope="col" { "Ready" } th scope="col" { "Oldest due" } th.num scope="col" { "Running" }
                             th.num scope="col" { "Later" } th.num scope="col" { "Failed" } th.num scope="col" { "Per minute" } th.num scope="col" { "Drains in" } th scope="col" { "Last hour" } th scope="col" { "Status" }
@@ -98,13 +103,15 @@ pub(in crate::dashboard) async fn page(view: View) -> Shown {
                     }
                 }
             }
-        }
+        } }
     }))
 }
 
 fn row(view: &View, now: Timestamp, shape: &Shape) -> Markup {
     let limit = shape.setting.as_ref().and_then(|it| it.limits.max_running);
-    let jobs = |state: &str| view.to(&format!("/jobs?q={}", encoded(&format!("state:{state} queue:{}", shape.name))));
+    let jobs = |state: &str| {
+        view.to(&format!("/jobs?q={}", encoded(&format!("state:{state} queue:{}", shape.name))))
+    };
     html! {
         tr id={ "q-" (shape.name) } {
             th scope="row" { a href=(view.queue(&shape.name)) { (shape.name) } }

@@ -36,7 +36,11 @@ fn read_cursor(text: &str) -> Option<SlotCursor> {
 }
 
 /// The page.
-pub(in crate::dashboard) async fn page(view: View, Path(name): Path<String>, Query(ask): Query<Ask>) -> Shown {
+pub(in crate::dashboard) async fn page(
+    view: View,
+    Path(name): Path<String>,
+    Query(ask): Query<Ask>,
+) -> Shown {
     let admin = view.admin();
     let now = admin.now().await?;
     let schedule = admin.schedule(&name).await?;
@@ -44,7 +48,10 @@ pub(in crate::dashboard) async fn page(view: View, Path(name): Path<String>, Que
     let runs = admin.recent_slots(&[schedule.id], DRAWN).await?;
     let after = match ask.slots.as_deref() {
         None => None,
-        Some(text) => Some(read_cursor(text).ok_or_else(|| Fault::unreadable("slots", format!("`{text}` is no cursor")))?),
+        Some(text) => Some(
+            read_cursor(text)
+                .ok_or_else(|| Fault::unreadable("slots", format!("`{text}` is no cursor")))?,
+        ),
     };
     let ledger = admin.slots(&name, after, LEDGER).await?;
     let revisions = admin.revisions(&name, None, REVISIONS).await?.items;
@@ -60,7 +67,7 @@ pub(in crate::dashboard) async fn page(view: View, Path(name): Path<String>, Que
             @if !view.is_read_only { (actions(&view, &schedule, status)) }
         }
         section.card.why #why data-live="schedules jobs" aria-label="Why it is as it is" {
-            @if let Some(pause) = &schedule.pause { p { (show::pause(now, pause)) } }
+            @if let Some(pause) = schedule.pause.as_ref().filter(|_| status == Status::Paused) { p { (show::pause(now, pause)) } }
             @if let Some(reason) = &schedule.set_aside { p.bad { "Set aside: " (reason) } }
             (show::why(&why))
         }
@@ -99,7 +106,9 @@ fn sentence_of(words: &str) -> String {
 }
 
 fn actions(view: &View, schedule: &Schedule, status: Status) -> Markup {
-    let action = |what: &str| format!("/ui/act/schedules/{}/{what}", crate::dashboard::view::encoded(&schedule.name));
+    let action = |what: &str| {
+        format!("/ui/act/schedules/{}/{what}", crate::dashboard::view::encoded(&schedule.name))
+    };
     html! {
         div.actions {
             (show::button(view, &action("run"), "Run now", "primary"))
@@ -114,7 +123,8 @@ fn actions(view: &View, schedule: &Schedule, status: Status) -> Markup {
 
 /// The next slots as the clocks show them, with what a change of the clocks does to them.
 pub(super) fn next_ten(spec: &Spec, now: Timestamp) -> Markup {
-    let slots: Vec<Timestamp> = std::iter::successors(spec.next(now), |slot| spec.next(*slot)).take(10).collect();
+    let slots: Vec<Timestamp> =
+        std::iter::successors(spec.next(now), |slot| spec.next(*slot)).take(10).collect();
     let Some(last) = slots.last() else {
         return html! { p.bad { "Never: " (spec.never_fires(now).unwrap_or_else(|| "it has no slot any more".to_owned())) "." } };
     };
@@ -151,12 +161,19 @@ fn note(spec: &Spec, change: &ClockChange, slot: Timestamp) -> Option<String> {
         let missing = change.missing.filter(|_| slot == change.at)?;
         return Some(format!(
             "{} does not exist that day: clocks go forward from {} to {}",
-            clock(missing), clock(change.from), clock(change.to)
+            clock(missing),
+            clock(change.from),
+            clock(change.to)
         ));
     }
     change.repeats(local).then(|| {
         let which = if slot < change.at { "first" } else { "second" };
-        format!("the {which} of two {} that day: clocks go back from {} to {}", clock(local), clock(change.from), clock(change.to))
+        format!(
+            "the {which} of two {} that day: clocks go back from {} to {}",
+            clock(local),
+            clock(change.from),
+            clock(change.to)
+        )
     })
 }
 
@@ -183,10 +200,17 @@ fn calendar(runs: &[SlotRun], now: Timestamp) -> Markup {
     let rows: Vec<(String, Vec<Cell>)> = (first..=today)
         .rev()
         .map(|day| {
-            let name = Timestamp::from_seconds(day * 86_400).to_jiff().strftime("%a %d").to_string();
+            let name =
+                Timestamp::from_seconds(day * 86_400).to_jiff().strftime("%a %d").to_string();
             let cell = |hour: usize| match hours.get(&(day, hour)) {
                 None => Cell { class: "h0", words: String::new() },
-                Some((tone, count)) => Cell { class: tone, words: format!("{name} {hour:02}:00 UTC, {count} slots, worst: {}", worst(tone)) },
+                Some((tone, count)) => Cell {
+                    class: tone,
+                    words: format!(
+                        "{name} {hour:02}:00 UTC, {count} slots, worst: {}",
+                        worst(tone)
+                    ),
+                },
             };
             let cells = (0..24).map(cell).collect();
             (name, cells)
@@ -213,36 +237,93 @@ fn worst(tone: &str) -> &'static str {
 const BARS: usize = 60;
 
 fn duration_plot(runs: &[SlotRun]) -> Markup {
-    let mut dots: Vec<_> = runs.iter().filter_map(|run| {
-        let (tone, _, words) = show::slot_tone(run);
-        let length = took(run)?;
-        Some((run.slot.slot, length, tone, format!("{} · took {} · {words}", show::utc(run.slot.slot), show::length(length))))
-    }).take(BARS).collect();
+    let mut dots: Vec<_> = runs
+        .iter()
+        .filter_map(|run| {
+            let (tone, _, words) = show::slot_tone(run);
+            let length = took(run)?;
+            Some((
+                run.slot.slot,
+                length,
+                tone,
+                format!("{} · took {} · {words}", show::utc(run.slot.slot), show::length(length)),
+            ))
+        })
+        .take(BARS)
+        .collect();
     dots.reverse();
     let longest = dots.iter().map(|(_, length, ..)| *length).max();
-    let finding = longest.map_or_else(|| "No job has ended yet.".to_owned(), |it| format!("The longest of the last {} jobs took {}.", dots.len(), show::length(it)));
-    let rows = dots.iter().map(|(at, length, ..)| vec![show::utc(*at), show::length(*length)]).collect();
-    charts::dots(&Frame { id: "durations", title: "How long jobs took", finding, legend: &[], columns: &["Slot", "Took"], rows }, &dots)
+    let finding = longest.map_or_else(
+        || "No job has ended yet.".to_owned(),
+        |it| format!("The longest of the last {} jobs took {}.", dots.len(), show::length(it)),
+    );
+    let rows =
+        dots.iter().map(|(at, length, ..)| vec![show::utc(*at), show::length(*length)]).collect();
+    charts::dots(
+        &Frame {
+            id: "durations",
+            title: "How long jobs took",
+            finding,
+            legend: &[],
+            columns: &["Slot", "Took"],
+            rows,
+        },
+        &dots,
+    )
 }
 
 fn delay_plot(runs: &[SlotRun]) -> Markup {
-    let mut dots: Vec<_> = runs.iter().filter_map(|run| {
-        let length = delay(run)?;
-        let tone = if length > super::overview::ON_TIME { "warn" } else { "accent" };
-        Some((run.slot.slot, length, tone, format!("{} · began {} late", show::utc(run.slot.slot), show::length(length))))
-    }).take(BARS).collect();
+    let mut dots: Vec<_> = runs
+        .iter()
+        .filter_map(|run| {
+            let length = delay(run)?;
+            let tone = if length > super::overview::ON_TIME { "warn" } else { "accent" };
+            Some((
+                run.slot.slot,
+                length,
+                tone,
+                format!("{} · began {} late", show::utc(run.slot.slot), show::length(length)),
+            ))
+        })
+        .take(BARS)
+        .collect();
     dots.reverse();
     let longest = dots.iter().map(|(_, length, ..)| *length).max();
-    let finding = longest.map_or_else(|| "No job has begun yet.".to_owned(), |it| format!("The latest of the last {} jobs began {} after its slot.", dots.len(), show::length(it)));
-    let rows = dots.iter().map(|(at, length, ..)| vec![show::utc(*at), show::length(*length)]).collect();
-    charts::dots(&Frame { id: "delays", title: "Start delay", finding, legend: &[], columns: &["Slot", "Delay"], rows }, &dots)
+    let finding = longest.map_or_else(
+        || "No job has begun yet.".to_owned(),
+        |it| {
+            format!(
+                "The latest of the last {} jobs began {} after its slot.",
+                dots.len(),
+                show::length(it)
+            )
+        },
+    );
+    let rows =
+        dots.iter().map(|(at, length, ..)| vec![show::utc(*at), show::length(*length)]).collect();
+    charts::dots(
+        &Frame {
+            id: "delays",
+            title: "Start delay",
+            finding,
+            legend: &[],
+            columns: &["Slot", "Delay"],
+            rows,
+        },
+        &dots,
+    )
 }
 
 fn ledger_table(view: &View, now: Timestamp, runs: &[SlotRun], slots: &[SlotView]) -> Markup {
     if slots.is_empty() {
-        return show::empty("No slot has been decided yet.", html! { p { "The first one shows here when it is due." } });
+        return show::empty(
+            "No slot has been decided yet.",
+            html! { p { "The first one shows here when it is due." } },
+        );
     }
-    let run_of = |slot: &SlotView| runs.iter().find(|run| run.slot.slot == slot.slot && run.slot.run == slot.run);
+    let run_of = |slot: &SlotView| {
+        runs.iter().find(|run| run.slot.slot == slot.slot && run.slot.run == slot.run)
+    };
     html! {
         div.scroll tabindex="0" role="region" aria-label="Ledger" {
             table.list #ledger data-live="schedules jobs" {
@@ -315,7 +396,9 @@ fn diff(before: Option<&str>, after: &str) -> Vec<(char, String)> {
         if i < old.len() && j < new.len() && old[i] == new[j] {
             lines.push((' ', new[j].to_owned()));
             (i, j) = (i + 1, j + 1);
-        } else if j == new.len() || i < old.len() && common[(i + 1) * width + j] >= common[i * width + j + 1] {
+        } else if j == new.len()
+            || i < old.len() && common[(i + 1) * width + j] >= common[i * width + j + 1]
+        {
             lines.push(('-', old[i].to_owned()));
             i += 1;
         } else {
@@ -333,7 +416,11 @@ mod tests {
     #[test]
     fn a_diff_tells_what_came_and_what_went() {
         let told = |before: &str, after: &str| {
-            diff(Some(before), after).into_iter().map(|(mark, line)| format!("{mark}{line}")).collect::<Vec<_>>().join(",")
+            diff(Some(before), after)
+                .into_iter()
+                .map(|(mark, line)| format!("{mark}{line}"))
+                .collect::<Vec<_>>()
+                .join(",")
         };
         assert_eq!(told("a\nb\nc", "a\nx\nc"), " a,-b,+x, c");
         assert_eq!(told("a", "a\nb"), " a,+b");

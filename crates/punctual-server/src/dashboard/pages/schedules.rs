@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use axum::extract::Query;
 use maud::{Markup, html};
-use punctual::{Admin, Definition, JobState, Schedule, ScheduleId, SlotOutcome, SlotRun, Timestamp};
+use punctual::{
+    Admin, Definition, JobState, Schedule, ScheduleId, SlotOutcome, SlotRun, Timestamp,
+};
 use punctual_core::Spec;
 
 use super::Shown;
@@ -118,7 +120,8 @@ pub(super) fn p95(mut lengths: Vec<Duration>) -> Option<Duration> {
 /// How long after its slot a job began, if that was its first attempt.
 pub(super) fn delay(run: &SlotRun) -> Option<Duration> {
     let job = run.run.filter(|job| job.attempt == 1)?;
-    (run.slot.outcome == SlotOutcome::Fired).then(|| job.claimed_at.map(|at| at.since(run.slot.slot)))?
+    (run.slot.outcome == SlotOutcome::Fired)
+        .then(|| job.claimed_at.map(|at| at.since(run.slot.slot)))?
 }
 
 /// How long its last attempt took.
@@ -142,7 +145,10 @@ pub(super) fn history(runs: &[SlotRun]) -> Markup {
         .collect();
     let bad = ticks.iter().filter(|(tone, _)| *tone == "bad").count();
     let skipped = ticks.iter().filter(|(tone, _)| *tone == "warn").count();
-    let label = format!("The last {} slots: {bad} failed or missed, {skipped} without a job of their own or late", ticks.len());
+    let label = format!(
+        "The last {} slots: {bad} failed or missed, {skipped} without a job of their own or late",
+        ticks.len()
+    );
     charts::strip(&ticks, &label)
 }
 
@@ -221,11 +227,11 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
                 button { "Search" }
             }
         }
-        @if found.schedules.is_empty() { (nothing(&view, &ask, found.next.is_some())) }
+        div #list data-live="schedules jobs" { @if found.schedules.is_empty() { (nothing(&view, &ask, found.next.is_some())) }
         @else {
             div.card.flush {
                 div.scroll tabindex="0" role="region" aria-label="Schedules" {
-                    table.list #schedules data-live="schedules jobs" {
+                    table.list #schedules {
                         thead { tr {
                             th scope="col" { "Name" } th scope="col" { "Cadence" } th scope="col" { "Next" } th scope="col" { "Last" }
                             th scope="col" { "Last 30 slots" } th.num scope="col" { "Delay p95" } th.num scope="col" { "Takes p95" } th scope="col" { "Status" }
@@ -236,7 +242,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
                     }
                 }
             }
-        }
+        } }
         @if let Some(next) = &found.next {
             p.pager { a.button href=(view.to(&format!("/schedules?q={}&status={}&after={}", encoded(&ask.q), encoded(&ask.status), encoded(next)))) { "Next page" } }
         }
@@ -246,16 +252,25 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
 
 fn nothing(view: &View, ask: &Ask, has_more: bool) -> Markup {
     if has_more {
-        return show::empty("None among these; there are more.", html! { p { "Go on to the next page, or search for something else." } });
+        return show::empty(
+            "None among these; there are more.",
+            html! { p { "Go on to the next page, or search for something else." } },
+        );
     }
     if !ask.q.is_empty() || !ask.status.is_empty() || ask.after.is_some() {
-        return show::empty("No schedule matches.", html! { p { a href=(view.to("/schedules")) { "Show all schedules" } } });
+        return show::empty(
+            "No schedule matches.",
+            html! { p { a href=(view.to("/schedules")) { "Show all schedules" } } },
+        );
     }
-    show::empty("No schedules yet.", html! {
-        p { "Create one:" }
-        (show::copyable("punctual schedule create greet --cron '*/5 * * * *' --kind echo"))
-        p { "or declare it in your program with " code { "Builder::schedule" } ". Try an expression with the " a href=(view.to("/tools/cron")) { "cron tool" } "." }
-    })
+    show::empty(
+        "No schedules yet.",
+        html! {
+            p { "Create one:" }
+            (show::copyable("punctual schedule create greet --cron '*/5 * * * *' --kind echo"))
+            p { "or declare it in your program with " code { "Builder::schedule" } ". Try an expression with the " a href=(view.to("/tools/cron")) { "cron tool" } "." }
+        },
+    )
 }
 
 fn row(view: &View, now: Timestamp, schedule: &Schedule, runs: &[SlotRun]) -> Markup {
@@ -296,7 +311,8 @@ fn row(view: &View, now: Timestamp, schedule: &Schedule, runs: &[SlotRun]) -> Ma
 /// What is to come, by hour of the week and by minute of the hour.
 fn upcoming(heat: &Heat) -> Markup {
     let most = heat.hours.iter().copied().max().unwrap_or(0);
-    let day_of = |day: usize| heat.from + Duration::from_secs(3_600 * 24) * u32::try_from(day).unwrap_or(0);
+    let day_of =
+        |day: usize| heat.from + Duration::from_secs(3_600 * 24) * u32::try_from(day).unwrap_or(0);
     // The rows are days of UTC: the first begins before now, the last ends within the eighth.
     let first = heat.from.floor_seconds().rem_euclid(86_400) / 3_600;
     let first = usize::try_from(first).unwrap_or(0);

@@ -37,13 +37,21 @@ const WINDOWS: [(&str, u64); 4] = [("15min", 900), ("1h", 3_600), ("6h", 21_600)
 pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Shown {
     let admin = view.admin();
     let now = admin.now().await?;
-    let by = ask.by.as_deref().filter(|by| ["schedule", "queue", "node"].contains(by)).unwrap_or("schedule");
-    let (window, seconds) = WINDOWS.into_iter().find(|(word, _)| Some(*word) == ask.window.as_deref()).unwrap_or(WINDOWS[1]);
+    let by = ask
+        .by
+        .as_deref()
+        .filter(|by| ["schedule", "queue", "node"].contains(by))
+        .unwrap_or("schedule");
+    let (window, seconds) = WINDOWS
+        .into_iter()
+        .find(|(word, _)| Some(*word) == ask.window.as_deref())
+        .unwrap_or(WINDOWS[1]);
     let from = now - Duration::from_secs(seconds);
     let to = now + Duration::from_secs(seconds / 4);
     let spans = admin.spans(from, SPANS).await?;
     let is_full = spans.len() == SPANS;
-    let spans: Vec<Span> = spans.into_iter().filter(|span| span.ended_at.is_none_or(|end| end >= from)).collect();
+    let spans: Vec<Span> =
+        spans.into_iter().filter(|span| span.ended_at.is_none_or(|end| end >= from)).collect();
     let names = Names::read(&admin, &spans).await?;
     let upcoming = if by == "schedule" { admin.upcoming(UPCOMING).await? } else { Vec::new() };
     let rows = rows(&view, by, &spans, &names, &upcoming, now, to);
@@ -115,13 +123,27 @@ impl Names {
 
     fn node(&self, id: Option<NodeId>) -> String {
         let name = id.and_then(|id| self.nodes.get(&id).cloned());
-        name.or(id.map(|id| super::schedule::short(&id.to_string()))).unwrap_or_else(|| "–".to_owned())
+        name.or(id.map(|id| super::schedule::short(&id.to_string())))
+            .unwrap_or_else(|| "–".to_owned())
     }
 }
 
-fn rows(view: &View, by: &str, spans: &[Span], names: &Names, upcoming: &[Schedule], now: Timestamp, to: Timestamp) -> Vec<Row> {
+fn rows(
+    view: &View,
+    by: &str,
+    spans: &[Span],
+    names: &Names,
+    upcoming: &[Schedule],
+    now: Timestamp,
+    to: Timestamp,
+) -> Vec<Row> {
     let mut rows: BTreeMap<String, Row> = BTreeMap::new();
-    let new = |name: &str, link: Option<String>| Row { name: name.to_owned(), link, stretches: Vec::new(), marks: Vec::new() };
+    let new = |name: &str, link: Option<String>| Row {
+        name: name.to_owned(),
+        link,
+        stretches: Vec::new(),
+        marks: Vec::new(),
+    };
     for span in spans {
         let (name, link) = match by {
             "queue" => (span.queue.clone(), Some(view.queue(&span.queue))),
@@ -132,16 +154,24 @@ fn rows(view: &View, by: &str, spans: &[Span], names: &Names, upcoming: &[Schedu
                 None => (format!("\u{2063}{} (ordered)", span.kind), None),
             },
         };
-        let row = rows.entry(name.clone()).or_insert_with(|| new(name.trim_start_matches('\u{2063}'), link));
+        let row = rows
+            .entry(name.clone())
+            .or_insert_with(|| new(name.trim_start_matches('\u{2063}'), link));
         row.stretches.push(stretch(view, span, now));
     }
     for schedule in upcoming {
         let Some(said) = Said::read(schedule) else { continue };
         let is_paused = schedule.pause.is_some();
-        let row = rows.entry(schedule.name.clone()).or_insert_with(|| new(&schedule.name, Some(view.schedule(&schedule.name))));
+        let row = rows
+            .entry(schedule.name.clone())
+            .or_insert_with(|| new(&schedule.name, Some(view.schedule(&schedule.name))));
         let slots = std::iter::successors(said.spec.next(now), |slot| said.spec.next(*slot));
         let words = if is_paused { "skipped while it is paused" } else { "to come" };
-        row.marks.extend(slots.take_while(|slot| *slot < to).take(AHEAD).map(|at| Mark { at, class: "ahead", words: format!("{} · {words}", show::utc(at)) }));
+        row.marks.extend(slots.take_while(|slot| *slot < to).take(AHEAD).map(|at| Mark {
+            at,
+            class: "ahead",
+            words: format!("{} · {words}", show::utc(at)),
+        }));
     }
     rows.into_values().take(ROWS).collect()
 }
@@ -150,19 +180,29 @@ fn stretch(view: &View, span: &Span, now: Timestamp) -> Stretch {
     let class = match span.outcome {
         None => "busy",
         Some(AttemptOutcome::Succeeded) => "good",
-        Some(AttemptOutcome::Released | AttemptOutcome::Snoozed | AttemptOutcome::Cancelled) => "calm",
+        Some(AttemptOutcome::Released | AttemptOutcome::Snoozed | AttemptOutcome::Cancelled) => {
+            "calm"
+        }
         Some(_) => "bad",
     };
     let took = span.ended_at.unwrap_or(now).since(span.claimed_at);
     let outcome = span.outcome.map_or("running", |outcome| outcome.as_str()).replace('_', " ");
     let due = span.schedule.and_then(|(_, slot)| slot).filter(|_| span.attempt == 1);
-    let late = due.map(|due| format!(" · began {} late", show::length(span.claimed_at.since(due)))).unwrap_or_default();
+    let late = due
+        .map(|due| format!(" · began {} late", show::length(span.claimed_at.since(due))))
+        .unwrap_or_default();
     Stretch {
         from: span.claimed_at,
         to: span.ended_at,
         due,
         class,
-        words: format!("{} · attempt {} · {outcome} · {}{late} · {}", span.kind, span.attempt, show::length(took), show::utc(span.claimed_at)),
+        words: format!(
+            "{} · attempt {} · {outcome} · {}{late} · {}",
+            span.kind,
+            span.attempt,
+            show::length(took),
+            show::utc(span.claimed_at)
+        ),
         link: view.job(span.job),
     }
 }

@@ -88,12 +88,15 @@ async fn hostile(job: Hostile, cx: Ctx) -> Result<(), punctual::BoxError> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_text_becomes_a_script() {
-    let builder = Punctual::memory().name("\"><img src=x onerror=alert(1)>").label("<svg onload=alert(1)>", "<script>alert(1)</script>");
+    let builder = Punctual::memory()
+        .name("\"><img src=x onerror=alert(1)>")
+        .label("<svg onload=alert(1)>", "<script>alert(1)</script>");
     let punctual = builder.handle(hostile).start().await.unwrap();
     let admin = punctual.admin();
     let mut last = None;
     for text in TEXTS {
-        let order = Hostile { text: text.to_owned() }.order().tag(text).tag("\"><script>alert(1)</script>");
+        let order =
+            Hostile { text: text.to_owned() }.order().tag(text).tag("\"><script>alert(1)</script>");
         let id = punctual.enqueue(order).await.unwrap().id;
         punctual.wait(id).await.ok();
         last = Some(id);
@@ -109,13 +112,44 @@ async fn no_text_becomes_a_script() {
     }
     let site = Site::start(&punctual, 0);
     let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
-    let waiting = admin.jobs(&JobFilter { state: Some(punctual::JobState::Ready), ..JobFilter::default() }, None, 1).await.unwrap().items[0].id;
-    let mut pages: Vec<String> = ["/", "/schedules", "/jobs", "/jobs?q=state:failed", "/jobs?q=state:ready", "/timeline?by=queue", "/timeline?by=node", "/queues", "/nodes", "/activity", "/settings"].map(str::to_owned).to_vec();
+    let waiting = admin
+        .jobs(
+            &JobFilter { state: Some(punctual::JobState::Ready), ..JobFilter::default() },
+            None,
+            1,
+        )
+        .await
+        .unwrap()
+        .items[0]
+        .id;
+    let mut pages: Vec<String> = [
+        "/",
+        "/schedules",
+        "/jobs",
+        "/jobs?q=state:failed",
+        "/jobs?q=state:ready",
+        "/timeline?by=queue",
+        "/timeline?by=node",
+        "/queues",
+        "/nodes",
+        "/activity",
+        "/settings",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     pages.push(format!("/jobs/{}", last.unwrap()));
     pages.push(format!("/jobs/{waiting}"));
     for text in TEXTS.iter().step_by(9) {
         let text = encoded(text);
-        pages.extend([format!("/schedules/{text}"), format!("/queues/{text}"), format!("/jobs?q={text}"), format!("/tools/cron?expr={text}&tz={text}"), format!("/schedules?q={text}"), format!("/?did={text}&window={text}"), format!("/queues/{text}/pause")]);
+        pages.extend([
+            format!("/schedules/{text}"),
+            format!("/queues/{text}"),
+            format!("/jobs?q={text}"),
+            format!("/tools/cron?expr={text}&tz={text}"),
+            format!("/schedules?q={text}"),
+            format!("/?did={text}&window={text}"),
+            format!("/queues/{text}/pause"),
+        ]);
     }
     Browser::run(|browser| {
         let (site, pages) = (&site, &pages);
@@ -123,7 +157,7 @@ async fn no_text_becomes_a_script() {
             let mut wrong = Vec::new();
             for page in pages {
                 browser.go(&site.url(page)).await;
-                let foreign = browser.ask("return [window.__ran, window.__trouble.length, document.querySelectorAll('main :is(script, iframe, object, embed, img, base, meta, style, link, [onerror], [onload], [onfocus], [onmouseover])').length, [...document.querySelectorAll('a[href], form[action]')].filter((it) => !String(it.href?.baseVal ?? it.href ?? it.action).startsWith(location.origin)).length]").await;
+                let foreign = browser.ask("return [window.__ran, window.__trouble.length, document.querySelectorAll('main :is(script, iframe, object, embed, img, base, meta, style, link, [onerror], [onload], [onfocus], [onmouseover])').length, [...document.querySelectorAll('a[href], form[action]')].filter((it) => new URL(it.getAttribute('href') ?? it.getAttribute('action'), location).origin !== location.origin).length]").await;
                 if foreign != json!([0, 0, 0, 0]) {
                     wrong.push(format!("{page}: {foreign} {}", browser.trouble().await));
                 }

@@ -1,6 +1,8 @@
 //! What has changed shows by itself, and disturbs nobody.
 
-use punctual::{JobFilter, Punctual};
+use std::time::Duration;
+
+use punctual::{JobFilter, Punctual, Timing};
 use serde_json::{Value, json};
 
 use super::{Browser, Site};
@@ -8,7 +10,9 @@ use crate::{Echo, echo, fail};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_follows_and_keeps_focus_what_is_open_and_where_it_was() {
-    let punctual = Punctual::memory().handle(echo).handle(fail).start().await.unwrap();
+    let timing = Timing { roll_up: Duration::from_millis(200), ..Timing::default() };
+    let punctual =
+        Punctual::memory().timing(timing).handle(echo).handle(fail).start().await.unwrap();
     punctual.enqueue(&Echo(json!(1))).await.unwrap();
     let site = Site::start(&punctual, 0);
     Browser::run(|browser| {
@@ -48,7 +52,10 @@ async fn a_page_follows_and_keeps_focus_what_is_open_and_where_it_was() {
         }
     })
     .await;
-    assert_eq!(punctual.admin().jobs(&JobFilter::default(), None, 10).await.unwrap().items.len(), 5);
+    assert_eq!(
+        punctual.admin().jobs(&JobFilter::default(), None, 10).await.unwrap().items.len(),
+        5
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,7 +74,7 @@ async fn a_page_waits_for_a_server_that_was_killed() {
             punctual.enqueue(&Echo(Value::Null)).await.unwrap();
             let _site = Site::start(punctual, port);
             browser.is_live().await;
-            browser.until("it shows what happened meanwhile", "return !!document.querySelector('#main').textContent.includes('default') || window.__same !== true").await;
+            browser.until("it shows what happened meanwhile", "return window.__same === true && document.querySelector('#list').textContent.includes('default')").await;
         }
     })
     .await;

@@ -8,6 +8,7 @@ mod plots;
 
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use punctual::Punctual;
@@ -106,8 +107,11 @@ impl Site {
             read_only: false,
             metrics: None,
         };
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.spawn(async move {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
             axum::serve(listener, server.router()).await.unwrap();
@@ -190,7 +194,8 @@ impl Browser {
     }
 
     async fn is_live(&self) {
-        self.until("it is live", "return document.getElementById('live').textContent === 'live'").await;
+        self.until("it is live", "return document.getElementById('live').textContent === 'live'")
+            .await;
     }
 
     async fn theme(&self, theme: &str) {
@@ -199,8 +204,8 @@ impl Browser {
     }
 
     async fn width(&self, width: u32) {
-        let is_phone = width < 600;
-        let metrics = json!({ "width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": is_phone });
+        let metrics =
+            json!({ "width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": false });
         self.tell("Emulation.setDeviceMetricsOverride", metrics).await;
     }
 
@@ -210,8 +215,8 @@ impl Browser {
     }
 
     /// Runs a test and closes the browser, also if the test has failed.
-    pub(crate) async fn run<F: std::future::Future<Output = ()>>(test: impl FnOnce(std::sync::Arc<Browser>) -> F) {
-        let browser = std::sync::Arc::new(Browser::open().await);
+    pub(crate) async fn run<F: Future<Output = ()>>(test: impl FnOnce(Arc<Browser>) -> F) {
+        let browser = Arc::new(Browser::open().await);
         test(browser.clone()).await;
         let _ = browser.web.clone().quit().await;
     }

@@ -30,14 +30,21 @@ async fn busy() -> Punctual {
         .handle(fail)
         .handle(export)
         .schedule("heartbeat", every(Duration::from_secs(1)), &Echo(json!("still here")))
-        .schedule("slow-report", every(Duration::from_secs(1)).overlap(Overlap::Skip), &Export { rows: 7 })
+        .schedule(
+            "slow-report",
+            every(Duration::from_secs(1)).overlap(Overlap::Skip),
+            &Export { rows: 7 },
+        )
         .start()
         .await
         .unwrap();
     let admin = punctual.admin().by("ada", "for the test");
     let nightly = Definition { tz: "Europe/Paris".into(), ..Definition::new("30 2 * * *", "echo") };
     admin.create_schedule("nightly-backup", &nightly).await.unwrap();
-    admin.define_schedule("nightly-backup", &Definition { jitter: "5m".into(), ..nightly }, None).await.unwrap();
+    admin
+        .define_schedule("nightly-backup", &Definition { jitter: "5m".into(), ..nightly }, None)
+        .await
+        .unwrap();
     admin.create_schedule("vacuum", &Definition::new("0 3 * * SUN", "echo")).await.unwrap();
     admin.pause_schedule("vacuum", None).await.unwrap();
     for number in 0..5 {
@@ -45,7 +52,10 @@ async fn busy() -> Punctual {
         let id = punctual.enqueue(&Fail {}).await.unwrap().id;
         punctual.wait(id).await.ok();
     }
-    punctual.enqueue(Echo(json!(1)).order().queue("mail").delay(Duration::from_secs(600))).await.unwrap();
+    punctual
+        .enqueue(Echo(json!(1)).order().queue("mail").delay(Duration::from_secs(600)))
+        .await
+        .unwrap();
     admin.pause_queue("mail", None).await.unwrap();
     punctual
 }
@@ -91,14 +101,17 @@ async fn axe(browser: &Browser, source: &str) -> Value {
 
 async fn shoot(browser: &Browser, name: &str) {
     let Ok(directory) = std::env::var("PUNCTUAL_SCREENSHOTS") else { return };
-    let shot = browser.tell("Page.captureScreenshot", json!({ "captureBeyondViewport": true })).await;
+    let shot =
+        browser.tell("Page.captureScreenshot", json!({ "captureBeyondViewport": true })).await;
     std::fs::create_dir_all(&directory).unwrap();
-    std::fs::write(format!("{directory}/{name}.png.base64"), shot["data"].as_str().unwrap()).unwrap();
+    std::fs::write(format!("{directory}/{name}.png.base64"), shot["data"].as_str().unwrap())
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_is_clean_in_both_themes_wide_and_narrow() {
-    let axe_file = std::env::var("AXE_JS").expect("AXE_JS names axe-core; `cargo xtask test` fetches it");
+    let axe_file =
+        std::env::var("AXE_JS").expect("AXE_JS names axe-core; `cargo xtask test` fetches it");
     let source = std::fs::read_to_string(axe_file).unwrap();
     let punctual = busy().await;
     let site = Site::start(&punctual, 0);
@@ -107,22 +120,35 @@ async fn every_page_is_clean_in_both_themes_wide_and_narrow() {
     Browser::run(|browser| {
         let (punctual, site, empty_site, source) = (&punctual, &site, &empty_site, &source);
         async move {
-            let mut pages: Vec<(&str, String)> = pages(punctual).await.into_iter().map(|(name, path)| (name, site.url(&path))).collect();
-            pages.extend(["/", "/schedules", "/jobs", "/timeline", "/queues", "/activity"].map(|path| ("empty", empty_site.url(path))));
+            let mut pages: Vec<(&str, String)> = pages(punctual)
+                .await
+                .into_iter()
+                .map(|(name, path)| (name, site.url(&path)))
+                .collect();
+            pages.extend(
+                ["/", "/schedules", "/jobs", "/timeline", "/queues", "/activity"]
+                    .map(|path| ("empty", empty_site.url(path))),
+            );
             let mut wrong = Vec::new();
             for (name, url) in &pages {
                 browser.theme("light").await;
                 browser.width(1280).await;
                 browser.go(url).await;
                 browser.is_live().await;
-                for (theme, width) in [("light", 1280), ("dark", 1280), ("dark", 390), ("light", 390)] {
+                for (theme, width) in
+                    [("light", 1280), ("dark", 1280), ("dark", 390), ("light", 390)]
+                {
                     browser.theme(theme).await;
                     browser.width(width).await;
-                    let overflow = browser.ask("return document.documentElement.scrollWidth - innerWidth").await;
+                    let overflow = browser
+                        .ask(&format!("return document.documentElement.scrollWidth - {width}"))
+                        .await;
                     if overflow.as_i64().unwrap() > 0 {
                         wrong.push(format!("{url} at {width}: {overflow} px too wide"));
                     }
-                    if std::env::var("PUNCTUAL_SCREENSHOTS").is_ok() && *name != "empty" || url.ends_with(&format!("{}/", empty_site.port)) {
+                    if std::env::var("PUNCTUAL_SCREENSHOTS").is_ok() && *name != "empty"
+                        || url.ends_with(&format!("{}/", empty_site.port))
+                    {
                         shoot(&browser, &format!("{name}-{theme}-{width}")).await;
                     }
                     // The wide page in both themes: narrow ones are the same elements.

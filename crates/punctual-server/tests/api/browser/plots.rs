@@ -11,7 +11,8 @@ use crate::{Echo, Fail, echo, fail};
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_drawn_are_numbers_of_the_rows() {
     let timing = Timing { roll_up: Duration::from_millis(200), ..Timing::default() };
-    let punctual = Punctual::memory().timing(timing).handle(echo).handle(fail).start().await.unwrap();
+    let punctual =
+        Punctual::memory().timing(timing).handle(echo).handle(fail).start().await.unwrap();
     for number in 0..23 {
         punctual.enqueue(&Echo(json!(number))).await.unwrap();
     }
