@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
-use punctual::{AttemptOutcome, JobRun, JobState, Pause, SlotOutcome, SlotRun, Timestamp};
+use punctual::{AttemptOutcome, JobRun, JobState, SlotOutcome, SlotRun, Timestamp};
 use punctual_core::Zone;
 
 use super::view::{View, prose};
@@ -164,19 +164,6 @@ pub(super) fn words(outcome: SlotOutcome) -> String {
         SlotOutcome::SkippedPaused => "skipped: paused".to_owned(),
         SlotOutcome::SkippedExcluded => "skipped: excluded".to_owned(),
         outcome => outcome.as_str().replace('_', " "),
-    }
-}
-
-/// Who paused something, why and until when.
-pub(super) fn pause(now: Timestamp, pause: &Pause) -> Markup {
-    html! {
-        "Paused by " b { (pause.by.who) } " " (relative(now, pause.since))
-        @if !pause.by.why.is_empty() { ": “" (pause.by.why) "”" }
-        @match pause.until {
-            Some(until) => { ", until " (absolute(until)) }
-            None => { ", until somebody resumes it" }
-        }
-        "."
     }
 }
 

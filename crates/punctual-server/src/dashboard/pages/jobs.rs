@@ -195,7 +195,7 @@ fn row(view: &View, now: Timestamp, job: &JobView) -> Markup {
         tr id={ "j-" (id) } data-state=(job.state.as_str()) {
             @if !view.is_read_only { td.tick { input type="checkbox" name="job" value=(id) aria-label={ "Select job " (id) }; } }
             td { (show::state(job.state)) }
-            th scope="row" { a href=(view.job(job.id)) title=(id) { (job.kind) } div.faint { (super::schedule::short(&id)) @if job.schedule.is_some() { " · of a schedule" } } }
+            th scope="row" { a href=(view.job(job.id)) title=(id) { (job.kind) } span.faint.beside { (super::schedule::short(&id)) @if job.schedule.is_some() { " · of a schedule" } } }
             td { a href=(view.queue(&job.queue)) { (job.queue) } }
             td.num { (job.attempt) "/" (job.max_attempts) }
             td.num { (job.priority) }

@@ -31,7 +31,6 @@ pub(in crate::dashboard) async fn page(view: View, Path(name): Path<String>) -> 
             @if !view.is_read_only { (actions(&view, &shape, shape.is_paused(now))) }
         }
         section.card.why #why data-live="queues jobs" aria-label="Why it is as it is" {
-            @if let Some(pause) = shape.setting.as_ref().and_then(|it| it.pause.as_ref()) { p { (show::pause(now, pause)) } }
             (show::why(&why))
         }
         div.cards #figures data-live="queues jobs stats" {

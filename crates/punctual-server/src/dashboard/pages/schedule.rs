@@ -67,8 +67,6 @@ pub(in crate::dashboard) async fn page(
             @if !view.is_read_only { (actions(&view, &schedule, status)) }
         }
         section.card.why #why data-live="schedules jobs" aria-label="Why it is as it is" {
-            @if let Some(pause) = schedule.pause.as_ref().filter(|_| status == Status::Paused) { p { (show::pause(now, pause)) } }
-            @if let Some(reason) = &schedule.set_aside { p.bad { "Set aside: " (reason) } }
             (show::why(&why))
         }
         div.two {

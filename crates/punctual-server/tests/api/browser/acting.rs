@@ -61,7 +61,7 @@ async fn every_button_works_without_a_script() {
             // It stays until the next plan, so that what it skipped is known, but it is over.
             let over = admin.schedule("yearly").await.unwrap().pause.and_then(|pause| pause.until);
             assert!(over.unwrap() <= admin.now().await.unwrap());
-            assert!(!browser.text("main").await.contains("Paused by"));
+            assert!(!browser.text("main").await.contains("is paused"));
 
             // A job that failed, and one that waits.
             let dead = failed(punctual).await;
