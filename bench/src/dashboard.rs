@@ -44,6 +44,9 @@ pub(crate) struct Scale {
     /// How many schedules
     #[arg(long, default_value_t = 10_000)]
     schedules: usize,
+    /// Do not judge how long pages take: the host is busy with other tests
+    #[arg(long)]
+    untimed: bool,
 }
 
 /// Fills a database, asks for every page, and says what each took.
@@ -76,13 +79,13 @@ async fn run(backend: Kind, scale: &Scale) -> Result<(), Failure> {
     let mut slow = Vec::new();
     for path in sample.pages() {
         let (millis, bytes) = measure(&router, &path).await?;
-        if millis > MILLIS_MAX || bytes > BYTES_MAX {
+        if millis > MILLIS_MAX && !scale.untimed || bytes > BYTES_MAX {
             slow.push(format!("{path}: {millis} ms, {bytes} bytes"));
         }
         pages.push(json!({ "page": path, "ms": millis, "bytes": bytes }));
     }
     let backend = if backend == Kind::Sqlite { "sqlite" } else { "postgres" };
-    let Scale { jobs, slots, schedules } = scale;
+    let Scale { jobs, slots, schedules, .. } = scale;
     tell(
         "dashboard",
         json!({ "backend": backend, "jobs": jobs, "slots": slots, "schedules": schedules, "pages": pages, "ok": slow.is_empty() }),

@@ -168,7 +168,8 @@ impl Kept {
         window: Window,
     ) -> Result<Vec<Step>, Fault> {
         let length = Duration::from_secs(match window {
-            Window::Hour => 1,
+            // A page that hears of new counts must find them.
+            Window::Hour => 0,
             Window::Day => 15,
             Window::Week => 60,
         });

@@ -248,7 +248,12 @@ async fn what_a_form_says_wrongly_is_told_as_a_page() {
             "neither a length",
         ),
         ("/ui/act/schedules/nightly/dance", "", StatusCode::NOT_FOUND, "no button"),
-        ("/ui/act/schedules/nightli/run", "", StatusCode::NOT_FOUND, "did you mean `nightly`?"),
+        (
+            "/ui/act/schedules/nightli/run",
+            "",
+            StatusCode::NOT_FOUND,
+            "did you mean <code>nightly</code>?",
+        ),
         ("/ui/act/jobs/7/retry", "", StatusCode::BAD_REQUEST, "is no id"),
         (
             "/ui/act/queues/a/limit",

@@ -177,7 +177,7 @@ fn list(view: &View, now: Timestamp, jobs: &[JobView]) -> Markup {
                 table.list #jobs {
                     thead { tr {
                         @if !view.is_read_only { th.tick scope="col" { span.hidden { "Select" } } }
-                        th scope="col" { "State" } th scope="col" { "Kind" } th scope="col" { "Queue" } th.num scope="col" { "Attempt" } th.num scope="col" { "Priority" }
+                        th scope="col" { "State" } th scope="col" { "Kind" } th.roomy scope="col" { "Id" } th scope="col" { "Queue" } th.num scope="col" { "Attempt" } th.num scope="col" { "Priority" }
                         th scope="col" { "Ordered" } th scope="col" { "Due or ended" } th scope="col" { "Error" }
                     } }
                     tbody data-keyed data-hold {
@@ -195,7 +195,8 @@ fn row(view: &View, now: Timestamp, job: &JobView) -> Markup {
         tr id={ "j-" (id) } data-state=(job.state.as_str()) {
             @if !view.is_read_only { td.tick { input type="checkbox" name="job" value=(id) aria-label={ "Select job " (id) }; } }
             td { (show::state(job.state)) }
-            th scope="row" { a href=(view.job(job.id)) title=(id) { (job.kind) } span.faint.beside { (super::schedule::short(&id)) @if job.schedule.is_some() { " · of a schedule" } } }
+            th scope="row" { a href=(view.job(job.id)) title=(id) { (job.kind) } }
+            td.mono.faint.roomy { (super::schedule::short(&id)) }
             td { a href=(view.queue(&job.queue)) { (job.queue) } }
             td.num { (job.attempt) "/" (job.max_attempts) }
             td.num { (job.priority) }

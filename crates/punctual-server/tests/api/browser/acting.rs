@@ -33,6 +33,11 @@ async fn every_button_works_without_a_script() {
                 let browser = browser.clone();
                 async move { browser.find(selector).await.click().await.unwrap() }
             };
+            // A click may come back before the answer is there.
+            let said = |words: &'static str| {
+                let browser = browser.clone();
+                async move { browser.says(words).await }
+            };
             let write = |selector: &'static str, text: &'static str| {
                 let browser = browser.clone();
                 async move { browser.find(selector).await.send_keys(text).await.unwrap() }
@@ -41,16 +46,17 @@ async fn every_button_works_without_a_script() {
             // A schedule.
             browser.go(&site.url("/schedules/yearly")).await;
             press("form[action$='/run'] button").await;
-            assert!(browser.text(".notice.good").await.contains("A job was made"));
+            said("A job was made").await;
             let made = JobFilter {
                 schedule: Some(admin.schedule("yearly").await.unwrap().id),
                 ..JobFilter::default()
             };
             assert_eq!(admin.jobs(&made, None, 10).await.unwrap().items.len(), 1);
             press("a[href$='/pause']").await;
-            write("#why", "index rebuild").await;
+            write("input#why", "index rebuild").await;
             write("#until", "2h").await;
             press("main button.primary").await;
+            said("Paused.").await;
             let pause = admin.schedule("yearly").await.unwrap().pause.unwrap();
             assert_eq!(
                 (pause.by.who.as_str(), pause.by.why.as_str()),
@@ -58,6 +64,7 @@ async fn every_button_works_without_a_script() {
             );
             assert!(pause.until.unwrap().since(pause.since) > Duration::from_secs(7_000));
             press("form[action$='/resume'] button").await;
+            said("Resumed.").await;
             // It stays until the next plan, so that what it skipped is known, but it is over.
             let over = admin.schedule("yearly").await.unwrap().pause.and_then(|pause| pause.until);
             assert!(over.unwrap() <= admin.now().await.unwrap());
@@ -67,6 +74,7 @@ async fn every_button_works_without_a_script() {
             let dead = failed(punctual).await;
             browser.go(&site.url(&format!("/jobs/{dead}"))).await;
             press("form[action$='/retry'] button").await;
+            said("Made ready again.").await;
             punctual.wait(dead).await.ok();
             assert_eq!(admin.job(dead).await.unwrap().attempts.len(), 2);
             let waiting = punctual
@@ -79,21 +87,26 @@ async fn every_button_works_without_a_script() {
             write("#move-queue", "slow").await;
             write("#move-priority", "7").await;
             press("form[action$='/move'] button").await;
+            said("Moved.").await;
             let moved = admin.job(waiting).await.unwrap().view;
             assert_eq!((moved.queue.as_str(), moved.priority), ("slow", 7));
             press("a[href$='/cancel']").await;
-            write("#why", "not needed").await;
+            write("input#why", "not needed").await;
             press("main button.danger").await;
+            said("Called off").await;
             assert_eq!(state(punctual, waiting).await, JobState::Cancelled);
 
             // A queue.
             browser.go(&site.url("/queues/slow/pause")).await;
-            write("#why", "the disk is full").await;
+            write("input#why", "the disk is full").await;
             press("main button.primary").await;
+            said("Paused.").await;
             assert!(browser.text("#why").await.contains("the disk is full"));
             press("form[action$='/resume'] button").await;
+            said("Resumed.").await;
             write("#max-running", "3").await;
             press("form[action$='/limit'] button").await;
+            said("The limit is set.").await;
             let queue =
                 admin.queues().await.unwrap().into_iter().find(|it| it.name == "slow").unwrap();
             assert_eq!((queue.pause, queue.limits.max_running), (None, Some(3)));
@@ -106,7 +119,7 @@ async fn every_button_works_without_a_script() {
                 browser.find(&format!("{chosen}[value='{id}']")).await.click().await.unwrap();
             }
             press("button[value='retry']").await;
-            assert_eq!(browser.text(".notice.good").await, "Made ready again.");
+            said("Made ready again.").await;
             for id in many {
                 punctual.wait(id).await.ok();
                 assert_eq!(admin.job(id).await.unwrap().attempts.len(), 2);
@@ -119,6 +132,7 @@ async fn every_button_works_without_a_script() {
             browser.go(&site.url("/jobs?q=state:scheduled")).await;
             browser.find(&format!("{chosen}[value='{later}']")).await.click().await.unwrap();
             press("button[value='cancel']").await;
+            said("Called off").await;
             assert_eq!(state(punctual, later).await, JobState::Cancelled);
 
             // All of it was written down.

@@ -139,7 +139,7 @@ async fn no_text_becomes_a_script() {
     .to_vec();
     pages.push(format!("/jobs/{}", last.unwrap()));
     pages.push(format!("/jobs/{waiting}"));
-    for text in TEXTS.iter().step_by(9) {
+    for text in TEXTS.iter().step_by(16) {
         let text = encoded(text);
         pages.extend([
             format!("/schedules/{text}"),

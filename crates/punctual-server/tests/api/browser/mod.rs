@@ -176,6 +176,20 @@ impl Browser {
         }
     }
 
+    /// Waits until the page says what was done; works without scripts.
+    async fn says(&self, words: &str) {
+        let begun = Instant::now();
+        loop {
+            if let Ok(notice) = self.web.find(By::Css(".notice.good")).await
+                && notice.text().await.is_ok_and(|text| text.contains(words))
+            {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "it never says `{words}`");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     async fn text(&self, selector: &str) -> String {
         self.find(selector).await.text().await.unwrap()
     }

@@ -99,13 +99,17 @@ async fn axe(browser: &Browser, source: &str) -> Value {
     browser.web.execute_async(AXE, Vec::new()).await.unwrap().json().clone()
 }
 
-async fn shoot(browser: &Browser, name: &str) {
+/// A picture of the whole page, for people to look at, where `PUNCTUAL_SCREENSHOTS` says.
+async fn shoot(browser: &Browser, name: &str, width: u32) {
     let Ok(directory) = std::env::var("PUNCTUAL_SCREENSHOTS") else { return };
-    let shot =
-        browser.tell("Page.captureScreenshot", json!({ "captureBeyondViewport": true })).await;
+    let height = browser.ask("return document.documentElement.scrollHeight").await;
+    let metrics =
+        json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+    browser.tell("Emulation.setDeviceMetricsOverride", metrics).await;
     std::fs::create_dir_all(&directory).unwrap();
-    std::fs::write(format!("{directory}/{name}.png.base64"), shot["data"].as_str().unwrap())
-        .unwrap();
+    let picture = browser.web.screenshot_as_png().await.unwrap();
+    std::fs::write(format!("{directory}/{name}-{width}.png"), picture).unwrap();
+    browser.width(width).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -146,10 +150,8 @@ async fn every_page_is_clean_in_both_themes_wide_and_narrow() {
                     if overflow.as_i64().unwrap() > 0 {
                         wrong.push(format!("{url} at {width}: {overflow} px too wide"));
                     }
-                    if std::env::var("PUNCTUAL_SCREENSHOTS").is_ok() && *name != "empty"
-                        || url.ends_with(&format!("{}/", empty_site.port))
-                    {
-                        shoot(&browser, &format!("{name}-{theme}-{width}")).await;
+                    if *name != "empty" || url.ends_with(&format!("{}/", empty_site.port)) {
+                        shoot(&browser, &format!("{name}-{theme}"), width).await;
                     }
                     // The wide page in both themes: narrow ones are the same elements.
                     if width == 1280 {
