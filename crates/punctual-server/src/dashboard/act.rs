@@ -204,7 +204,7 @@ pub(super) async fn bulk(
         match done {
             Ok(done) => has_refused |= !done,
             Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {
-                has_refused = true
+                has_refused = true;
             }
             Err(error) => return Err(error.into()),
         }

@@ -279,7 +279,7 @@ fn plain(text: &str) -> String {
                 }
             }
             character if character.is_control() && character != '\t' && character != '\n' => {
-                plain.push('\u{fffd}')
+                plain.push('\u{fffd}');
             }
             character => plain.push(character),
         }

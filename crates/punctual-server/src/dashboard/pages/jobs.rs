@@ -24,7 +24,10 @@ pub(in crate::dashboard) struct Ask {
     cursor: Option<String>,
 }
 
-const STATES: [(JobState, fn(&QueueStats) -> Option<u64>); 8] = [
+/// How many jobs are in a state, if they are counted.
+type Count = fn(&QueueStats) -> Option<u64>;
+
+const STATES: [(JobState, Count); 8] = [
     (JobState::Scheduled, |it| Some(it.scheduled)),
     (JobState::Ready, |it| Some(it.ready)),
     (JobState::Running, |it| Some(it.running)),

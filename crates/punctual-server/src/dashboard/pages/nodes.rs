@@ -49,6 +49,7 @@ pub(in crate::dashboard) async fn page(view: View) -> Shown {
             }
             section.card aria-labelledby="leaders-title" {
                 h2 #leaders-title { "Roles" }
+                div.scroll tabindex="0" role="region" aria-label="Table of roles" {
                 table #leaders data-live="nodes" {
                     thead { tr { th scope="col" { "Role" } th scope="col" { "Led by" } th.num scope="col" { "Term" } th scope="col" { "Since" } th scope="col" { "Lease" } } }
                     tbody {
@@ -62,6 +63,7 @@ pub(in crate::dashboard) async fn page(view: View) -> Shown {
                             }
                         }
                     }
+                }
                 }
                 @if leaders.is_empty() { p.faint { "Nobody leads anything yet." } }
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::extract::Query;
 use maud::html;
-use punctual::{Admin, AttemptOutcome, NodeId, Schedule, ScheduleId, Span, Timestamp};
+use punctual::{Admin, AttemptOutcome, NodeId, Schedule, ScheduleId, SlotRun, Span, Timestamp};
 
 use super::Shown;
 use super::schedules::Said;
@@ -19,7 +19,9 @@ const SPANS: usize = 600;
 /// Rows that are drawn.
 const ROWS: usize = 40;
 /// Slots to come that a row shows.
-const AHEAD: usize = 12;
+const AHEAD: usize = 40;
+/// Slots of a schedule that are looked through for those that became no job.
+const SKIPPED: usize = 50;
 /// Schedules without an attempt in the span that are shown for what is to come.
 const UPCOMING: usize = 12;
 /// Attempts of the table.
@@ -54,7 +56,9 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
         spans.into_iter().filter(|span| span.ended_at.is_none_or(|end| end >= from)).collect();
     let names = Names::read(&admin, &spans).await?;
     let upcoming = if by == "schedule" { admin.upcoming(UPCOMING).await? } else { Vec::new() };
-    let rows = rows(&view, by, &spans, &names, &upcoming, now, to);
+    let skipped = if by == "schedule" { skipped(&admin, &names, from).await? } else { Vec::new() };
+    let past = Past { spans: &spans, skipped: &skipped };
+    let rows = rows(&view, by, &past, &names, &upcoming, now, to);
     let link = |by: &str, window: &str| view.to(&format!("/timeline?by={by}&window={window}"));
     let running = spans.iter().filter(|span| span.ended_at.is_none()).count();
     Ok(view.page("Timeline", "", html! {
@@ -71,7 +75,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
                 (show::empty("No attempt in this span.", html! { p { "Take a longer one, or look at " a href=(view.to("/jobs")) { "the newest jobs" } "." } }))
             } @else {
                 div.card {
-                    p.legend { @for (class, word) in [("good", "succeeded"), ("bad", "failed"), ("busy", "running"), ("calm", "given back or called off"), ("wait", "due, not begun"), ("ahead", "to come")] { span { i class=(class) aria-hidden="true" {} (word) } } }
+                    p.legend { @for (class, word) in [("good", "succeeded"), ("bad", "failed"), ("busy", "running"), ("calm", "given back or called off"), ("warn", "skipped"), ("wait", "due, not begun"), ("ahead", "to come")] { span { i class=(class) aria-hidden="true" {} (word) } } }
                     (charts::gantt(&rows, from, to, now))
                     p.faint { (show::plural(spans.len() as u64, "attempt", "attempts")) ", " (running) " running." }
                 }
@@ -98,6 +102,21 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
             }
         }
     }))
+}
+
+/// What is drawn of the past.
+struct Past<'a> {
+    spans: &'a [Span],
+    /// Slots that became no job.
+    skipped: &'a [SlotRun],
+}
+
+/// The newest slots that became no job, of the schedules that are shown.
+async fn skipped(admin: &Admin, names: &Names, from: Timestamp) -> Result<Vec<SlotRun>, Fault> {
+    let ids: Vec<ScheduleId> = names.schedules.keys().copied().collect();
+    let mut runs = admin.recent_slots(&ids, SKIPPED).await?;
+    runs.retain(|run| run.slot.slot >= from && !run.slot.outcome.has_job());
+    Ok(runs)
 }
 
 /// What ids are called.
@@ -131,7 +150,7 @@ impl Names {
 fn rows(
     view: &View,
     by: &str,
-    spans: &[Span],
+    past: &Past<'_>,
     names: &Names,
     upcoming: &[Schedule],
     now: Timestamp,
@@ -144,7 +163,7 @@ fn rows(
         stretches: Vec::new(),
         marks: Vec::new(),
     };
-    for span in spans {
+    for span in past.spans {
         let (name, link) = match by {
             "queue" => (span.queue.clone(), Some(view.queue(&span.queue))),
             "node" => (names.node(span.node), Some(view.to("/nodes"))),
@@ -158,6 +177,13 @@ fn rows(
             .entry(name.clone())
             .or_insert_with(|| new(name.trim_start_matches('\u{2063}'), link));
         row.stretches.push(stretch(view, span, now));
+    }
+    for run in past.skipped {
+        let row = names.schedules.get(&run.schedule).and_then(|name| rows.get_mut(name));
+        let Some(row) = row else { continue };
+        let (class, _, words) = show::slot_tone(run);
+        let words = format!("{} · {words}", show::utc(run.slot.slot));
+        row.marks.push(Mark { at: run.slot.slot, class, words });
     }
     for schedule in upcoming {
         let Some(said) = Said::read(schedule) else { continue };

@@ -33,7 +33,9 @@ async fn a_page_follows_and_keeps_focus_what_is_open_and_where_it_was() {
             browser.ask("document.querySelector('.pill').click()").await;
             browser.until("the new job is there", "return document.querySelectorAll('#jobs tbody tr').length === 2").await;
 
-            // A page with details: what is open stays open while numbers change.
+            // A page with details that is longer than the window: what is open stays open while numbers change.
+            let low = json!({ "width": 1280, "height": 400, "deviceScaleFactor": 1, "mobile": false });
+            browser.tell("Emulation.setDeviceMetricsOverride", low).await;
             browser.go(&site.url("/")).await;
             browser.is_live().await;
             let before = browser.ask("window.__same = true; document.querySelector('#throughput details').open = true; document.querySelector('nav a[data-key=q]').focus(); scrollTo(0, 40); return document.querySelector('#throughput desc').textContent").await;

@@ -6,7 +6,8 @@ mod live;
 mod pages;
 mod plots;
 
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +21,8 @@ use thirtyfour::{
 
 /// Nothing that a test waits for takes longer.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// From look to look.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 const FLAGS: [&str; 12] = [
     "--headless",
@@ -55,22 +58,22 @@ struct Driver(Child, u16);
 
 impl Driver {
     fn start() -> Driver {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
-        let child = Command::new("chromedriver")
-            .arg(format!("--port={port}"))
-            .stdout(Stdio::null())
+        let mut child = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .expect("chromedriver starts; `cargo xtask test` installs it");
-        let driver = Driver(child, port);
-        let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begun.elapsed() < PATIENCE, "chromedriver does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        driver
+        // It takes a port that is free, and says which.
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let port = lines.find_map(|line| {
+            let line = line.ok()?;
+            let (_, port) = line.split_once("started successfully on port ")?;
+            port.trim_end_matches('.').parse().ok()
+        });
+        // Whatever else it says must not block it.
+        std::thread::spawn(move || lines.for_each(drop));
+        Driver(child, port.expect("it says where it listens"))
     }
 }
 
@@ -96,7 +99,7 @@ impl Site {
                 Ok(listener) => break listener,
                 Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
             }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::yield_now();
         };
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -179,6 +182,7 @@ impl Browser {
     /// Waits until the page says what was done; works without scripts.
     async fn says(&self, words: &str) {
         let begun = Instant::now();
+        let mut look = tokio::time::interval(LOOK_EVERY);
         loop {
             if let Ok(notice) = self.web.find(By::Css(".notice.good")).await
                 && notice.text().await.is_ok_and(|text| text.contains(words))
@@ -186,7 +190,7 @@ impl Browser {
                 return;
             }
             assert!(begun.elapsed() < PATIENCE, "it never says `{words}`");
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            look.tick().await;
         }
     }
 
@@ -197,13 +201,14 @@ impl Browser {
     /// Waits until a script answers with true.
     async fn until(&self, what: &str, script: &str) {
         let begun = Instant::now();
+        let mut look = tokio::time::interval(LOOK_EVERY);
         loop {
             let answer = self.web.execute(script, Vec::new()).await;
             if answer.is_ok_and(|answer| answer.json() == &Value::Bool(true)) {
                 return;
             }
             assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
-            tokio::time::sleep(Duration::from_millis(30)).await;
+            look.tick().await;
         }
     }
 
