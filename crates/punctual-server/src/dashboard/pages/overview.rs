@@ -119,7 +119,7 @@ fn cards(
     html! {
         div.cards #cards data-live="stats jobs queues schedules nodes" {
             (card("On time, 24 h", html! { @match share { Some(share) => { span #on-time data-on-time=(on_time) data-due=(due) { (percent(share)) } } None => "–" } },
-                html! { @if due > 0 { (show::grouped(on_time)) " of " (show::grouped(due)) " slots within 5 s" @if day.missed > 0 { ", " (show::grouped(day.missed)) " missed" } } @else { "no slot was due" } }, tone))
+                html! { @if due > 0 { (show::grouped(on_time)) " of " (show::grouped(due)) " slots within 5\u{a0}s" @if day.missed > 0 { ", " (show::grouped(day.missed)) " missed" } } @else { "no slot was due" } }, tone))
             (card("Running", html! { (show::count(running)) }, html! { a href=(view.to("/jobs?q=state:running")) { "on " (show::plural(alive as u64, "node", "nodes")) } }, ""))
             (card("Waiting", html! { (show::count(ready)) }, html! {
                 @if let Some(oldest) = oldest { "oldest due " (show::relative(now, oldest)) } @else if later > 0 { (show::count(later)) " due later" } @else { "nothing waits" }
