@@ -6,6 +6,7 @@ mod api;
 mod backends;
 mod cost;
 mod crontab;
+mod dashboard;
 mod database;
 mod databases;
 mod exactly_once;
@@ -173,6 +174,14 @@ enum Command {
         #[arg(long, default_value_t = 10)]
         kills: u64,
     },
+    /// How long each page of the dashboard takes over a long history, and what it weighs
+    Dashboard {
+        /// On which database; the programs of PostgreSQL are on PATH
+        #[arg(long, value_enum, default_value = "sqlite")]
+        backend: database::Kind,
+        #[command(flatten)]
+        scale: dashboard::Scale,
+    },
     /// punctual beside its rivals on one PostgreSQL, in turns; see bench/peers/README.md
     Peers(peers::Wishes),
     /// Run six lines with Debian's cron and with punctual, and compare the minutes; as root
@@ -253,6 +262,7 @@ fn main() -> ExitCode {
             let manner = worker::Manner { seed, drains: drain, queues: queue, serves: serve };
             worker::run(&database, &manner)
         }
+        Command::Dashboard { backend, scale } => dashboard::prove(backend, &scale),
         Command::Peers(wishes) => peers::run(&wishes),
         Command::Crontab { minutes } => crontab::prove(minutes),
         Command::Peer { words } => peer::run(words),

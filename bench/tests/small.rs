@@ -170,3 +170,15 @@ fn the_store_bench_measures_every_figure() {
         assert!(figures.iter().all(|(_, ours)| *ours > 0.0), "{figures:?}");
     }
 }
+
+/// With next to nothing in it, both in time and in weight.
+#[test]
+fn every_page_of_the_dashboard_is_measured() {
+    let small = ["--jobs", "2000", "--slots", "40", "--schedules", "20"];
+    for backend in ["sqlite", "postgres"] {
+        let proof = run(&[&["dashboard", "--backend", backend, "--untimed"][..], &small].concat());
+        let pages = proof["pages"].as_array().expect("pages");
+        assert!(pages.len() > 20, "{proof}");
+        assert!(pages.iter().all(|page| page["bytes"].as_u64() > Some(1_000)), "{proof}");
+    }
+}

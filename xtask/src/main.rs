@@ -1,5 +1,6 @@
 //! What the project does to itself, run as `cargo xtask …`: test, ci, prove, tidy.
 
+mod browser;
 mod ci;
 mod deny;
 mod failure;

@@ -84,6 +84,27 @@ pub(crate) const CRON: Need = Need {
     way_out: "run this proof on Debian or one of its descendants, as root",
 };
 
+/// The browser that the dashboard is looked at with, its driver, and letters: without a font every
+/// one of them is a box.
+pub(crate) const CHROMIUM: Need = Need {
+    what: "Chromium with its driver",
+    find: find_chromium,
+    packages: &["chromium", "chromium-driver", "fonts-dejavu-core"],
+    while_installing: &[],
+    after_installing: &[],
+    way_out: "install chromium and chromedriver of the same version with your package manager",
+};
+
+/// What fetches the engine that looks for barriers in pages.
+pub(crate) const NPM: Need = Need {
+    what: "npm",
+    find: || on_path("npm"),
+    packages: &["npm"],
+    while_installing: &[],
+    after_installing: &[],
+    way_out: "install it with your package manager, or set AXE_JS to the path of axe-core's axe.min.js",
+};
+
 /// The oldest PostgreSQL that punctual supports.
 pub(crate) const POSTGRES_OLDEST: u32 = 15;
 
@@ -179,6 +200,15 @@ fn beside_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&path)
         .chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from))
         .find(|dir| dir.join(program).is_file())
+}
+
+/// The driver is of the browser's own version only if they come together.
+fn find_chromium() -> Option<PathBuf> {
+    on_path("chromedriver").filter(|_| {
+        ["chromium", "chromium-browser", "google-chrome"]
+            .into_iter()
+            .any(|name| on_path(name).is_some())
+    })
 }
 
 fn find_postgres() -> Option<PathBuf> {

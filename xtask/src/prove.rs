@@ -186,6 +186,22 @@ const PROOFS: &[Proof] = &[
         on_postgres: false,
     },
     Proof {
+        name: "dashboard",
+        about: "every page of the dashboard over a million jobs on SQLite: time and weight",
+        cargo: "run --release -p punctual-bench -- dashboard --backend sqlite",
+        size: None,
+        timed: false,
+        on_postgres: false,
+    },
+    Proof {
+        name: "pg-dashboard",
+        about: "the same on PostgreSQL",
+        cargo: "run --release -p punctual-bench -- dashboard --backend postgres",
+        size: None,
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
         name: "queue-bench",
         about: "the engine on SQLite beside the bare loop, its pickup, and what it costs when idle",
         cargo: "run --release -p punctual-bench -- queue --backend sqlite --json",

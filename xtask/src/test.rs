@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::browser;
 use crate::failure::Failure;
 use crate::needs::{IPROUTE, PYTHON};
 use crate::pgbouncer::{self, Pooler};
@@ -22,12 +23,17 @@ pub(crate) fn test(lockfile: Lockfile, args: &[&str]) -> Result<(), Failure> {
         need.ensure()?;
     }
     let servers = Servers::start(Care::AsTestsNeed)?;
+    // Only the server's tests need it, and it takes half a minute to install.
+    let axe = needs_browser(args).then(browser::ensure).transpose()?;
     for mut runner in runners(run::ask(&mut cargo(["nextest", "--version"])).is_ok(), args) {
         if matches!(lockfile, Lockfile::MustBeCurrent) {
             runner.arg("--locked");
         }
         runner.args(args);
         servers.tell(&mut runner)?;
+        if let Some(axe) = &axe {
+            runner.env(browser::AXE, axe);
+        }
         run::run(&runner)?;
     }
     if args.is_empty() {
@@ -43,6 +49,15 @@ pub(crate) fn test(lockfile: Lockfile, args: &[&str]) -> Result<(), Failure> {
 fn built_example(name: &str) -> Result<PathBuf, Failure> {
     let own = std::env::current_exe().map_err(Failure::on("tell where programs are built"))?;
     Ok(own.with_file_name("examples").join(name))
+}
+
+/// Are the tests of the dashboard among those that are picked?
+fn needs_browser(args: &[&str]) -> bool {
+    let packages: Vec<&str> = args
+        .windows(2)
+        .filter_map(|two| ["-p", "--package"].contains(&two[0]).then_some(two[1]))
+        .collect();
+    packages.is_empty() || packages.contains(&"punctual-server")
 }
 
 /// The examples of the library: each shows something, checks it, and ends.
@@ -139,6 +154,12 @@ mod tests {
     fn arguments_go_to_one_runner() {
         check(true, &["-E", "test(x)"], &["cargo nextest run --workspace"]);
         check(false, &["some_test"], &["cargo test --workspace"]);
+    }
+
+    #[test]
+    fn the_browser_is_for_the_tests_of_the_server() {
+        assert!(needs_browser(&[]) && needs_browser(&["-p", "punctual-server"]));
+        assert!(!needs_browser(&["-p", "punctual-core", "-E", "test(x)"]));
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub mod firing;
 pub mod hints;
 pub mod leaders;
 pub mod lists;
+pub mod look;
 pub mod nodes;
 pub mod notes;
 pub mod overlap;
@@ -177,6 +178,8 @@ macro_rules! suite {
                 the_history_of_a_job_is_told;
             events: what_has_happened_is_told_in_order, events_are_read_in_pages_and_each_once,
                 what_is_too_young_is_not_told_yet;
+            look: recent_slots_tell_how_their_jobs_went, upcoming_schedules_are_listed_by_their_next_slot,
+                spans_are_attempts_newest_job_first, counters_are_added_up_by_stretches;
             upkeep: promotion_makes_due_jobs_ready_and_tells_the_next, the_third_crash_fails_the_job,
                 nobody_is_declared_dead_while_leadership_is_young, reaping_needs_the_term,
                 a_reaped_job_that_was_to_be_cancelled_is, pruning_never_revives_a_slot,

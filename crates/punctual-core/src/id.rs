@@ -28,6 +28,11 @@ macro_rules! ids {
                 $name(uuid::Builder::from_unix_timestamp_millis(ms, &random).into_uuid())
             }
 
+            /// The least id that can be minted at or after this instant, to the millisecond.
+            pub fn floor(at: Timestamp) -> $name {
+                $name::mint(at, [0; 10])
+            }
+
             /// The id with these bytes, as read from a store.
             pub const fn from_bytes(bytes: [u8; 16]) -> $name {
                 $name(Uuid::from_bytes(bytes))

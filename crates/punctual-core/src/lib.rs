@@ -22,6 +22,7 @@ mod clock_change;
 pub mod cron;
 mod every;
 pub mod hash;
+pub mod histogram;
 mod id;
 mod in_zone;
 pub mod job;

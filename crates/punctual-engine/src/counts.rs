@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual_core::Timestamp;
 use punctual_core::job::AttemptOutcome;
+use punctual_core::{Timestamp, histogram};
 use punctual_store::{ErrorKind, Result, RollupCount, Store};
 
 use crate::config::Timing;
@@ -13,9 +14,59 @@ use crate::env::Env;
 use crate::service::{Report, Rest, Service, within};
 use crate::work::Finished;
 
-/// Attempts by minute, outcome, queue and kind, and the time they took.
+/// Attempts by minute, outcome, queue and kind, and the time they took and their jobs waited.
 #[derive(Default)]
 pub(crate) struct Counts(Mutex<BTreeMap<Row, (i64, i64)>>);
+
+/// Slots that were missed.
+const MISSED: &str = "slots_missed";
+
+/// How long attempts took, by the bucket of [`histogram`].
+const TOOK: [&str; histogram::BUCKETS] = [
+    "took_00", "took_01", "took_02", "took_03", "took_04", "took_05", "took_06", "took_07",
+    "took_08", "took_09", "took_10", "took_11", "took_12", "took_13", "took_14", "took_15",
+    "took_16", "took_17", "took_18", "took_19", "took_20", "took_21", "took_22", "took_23",
+    "took_24", "took_25", "took_26",
+];
+
+/// How long jobs waited for their first attempt since they were due.
+const WAITED: [&str; histogram::BUCKETS] = [
+    "waited_00",
+    "waited_01",
+    "waited_02",
+    "waited_03",
+    "waited_04",
+    "waited_05",
+    "waited_06",
+    "waited_07",
+    "waited_08",
+    "waited_09",
+    "waited_10",
+    "waited_11",
+    "waited_12",
+    "waited_13",
+    "waited_14",
+    "waited_15",
+    "waited_16",
+    "waited_17",
+    "waited_18",
+    "waited_19",
+    "waited_20",
+    "waited_21",
+    "waited_22",
+    "waited_23",
+    "waited_24",
+    "waited_25",
+    "waited_26",
+];
+
+/// How long after their slot the jobs of schedules began.
+const LATE: [&str; histogram::BUCKETS] = [
+    "late_00", "late_01", "late_02", "late_03", "late_04", "late_05", "late_06", "late_07",
+    "late_08", "late_09", "late_10", "late_11", "late_12", "late_13", "late_14", "late_15",
+    "late_16", "late_17", "late_18", "late_19", "late_20", "late_21", "late_22", "late_23",
+    "late_24", "late_25", "late_26",
+];
 
 /// Rows written at once; what is left out goes with the next.
 const ROWS_AT_ONCE: usize = 500;
@@ -30,12 +81,29 @@ impl Counts {
     /// An attempt has ended.
     pub(crate) fn add(&self, at: Timestamp, outcome: AttemptOutcome, finished: Finished) {
         let minute = Timestamp::from_seconds(at.floor_seconds().div_euclid(60) * 60);
-        let Finished { queue, kind, took, .. } = finished;
-        let row = (minute, outcome.as_str(), queue, kind);
+        let Finished { queue, kind, took, waited, .. } = finished;
         let mut counts = self.lock();
-        let (count, sum) = counts.entry(row).or_default();
-        *count += 1;
-        *sum += i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
+        let mut add = |metric: &'static str, length: Duration| {
+            let row = (minute, metric, queue.clone(), kind.clone());
+            let (count, sum) = counts.entry(row).or_default();
+            *count += 1;
+            *sum += i64::try_from(length.as_micros()).unwrap_or(i64::MAX);
+        };
+        add(outcome.as_str(), took);
+        add(TOOK[histogram::bucket(took)], took);
+        if let Some(waited) = waited {
+            add(WAITED[histogram::bucket(waited.due)], waited.due);
+            if let Some(late) = waited.slot {
+                add(LATE[histogram::bucket(late)], late);
+            }
+        }
+    }
+
+    /// Slots have become no job because it was too late for them.
+    pub(crate) fn missed(&self, at: Timestamp, slots: u64) {
+        let minute = Timestamp::from_seconds(at.floor_seconds().div_euclid(60) * 60);
+        let row = (minute, MISSED, String::new(), String::new());
+        self.lock().entry(row).or_default().0 += i64::try_from(slots).unwrap_or(i64::MAX);
     }
 
     fn take(&self) -> Vec<RollupCount> {

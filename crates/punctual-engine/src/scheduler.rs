@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use punctual_core::job::SlotOutcome;
 use punctual_core::schedule::{Definition, Facts, PausedTime, Plan, PlannedSlot, Rule, plan};
 use punctual_core::{JobId, Timestamp};
 use punctual_store::bugs::{Bug, is_planted};
@@ -16,6 +17,7 @@ use punctual_store::{
 
 use crate::clock_guard::ClockGuard;
 use crate::config::Timing;
+use crate::counts::Counts;
 use crate::env::Env;
 use crate::leader::{Roles, SCHEDULER};
 use crate::promoter::Timers;
@@ -35,6 +37,7 @@ pub(crate) struct Scheduler {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) roles: Arc<Roles>,
     pub(crate) timers: Arc<Timers>,
+    pub(crate) counts: Arc<Counts>,
     pub(crate) timing: Timing,
     pub(crate) guard: ClockGuard,
     /// Is the database's clock held to be wrong?
@@ -116,7 +119,7 @@ impl Scheduler {
         planned: PlannedSlot,
     ) -> std::result::Result<SlotRow, String> {
         let PlannedSlot { slot, end, count, outcome, reason, job } = planned;
-        let caught_up = outcome == punctual_core::job::SlotOutcome::CaughtUp;
+        let caught_up = outcome == SlotOutcome::CaughtUp;
         let make = |job: punctual_core::schedule::PlannedJob| {
             let told = Told { slot: Some(slot), caught_up, missed_count: job.missed_count };
             let made = job_of(&*self.env, schedule, definition, rule, told)?;
@@ -169,6 +172,9 @@ impl Scheduler {
         let now = self.env.elapsed();
         for row in slots {
             telemetry::decided(row, at);
+            if row.outcome == SlotOutcome::Missed {
+                self.counts.missed(at, row.count);
+            }
             if let Some(Delay::Until(due_at)) = row.job.as_ref().map(|job| job.delay)
                 && due_at > at
             {

@@ -171,6 +171,7 @@ impl Session {
                     store: store.clone(),
                     roles: roles.clone(),
                     timers: timers.clone(),
+                    counts: counts.clone(),
                     timing,
                     guard: ClockGuard::default(),
                     is_held: self.parts.is_clock_held.clone(),

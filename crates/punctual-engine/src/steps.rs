@@ -83,6 +83,7 @@ impl Steps {
                 store: store.clone(),
                 roles: roles.clone(),
                 timers: timers.clone(),
+                counts: Arc::default(),
                 timing,
                 guard: ClockGuard::default(),
                 is_held: Arc::default(),

@@ -97,6 +97,26 @@ struct Held {
     said: Option<Progress>,
     /// Did the handler write its success itself?
     is_settled: bool,
+    waited: Option<Waited>,
+}
+
+/// How long a job waited for its first attempt.
+#[derive(Clone, Copy)]
+pub(crate) struct Waited {
+    /// Since it was due.
+    pub(crate) due: Duration,
+    /// Since its slot, if it has one.
+    pub(crate) slot: Option<Duration>,
+}
+
+impl Waited {
+    fn of(job: &ClaimedJob) -> Option<Waited> {
+        let slot = job.origin.as_ref().and_then(|origin| origin.slot);
+        (job.attempt == 1).then(|| Waited {
+            due: job.claimed_at.since(job.due_at),
+            slot: slot.map(|slot| job.claimed_at.since(slot)),
+        })
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -135,6 +155,8 @@ pub(crate) struct Finished {
     pub(crate) took: Duration,
     /// Did the handler write its success itself?
     pub(crate) is_settled: bool,
+    /// How long it waited, if this was its first attempt.
+    pub(crate) waited: Option<Waited>,
 }
 
 impl Work {
@@ -235,6 +257,7 @@ impl Work {
                 task: None,
                 said: None,
                 is_settled: false,
+                waited: Waited::of(&job),
             };
             state.held.insert((job.id, job.lease), held);
             state.waiting.push_back(job);
@@ -603,8 +626,8 @@ impl Work {
             let held = state.held.remove(&(item.job, item.lease))?;
             state.forget_lease(item.lease);
             let took = now.saturating_sub(held.claimed);
-            let Held { queue, kind, is_settled, .. } = held;
-            Some(Finished { queue, kind, took, is_settled })
+            let Held { queue, kind, is_settled, waited, .. } = held;
+            Some(Finished { queue, kind, took, is_settled, waited })
         };
         let finished = batch.iter().map(&mut forget).collect();
         self.tell_if_empty(&state);

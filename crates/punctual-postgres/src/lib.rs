@@ -21,6 +21,7 @@ mod jobs;
 mod keys;
 mod leaders;
 mod lists;
+mod look;
 mod marks;
 mod migrate;
 mod nodes;

@@ -184,7 +184,7 @@ pub(crate) fn state(row: &impl Fields, index: usize) -> Read<JobState> {
 }
 
 /// How a job ended. A code that nobody knows is no success, and not what somebody asked for.
-fn end_state(row: &Row, index: usize) -> Read<JobState> {
+pub(crate) fn end_state(row: &Row, index: usize) -> Read<JobState> {
     Ok(match get::<i16>(row, index)? {
         1 => JobState::Succeeded,
         3 => JobState::Cancelled,

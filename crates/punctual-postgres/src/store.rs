@@ -28,8 +28,8 @@ use crate::retry::attempt;
 use crate::settle::Settle;
 use crate::wake::{self, Wake};
 use crate::{
-    check, claim, events, fire, jobs, keys, leaders, lists, migrate, nodes, notes, partitions,
-    queues, rows, schedules, sets, sql, upkeep,
+    check, claim, events, fire, jobs, keys, leaders, lists, look, migrate, nodes, notes,
+    partitions, queues, rows, schedules, sets, sql, upkeep,
 };
 
 /// Connections for enqueueing, and as many for settling: two are enough to keep the server at work
@@ -595,6 +595,24 @@ impl Store for PostgresStore {
         most: usize,
     ) -> Result<Page<SlotView, SlotCursor>> {
         attempt!(self.pool, Harmless, conn => lists::slots(conn, id, after, most))
+    }
+
+    async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<SlotRun>> {
+        punctual_store::look::check_recent(schedules)?;
+        attempt!(self.pool, Harmless, conn => look::recent_slots(conn, schedules, most))
+    }
+
+    async fn upcoming(&self, shard: i16, most: usize) -> Result<Vec<Schedule>> {
+        attempt!(self.pool, Harmless, conn => look::upcoming(conn, shard, most))
+    }
+
+    async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {
+        ask.check()?;
+        attempt!(self.pool, Harmless, conn => look::sums(conn, *ask))
+    }
+
+    async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>> {
+        attempt!(self.pool, Harmless, conn => look::spans(conn, since, most))
     }
 
     async fn change_queue(

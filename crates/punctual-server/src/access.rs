@@ -30,8 +30,13 @@ impl Token {
         Ok(Token(secret.into()))
     }
 
+    /// What sessions are made from.
+    pub(crate) fn secret(&self) -> &str {
+        &self.0
+    }
+
     /// Compares in a time that does not tell how much of it was right.
-    fn is(&self, given: &str) -> bool {
+    pub(crate) fn is(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let differs = own.iter().zip(given).fold(0, |differs, (a, b)| differs | (a ^ b));
         own.len() == given.len() && differs == 0
@@ -74,7 +79,7 @@ fn knows(token: &Token, request: &Request) -> Result<(), Fault> {
 
 /// Is this machine asked for by its own name? Another name that leads here is somebody's trick:
 /// a page that has its own name resolve to this machine could use everything here.
-fn is_local(request: &Request) -> Result<(), Fault> {
+pub(crate) fn is_local(request: &Request) -> Result<(), Fault> {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or(request.uri().host()).unwrap_or("");
     let name = match host.strip_prefix('[') {
@@ -95,7 +100,7 @@ fn is_local(request: &Request) -> Result<(), Fault> {
 }
 
 /// Nothing is changed for a page of somebody else's.
-fn is_own_doing(request: &Request) -> Result<(), Fault> {
+pub(crate) fn is_own_doing(request: &Request) -> Result<(), Fault> {
     let is_safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method());
     let site = request.headers().get("sec-fetch-site").and_then(|site| site.to_str().ok());
     if is_safe || !matches!(site, Some("cross-site" | "same-site")) {
@@ -108,4 +113,25 @@ fn is_own_doing(request: &Request) -> Result<(), Fault> {
         "a page of another site has sent this request",
     );
     Err(Fault::from(problem))
+}
+
+/// Does a form come from a page of ours? Browsers say where it comes from also over plain HTTP, where
+/// they tell nothing else; what is no browser says nothing, and needs no protection from itself.
+pub(crate) fn is_same_origin(request: &Request) -> Result<(), Fault> {
+    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let host = header(header::HOST).or(request.uri().host()).unwrap_or("");
+    let is_ours = match header(header::ORIGIN) {
+        None => true,
+        Some(origin) => origin.split_once("://").is_some_and(|(_, from)| from == host),
+    };
+    if is_ours {
+        return Ok(());
+    }
+    let problem = Problem::new(
+        403,
+        "cross_site",
+        "Other sites may not change anything here",
+        "a page of another site has sent this request",
+    );
+    Err(Fault::from(problem.hint("a proxy before this server must pass the header `Host` on")))
 }

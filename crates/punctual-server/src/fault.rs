@@ -33,6 +33,11 @@ impl Fault {
         problem.at(pointer, detail).into()
     }
 
+    /// What is wrong, in words.
+    pub(crate) fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
     /// There is no such thing.
     pub(crate) fn not_found(detail: impl Into<String>) -> Fault {
         Problem::new(404, "not_found", "There is no such thing", detail).into()
@@ -63,7 +68,8 @@ impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         let status =
             StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = (status, axum::Json(*self.0)).into_response();
+        let mut response = (status, axum::Json(&self.0)).into_response();
+        response.extensions_mut().insert(*self.0);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if status == StatusCode::SERVICE_UNAVAILABLE {

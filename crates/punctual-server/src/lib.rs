@@ -6,6 +6,7 @@
 
 mod access;
 mod ask;
+mod dashboard;
 mod fault;
 mod feed;
 mod health;

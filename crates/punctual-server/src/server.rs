@@ -21,7 +21,7 @@ use crate::access::{self, Token};
 use crate::ask::BODY_BYTES_MAX;
 use crate::fault::Fault;
 use crate::feed::Feed;
-use crate::{health, routes};
+use crate::{dashboard, health, routes};
 
 /// What a request may take; waiting for a job is cut before.
 const REQUEST_MAX: Duration = Duration::from_secs(60);
@@ -37,6 +37,8 @@ pub struct Server {
     pub roles: Vec<String>,
     /// Who may ask; none: this machine alone.
     pub token: Option<Token>,
+    /// Can nothing be changed from the dashboard?
+    pub read_only: bool,
     /// Where the metrics of the process are, if somebody gathers them.
     pub metrics: Option<PrometheusHandle>,
     /// Asked about every payload before it is kept.
@@ -106,7 +108,14 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 impl Server {
     /// For this machine alone, and with nothing that is only known to some.
     pub fn new(punctual: Punctual) -> Server {
-        Server { punctual, roles: Vec::new(), token: None, metrics: None, check: None }
+        Server {
+            punctual,
+            roles: Vec::new(),
+            token: None,
+            read_only: false,
+            metrics: None,
+            check: None,
+        }
     }
 
     /// Everything as a router, to be served or nested.
@@ -124,6 +133,7 @@ impl Server {
             .layer(middleware::from_fn_with_state(token, access::check));
         Router::new()
             .merge(api)
+            .merge(dashboard::router(app.clone()))
             // Whoever looks after the process asks these, often without a name or a token.
             .route("/healthz/live", get(health::live))
             .route("/healthz/ready", get(health::ready))

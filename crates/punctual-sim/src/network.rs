@@ -488,6 +488,10 @@ network {
         async fn schedules(&self, tenant: &str, after: Option<&str>, most: usize) -> Vec<Schedule>;
         async fn revisions(&self, id: ScheduleId, after: Option<RevisionCursor>, most: usize) -> Page<RevisionView, RevisionCursor>;
         async fn slots(&self, id: ScheduleId, after: Option<SlotCursor>, most: usize) -> Page<SlotView, SlotCursor>;
+        async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Vec<SlotRun>;
+        async fn upcoming(&self, shard: i16, most: usize) -> Vec<Schedule>;
+        async fn sums(&self, ask: &SumAsk) -> Vec<RollupSum>;
+        async fn spans(&self, since: Timestamp, most: usize) -> Vec<Span>;
         async fn change_queue(&self, at: At, name: &str, change: &QueueChange, actor: &Actor) -> Queue;
         async fn queues(&self) -> Vec<Queue>;
         async fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> Page<QueueStats, StatsCursor>;

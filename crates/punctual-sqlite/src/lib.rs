@@ -18,6 +18,7 @@ pub mod in_transaction;
 mod jobs;
 mod leaders;
 mod lists;
+mod look;
 mod migrate;
 mod nodes;
 mod notes;

@@ -15,8 +15,8 @@ use crate::open::{self, Options, Role};
 use crate::readers::Readers;
 use crate::writer::{Stopped, Writer};
 use crate::{
-    backup, check, claim, events, fire, jobs, leaders, lists, migrate, nodes, notes, queues, rows,
-    schedules, sets, settle, sql, stats, upkeep,
+    backup, check, claim, events, fire, jobs, leaders, lists, look, migrate, nodes, notes, queues,
+    rows, schedules, sets, settle, sql, stats, upkeep,
 };
 
 /// A store in one SQLite file.
@@ -458,6 +458,26 @@ impl Store for SqliteStore {
         most: usize,
     ) -> Result<Page<SlotView, SlotCursor>> {
         self.readers.read(move |db| lists::slots(db, id, after, most)).await
+    }
+
+    async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<SlotRun>> {
+        punctual_store::look::check_recent(schedules)?;
+        let schedules = schedules.to_vec();
+        self.readers.read(move |db| look::recent_slots(db, &schedules, most)).await
+    }
+
+    async fn upcoming(&self, shard: i16, most: usize) -> Result<Vec<Schedule>> {
+        self.readers.read(move |db| look::upcoming(db, shard, most)).await
+    }
+
+    async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {
+        ask.check()?;
+        let ask = *ask;
+        self.readers.read(move |db| look::sums(db, ask)).await
+    }
+
+    async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>> {
+        self.readers.read(move |db| look::spans(db, since, most)).await
     }
 
     async fn change_queue(

@@ -16,6 +16,7 @@ mod json;
 mod leader;
 pub mod limits;
 mod list;
+pub mod look;
 pub mod memory;
 mod node;
 mod notes;
@@ -44,6 +45,7 @@ pub use list::{
     AttemptView, AuditCursor, Cursor, JobDetail, JobFilter, JobView, Page, Pager, ProgressView,
     RevisionCursor, RevisionView, RollupCursor, SlotCursor, SlotView, Source, StatsCursor,
 };
+pub use look::{JobRun, RollupSum, SlotRun, Span, SumAsk};
 pub use node::{BeatAsk, Beaten, Node, NodeInfo, Progress, Released, RoleBeat};
 pub use notes::{LogCursor, LogLine, LogView, StepAnswer, StepView};
 pub use placing::{Placed, place, queues_of_every_node, why_nobody};
@@ -188,6 +190,8 @@ pub trait Store: Send + Sync {
         after: Option<&RollupCursor>,
         most: usize,
     ) -> Result<Page<RollupCount, RollupCursor>>;
+    /// Adds the per-minute counters up by stretches of time, oldest first, by metric and queue.
+    async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>>;
     /// Notes what somebody did.
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()>;
     /// What was done, newest first.
@@ -282,6 +286,11 @@ pub trait Store: Send + Sync {
         after: Option<SlotCursor>,
         most: usize,
     ) -> Result<Page<SlotView, SlotCursor>>;
+    /// The newest slots of each of these schedules, in the order of the question, with how their jobs
+    /// go or went; at most [`limits::RECENT_SCHEDULES_MAX`] schedules, and `most` slots of each.
+    async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<SlotRun>>;
+    /// The schedules that have something to decide next, those of every tenant, earliest first.
+    async fn upcoming(&self, shard: i16, most: usize) -> Result<Vec<Schedule>>;
 
     // Queues and lists
 
@@ -310,4 +319,7 @@ pub trait Store: Send + Sync {
         after: Option<Cursor>,
         most: usize,
     ) -> Result<Page<JobView, Cursor>>;
+    /// The attempts that are under way, and those of jobs whose ids are not older than this; newest job
+    /// first, at most [`limits::SPANS_MAX`].
+    async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>>;
 }

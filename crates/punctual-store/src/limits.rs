@@ -39,6 +39,12 @@ pub const PAGE_MAX: usize = 500;
 /// Rows that a page looks at: what is asked for may be rare, and nobody waits for a million others
 /// to be passed over. Some 20 ms, then whoever asked goes on with the cursor.
 pub const EXAMINE_MAX: usize = 5_000;
+/// Schedules whose newest slots are read at once: as many as a page of them shows.
+pub const RECENT_SCHEDULES_MAX: usize = 100;
+/// Attempts that are drawn at once: more would be a wall, and a page of a megabyte.
+pub const SPANS_MAX: usize = 2_000;
+/// The time over which counters are added up at once: each minute has a row for each kind and metric.
+pub const SUM_LENGTH_MAX: std::time::Duration = std::time::Duration::from_secs(7 * 86_400);
 /// Up to where jobs are counted for people: it takes a millisecond or two, and beyond it the next
 /// digit tells nobody anything.
 pub const COUNT_MAX: usize = 10_000;

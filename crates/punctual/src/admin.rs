@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use punctual_core::schedule::Definition;
-use punctual_core::{JobId, Timestamp};
+use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_engine::{Applied, Manner, ScheduleError, Schedules, Seen, Wanted};
 use punctual_store::{
-    Actor, AuditCursor, AuditView, CancelAnswer, Cursor, JobDetail, JobFilter, JobView, Leader,
-    LeaderChange, LogCursor, LogView, MoveAnswer, Node, Page, Placement, Queue, QueueChange,
-    QueueLimits, QueueStats, RequeueAnswer, RevisionCursor, RevisionView, RollupCount,
-    RollupCursor, RollupFilter, Schedule, Schema, SlotCursor, SlotView, StatsCursor, StepView,
-    limits,
+    Actor, AuditCursor, AuditEntry, AuditView, CancelAnswer, Cursor, Hints, JobDetail, JobFilter,
+    JobView, Leader, LeaderChange, LogCursor, LogView, MoveAnswer, Node, Page, Placement, Queue,
+    QueueChange, QueueLimits, QueueStats, RequeueAnswer, RevisionCursor, RevisionView, RollupCount,
+    RollupCursor, RollupFilter, RollupSum, Schedule, Schema, SlotCursor, SlotRun, SlotView, Span,
+    StatsCursor, StepView, SumAsk, Topic, limits,
 };
 
 use crate::ctx::Shared;
@@ -220,7 +220,11 @@ impl Admin {
 
     /// Makes one job of a schedule now, beside its slots.
     pub async fn run_now(&self, name: &str) -> Result<JobId> {
-        self.or_nearest(name, self.schedule_calls().run("", name).await).await
+        let job = self.or_nearest(name, self.schedule_calls().run("", name).await).await?;
+        let (actor, action) = (self.actor.clone(), "run schedule".to_owned());
+        let entry = AuditEntry { actor, action, subject: name.to_owned() };
+        self.shared.store.audit(self.shared.env.at(), &entry).await?;
+        Ok(job)
     }
 
     /// The next slots of a schedule that it fires, as its definition has them.
@@ -243,6 +247,35 @@ impl Admin {
     ) -> Result<Page<SlotView, SlotCursor>> {
         let schedule = self.schedule(name).await?;
         Ok(self.shared.store.slots(schedule.id, after, most).await?)
+    }
+
+    /// The newest slots of each of these schedules, with how their jobs go or went.
+    pub async fn recent_slots(
+        &self,
+        schedules: &[ScheduleId],
+        most: usize,
+    ) -> Result<Vec<SlotRun>> {
+        Ok(self.shared.store.recent_slots(schedules, most).await?)
+    }
+
+    /// The schedules that have something to decide next, earliest first.
+    pub async fn upcoming(&self, most: usize) -> Result<Vec<Schedule>> {
+        Ok(self.shared.store.upcoming(0, most).await?)
+    }
+
+    /// The attempts that are under way, and those of jobs written since then, newest job first.
+    pub async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>> {
+        Ok(self.shared.store.spans(since, most).await?)
+    }
+
+    /// One schedule by its id, which outlives its name.
+    pub async fn schedule_by_id(&self, id: ScheduleId) -> Result<Option<Schedule>> {
+        Ok(self.shared.store.schedule(id).await?)
+    }
+
+    /// Where the store tells that something may have changed: late, for nothing, or not at all.
+    pub fn hints(&self, topic: Topic) -> Hints {
+        self.shared.store.hints(topic)
     }
 
     /// The revisions of a schedule, newest first.
@@ -333,6 +366,11 @@ impl Admin {
         most: usize,
     ) -> Result<Page<RollupCount, RollupCursor>> {
         Ok(self.shared.store.rollups(filter, after, most).await?)
+    }
+
+    /// The per-minute counters, added up by stretches of time.
+    pub async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {
+        Ok(self.shared.store.sums(ask).await?)
     }
 
     /// Who did what, newest first.

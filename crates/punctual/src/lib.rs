@@ -99,11 +99,11 @@ pub use punctual_engine::{
     Ended, Fired, Health, Leadership, QueueOrder, Seen, ServedQueue, StopReason, Stopped, Timing,
 };
 pub use punctual_store::{
-    Actor, AttemptView, AuditCursor, AuditView, ClaimedJob, Cursor, Event, EventCursor, JobDetail,
-    JobFilter, JobView, Json, Leader, LeaderChange, LogCursor, LogView, Node, NodeInfo, Page,
-    Pause, Placement, ProgressView, Queue, QueueLimits, QueueStats, Retention, RevisionCursor,
-    RevisionView, RollupCount, RollupCursor, RollupFilter, Schedule, Schema, SlotCursor, SlotView,
-    StatsCursor, StepView,
+    Actor, AttemptView, AuditCursor, AuditView, ClaimedJob, Cursor, Event, EventCursor, Hints,
+    JobDetail, JobFilter, JobRun, JobView, Json, Leader, LeaderChange, LogCursor, LogView, Node,
+    NodeInfo, Page, Pause, Placement, ProgressView, Queue, QueueLimits, QueueStats, Retention,
+    RevisionCursor, RevisionView, RollupCount, RollupCursor, RollupFilter, RollupSum, Schedule,
+    Schema, SlotCursor, SlotRun, SlotView, Span, StatsCursor, StepView, SumAsk, Topic,
 };
 #[cfg(feature = "sqlite")]
 pub use rusqlite;

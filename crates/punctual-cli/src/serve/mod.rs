@@ -60,8 +60,14 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
     let told = roles.iter().map(|role| role.as_str().to_owned()).collect();
     // Only who runs commands knows which there are.
     let check = roles.contains(&Role::Worker).then(|| check(commands));
-    let metrics = Some(metrics);
-    let server = Server { roles: told, token, metrics, check, ..Server::new(punctual.clone()) };
+    let server = Server {
+        roles: told,
+        token,
+        read_only: settings.server.read_only,
+        metrics: Some(metrics),
+        check,
+        ..Server::new(punctual.clone())
+    };
     if let Some(listener) = listener {
         let address = listener.local_addr().unwrap_or(listen);
         say_hello(settings, address, is_demo);
@@ -176,7 +182,7 @@ fn say_hello(settings: &Settings, address: SocketAddr, is_demo: bool) {
     );
     if is_demo {
         anstream::println!(
-            "\n  API      http://{address}/api/openapi.json\n  metrics  http://{address}/metrics\n\nTry, in another terminal:\n  punctual schedule list\n  punctual job enqueue echo --payload '\"hello\"' --wait\n  punctual job list --state failed\n\nCtrl-C stops it; what it knows is kept."
+            "\n  dashboard  http://{address}/\n  API        http://{address}/api/openapi.json\n  metrics    http://{address}/metrics\n\nTry, in another terminal:\n  punctual schedule list\n  punctual job enqueue echo --payload '\"hello\"' --wait\n  punctual job list --state failed\n\nCtrl-C stops it; what it knows is kept."
         );
     }
 }

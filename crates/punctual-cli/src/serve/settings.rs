@@ -39,6 +39,8 @@ pub(crate) struct ServerSettings {
     pub(crate) listen: String,
     /// The file that holds the token which requests must carry.
     pub(crate) token_file: Option<PathBuf>,
+    /// Can nothing be changed from the dashboard?
+    pub(crate) read_only: bool,
     /// What the process does: api, scheduler, worker.
     pub(crate) roles: Vec<String>,
 }
@@ -105,6 +107,7 @@ impl Default for Settings {
             server: ServerSettings {
                 listen: "127.0.0.1:7347".to_owned(),
                 token_file: None,
+                read_only: false,
                 roles: Role::ALL.map(|role| role.as_str().to_owned()).to_vec(),
             },
             database: DatabaseSettings { url: "sqlite://punctual.db".to_owned() },
@@ -147,6 +150,9 @@ pub(crate) struct Flags {
     /// The file with the token that requests must carry
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Let nobody change anything from the dashboard
+    #[arg(long)]
+    read_only: bool,
     /// The node's lasting name [default: that of the machine]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -159,6 +165,7 @@ pub(crate) struct Flags {
 pub(crate) const KEYS: &[&str] = &[
     "server.listen",
     "server.token_file",
+    "server.read_only",
     "server.roles",
     "database.url",
     "node.name",
@@ -224,6 +231,7 @@ impl Flags {
         }
         let file = self.token_file.as_ref().map(|file| file.display().to_string());
         flag("server.token_file", text(&file));
+        flag("server.read_only", self.read_only.then(|| true.into()));
         flag("database.url", text(&database.map(str::to_owned)));
         Ok(layers)
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use punctual_conformance::Fault;
 use punctual_core::Timestamp;
-use punctual_core::job::JobState;
+use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_engine::{Attempt, Config};
 use punctual_store::{RollupCount, RollupFilter, Store, limits};
 
@@ -85,7 +85,34 @@ async fn a_result_that_comes_too_late_is_dropped_and_the_node_lets_go() {
 async fn counted(world: &World) -> Vec<RollupCount> {
     let (from, to) = (Timestamp::EPOCH, Timestamp::MAX);
     let filter = RollupFilter { from, to, metric: None };
-    world.memory.rollups(&filter, None, 500).await.unwrap().items
+    let mut counted = world.memory.rollups(&filter, None, 500).await.unwrap().items;
+    counted.retain(|row| row.metric.parse::<AttemptOutcome>().is_ok());
+    counted
+}
+
+/// A row of the histograms.
+async fn lengths(world: &World, prefix: &str) -> Vec<(String, i64)> {
+    let filter = RollupFilter { from: Timestamp::EPOCH, to: Timestamp::MAX, metric: None };
+    let rows = world.memory.rollups(&filter, None, 500).await.unwrap().items;
+    let of_it = rows.into_iter().filter(|row| row.metric.starts_with(prefix));
+    of_it.map(|row| (row.metric, row.count)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_jobs_waited_and_took_is_counted_in_buckets() {
+    let world = World::new();
+    let gate = Gate::new();
+    world.enqueue_some("mail", 3).await;
+    world.pass(s(3)).await;
+    let _node = world.start(config("a", 3), on("mail", gate.handler())).await;
+    world.until("all run", || gate.began().len() == 3).await;
+    world.pass(s(8)).await;
+    gate.open(3);
+    world.pass(s(30)).await;
+    // They waited for more than two seconds and took more than five.
+    assert_eq!(lengths(&world, "waited_").await, [("waited_11".to_owned(), 3)]);
+    assert_eq!(lengths(&world, "took_").await, [("took_12".to_owned(), 3)]);
+    assert_eq!(lengths(&world, "late_").await, []);
 }
 
 #[tokio::test(start_paused = true)]

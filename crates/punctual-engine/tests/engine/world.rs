@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use punctual_conformance::{Fault, Faulty};
-use punctual_core::job::{Backoff, Growth, JobState, Outcome, RetryPolicy, Spread};
+use punctual_core::job::{AttemptOutcome, Backoff, Growth, JobState, Outcome, RetryPolicy, Spread};
 use punctual_core::{JobId, Timestamp, hash};
 use punctual_engine::{
     Attempt, Boxed, Config, Ended, Engine, Env, Handler, Handlers, ServedQueue, System, Timing,
@@ -300,7 +300,9 @@ impl World {
     pub(crate) async fn counted(&self) -> i64 {
         let filter = RollupFilter { from: Timestamp::EPOCH, to: Timestamp::MAX, metric: None };
         let page = self.memory.rollups(&filter, None, 500).await.unwrap();
-        page.items.iter().map(|row| row.count).sum()
+        let of_attempts =
+            page.items.iter().filter(|row| row.metric.parse::<AttemptOutcome>().is_ok());
+        of_attempts.map(|row| row.count).sum()
     }
 
     pub(crate) async fn nodes(&self) -> Vec<NodeView> {

@@ -32,25 +32,25 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Which jobs a list shows. What is not given does not matter.
 #[derive(Debug, Default, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Filter {
+pub(crate) struct Filter {
     /// In this state.
     #[serde(default)]
-    state: Option<String>,
+    pub(crate) state: Option<String>,
     /// In this queue.
     #[serde(default)]
-    queue: Option<String>,
+    pub(crate) queue: Option<String>,
     /// Of this kind.
     #[serde(default)]
-    kind: Option<String>,
+    pub(crate) kind: Option<String>,
     /// Made by this schedule, by its name.
     #[serde(default)]
-    schedule: Option<String>,
+    pub(crate) schedule: Option<String>,
     /// With this tag.
     #[serde(default)]
-    tag: Option<String>,
+    pub(crate) tag: Option<String>,
     /// The same in one line: `state:failed kind:send_email`.
     #[serde(default)]
-    q: Option<String>,
+    pub(crate) q: Option<String>,
 }
 
 impl Filter {
@@ -60,7 +60,7 @@ impl Filter {
     }
 
     /// With what the one line says.
-    fn with_line(mut self) -> Result<Filter, Fault> {
+    pub(crate) fn with_line(mut self) -> Result<Filter, Fault> {
         let line = self.q.take().unwrap_or_default();
         for word in line.split_whitespace() {
             let wrong = || {
@@ -85,7 +85,7 @@ impl Filter {
         Ok(self)
     }
 
-    pub(super) async fn read(self, app: &App) -> Result<JobFilter, Fault> {
+    pub(crate) async fn read(self, app: &App) -> Result<JobFilter, Fault> {
         let filter = self.with_line()?;
         let state = filter.state.map(|state| state.parse()).transpose();
         let schedule = match &filter.schedule {
@@ -103,14 +103,14 @@ impl Filter {
     }
 }
 
-pub(super) fn write_cursor(cursor: Cursor) -> String {
+pub(crate) fn write_cursor(cursor: Cursor) -> String {
     match cursor.ended {
         Some(ended) => format!("{}.{}", ended.as_micros(), cursor.job),
         None => cursor.job.to_string(),
     }
 }
 
-pub(super) fn read_cursor(text: &str) -> Option<Cursor> {
+pub(crate) fn read_cursor(text: &str) -> Option<Cursor> {
     let (ended, job) = match text.split_once('.') {
         Some((ended, job)) => (Some(Timestamp::from_micros(ended.parse().ok()?)), job),
         None => (None, text),

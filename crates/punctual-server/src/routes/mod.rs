@@ -3,7 +3,7 @@
 mod answers;
 mod cluster;
 mod events;
-mod jobs;
+pub(crate) mod jobs;
 mod operations;
 mod queues;
 mod schedules;

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod access;
+mod browser;
+mod dashboard;
 mod description;
 mod events;
 mod jobs;

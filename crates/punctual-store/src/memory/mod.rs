@@ -5,6 +5,7 @@
 
 mod jobs;
 mod lists;
+mod look;
 mod nodes;
 mod notes;
 mod schedules;
@@ -368,6 +369,24 @@ impl Store for Memory {
         most: usize,
     ) -> Result<Page<SlotView, SlotCursor>> {
         Ok(self.lock().list_slots(id, after, most))
+    }
+
+    async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<SlotRun>> {
+        crate::look::check_recent(schedules)?;
+        Ok(self.lock().recent_slots(schedules, most))
+    }
+
+    async fn upcoming(&self, shard: i16, most: usize) -> Result<Vec<Schedule>> {
+        Ok(self.lock().upcoming(shard, most))
+    }
+
+    async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {
+        ask.check()?;
+        Ok(self.lock().sums(ask))
+    }
+
+    async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>> {
+        Ok(self.lock().spans(since, most))
     }
 
     async fn change_queue(

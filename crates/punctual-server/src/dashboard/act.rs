@@ -1,0 +1,219 @@
+//! What buttons do: plain forms, each authorised here and noted in the audit, answered with a page.
+
+use axum::Form;
+use axum::extract::Path;
+use axum::response::Redirect;
+use punctual::{ErrorKind, JobId, Placement, QueueLimits, Timestamp};
+use punctual_core::parse_duration;
+
+use super::view::{View, encoded};
+use crate::fault::Fault;
+
+/// What forms say; each uses what it needs.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(super) struct Said {
+    /// Where to go afterwards.
+    back: String,
+    /// Why.
+    why: String,
+    /// For how long, such as `2h`, or until when.
+    until: String,
+    queue: String,
+    priority: String,
+    /// When, for a job that is moved.
+    due: String,
+    max_running: String,
+}
+
+impl Said {
+    /// Until when something is paused: a length from now, or an instant.
+    async fn until(&self, view: &View) -> Result<Option<Timestamp>, Fault> {
+        instant(view, "until", &self.until).await
+    }
+}
+
+/// An instant, or a length from now; empty is none.
+async fn instant(view: &View, place: &str, text: &str) -> Result<Option<Timestamp>, Fault> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if let Ok(length) = parse_duration(text) {
+        return Ok(Some(view.now().await? + length));
+    }
+    text.parse().map(Some).map_err(|_| {
+        let wrong = format!(
+            "`{text}` is neither a length such as 2h nor an instant such as 2027-01-15T08:00:00Z"
+        );
+        Fault::invalid(place, wrong)
+    })
+}
+
+/// Back to where the button was, with a word of what was done. Only a place of our own is gone to.
+fn back(view: &View, back: &str, fallback: &str, did: &str) -> Redirect {
+    let is_own = back.starts_with('/') && !back.starts_with("//") && !back.contains('\\');
+    let place = if is_own { back } else { fallback };
+    let (path, query) = place.split_once('?').unwrap_or((place, ""));
+    let kept = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("did="));
+    let query: Vec<String> = kept.map(str::to_owned).chain([format!("did={did}")]).collect();
+    Redirect::to(&view.to(&format!("{path}?{}", query.join("&"))))
+}
+
+fn unknown(action: &str) -> Fault {
+    Fault::not_found(format!("there is no button `{action}`"))
+}
+
+/// A button of a schedule.
+pub(super) async fn schedule(
+    view: View,
+    Path((name, action)): Path<(String, String)>,
+    Form(said): Form<Said>,
+) -> Result<Redirect, Fault> {
+    let admin = view.admin_because(&said.why);
+    let did = match action.as_str() {
+        "run" => {
+            admin.run_now(&name).await?;
+            "ran"
+        }
+        "pause" => {
+            admin.pause_schedule(&name, said.until(&view).await?).await?;
+            "paused"
+        }
+        "resume" => {
+            admin.resume_schedule(&name).await?;
+            "resumed"
+        }
+        "enable" => {
+            admin.enable_schedule(&name).await?;
+            "enabled"
+        }
+        "disable" => {
+            admin.disable_schedule(&name).await?;
+            "disabled"
+        }
+        action => return Err(unknown(action)),
+    };
+    view.ui.0.kept.forget();
+    view.ui.0.live.tell("schedules activity jobs queues");
+    Ok(back(&view, &said.back, &format!("/schedules/{}", encoded(&name)), did))
+}
+
+/// A button of a job.
+pub(super) async fn job(
+    view: View,
+    Path((id, action)): Path<(String, String)>,
+    Form(said): Form<Said>,
+) -> Result<Redirect, Fault> {
+    let id: JobId = id.parse().map_err(|error| Fault::unreadable("id", format!("{error}")))?;
+    let admin = view.admin_because(&said.why);
+    let did = match action.as_str() {
+        "retry" => {
+            admin.retry(id).await?;
+            "retried"
+        }
+        "cancel" => match admin.cancel(id).await? {
+            true => "cancelled",
+            false => "ended",
+        },
+        "move" => {
+            let priority = match said.priority.trim() {
+                "" => None,
+                text => Some(text.parse().map_err(|_| {
+                    Fault::invalid("priority", format!("`{text}` is no priority; take −100 to 100"))
+                })?),
+            };
+            let queue = Some(said.queue.trim().to_owned()).filter(|queue| !queue.is_empty());
+            let due_at = instant(&view, "due", &said.due).await?;
+            admin.move_to(id, &Placement { queue, priority, due_at }).await?;
+            "moved"
+        }
+        action => return Err(unknown(action)),
+    };
+    view.ui.0.live.tell("jobs job queues activity");
+    Ok(back(&view, &said.back, &format!("/jobs/{id}"), did))
+}
+
+/// A button of a queue.
+pub(super) async fn queue(
+    view: View,
+    Path((name, action)): Path<(String, String)>,
+    Form(said): Form<Said>,
+) -> Result<Redirect, Fault> {
+    let admin = view.admin_because(&said.why);
+    let did = match action.as_str() {
+        "pause" => {
+            admin.pause_queue(&name, said.until(&view).await?).await?;
+            "paused"
+        }
+        "resume" => {
+            admin.resume_queue(&name).await?;
+            "resumed"
+        }
+        "limit" => {
+            let max_running = match said.max_running.trim() {
+                "" => None,
+                text => Some(text.parse().map_err(|_| {
+                    Fault::invalid(
+                        "max_running",
+                        format!("`{text}` is no number; leave it empty for no limit"),
+                    )
+                })?),
+            };
+            admin.limit_queue(&name, QueueLimits { max_running }).await?;
+            "limited"
+        }
+        action => return Err(unknown(action)),
+    };
+    view.ui.0.live.tell("queues jobs activity");
+    Ok(back(&view, &said.back, &format!("/queues/{}", encoded(&name)), did))
+}
+
+/// The most jobs that a form changes at once: a page of them.
+const SELECTED_MAX: usize = 200;
+
+/// What is done to the jobs that were selected. Form fields repeat, which only pairs can hold.
+pub(super) async fn bulk(
+    view: View,
+    Form(pairs): Form<Vec<(String, String)>>,
+) -> Result<Redirect, Fault> {
+    let value = |wanted: &str| {
+        pairs.iter().find(|(name, _)| name == wanted).map_or("", |(_, value)| value.as_str())
+    };
+    let ids: Vec<JobId> = pairs
+        .iter()
+        .filter(|(name, _)| name == "job")
+        .map(|(_, id)| id.parse().map_err(|error| Fault::unreadable("job", format!("{error}"))))
+        .collect::<Result<_, Fault>>()?;
+    if ids.is_empty() {
+        return Err(Fault::invalid("job", "no job is selected; tick some first"));
+    }
+    if ids.len() > SELECTED_MAX {
+        let wrong = format!("{} jobs are selected; take at most {SELECTED_MAX} at once", ids.len());
+        return Err(Fault::invalid("job", wrong));
+    }
+    let admin = view.admin_because(value("why"));
+    let mut has_refused = false;
+    for id in ids {
+        let done = match value("action") {
+            "retry" => admin.retry(id).await.map(|()| true),
+            "cancel" => admin.cancel(id).await,
+            action => return Err(unknown(action)),
+        };
+        // One that ended, or began, meanwhile keeps no other from being done.
+        match done {
+            Ok(done) => has_refused |= !done,
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {
+                has_refused = true;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    view.ui.0.live.tell("jobs job queues activity");
+    let did = match (has_refused, value("action")) {
+        (true, _) => "some",
+        (false, "retry") => "retried",
+        (false, _) => "cancelled",
+    };
+    Ok(back(&view, value("back"), "/jobs", did))
+}

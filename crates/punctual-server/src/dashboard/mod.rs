@@ -1,0 +1,80 @@
+//! The dashboard: is everything on time, and if not, why.
+//!
+//! Pages are functions that return markup, whole and usable without a script. One small script of our
+//! own listens for what has changed, reads the page again and patches the regions that are marked with
+//! `data-live`. Every link goes through [`view::View::to`], so that the whole can be nested anywhere.
+
+mod act;
+mod assets;
+mod charts;
+mod gate;
+mod heat;
+mod live;
+mod pages;
+mod series;
+mod session;
+mod show;
+mod view;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware;
+use axum::routing::{get, post};
+use tower_http::compression::CompressionLayer;
+
+use crate::server::App;
+
+/// What the pages share.
+#[derive(Clone)]
+pub(crate) struct Ui(Arc<Shared>);
+
+pub(crate) struct Shared {
+    app: App,
+    live: live::Live,
+    kept: series::Kept,
+}
+
+impl Ui {
+    fn admin(&self) -> punctual::Admin {
+        self.0.app.punctual().admin()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.0.app.server.read_only
+    }
+}
+
+/// Every page, its assets and its events.
+pub(crate) fn router<S: Clone + Send + Sync + 'static>(app: App) -> Router<S> {
+    let live = live::Live::new(app.punctual().clone());
+    let ui = Ui(Arc::new(Shared { app, live, kept: series::Kept::default() }));
+    let pages = Router::new()
+        .route("/", get(pages::overview::page))
+        .route("/schedules", get(pages::schedules::page))
+        .route("/schedules/{name}", get(pages::schedule::page))
+        .route("/schedules/{name}/pause", get(pages::confirm::pause_schedule))
+        .route("/jobs", get(pages::jobs::page).post(act::bulk))
+        .route("/jobs/{id}", get(pages::job::page))
+        .route("/jobs/{id}/cancel", get(pages::confirm::cancel_job))
+        .route("/jobs/{id}/log.txt", get(pages::job::log_text))
+        .route("/timeline", get(pages::timeline::page))
+        .route("/queues", get(pages::queues::page))
+        .route("/queues/{name}", get(pages::queue::page))
+        .route("/queues/{name}/pause", get(pages::confirm::pause_queue))
+        .route("/nodes", get(pages::nodes::page))
+        .route("/activity", get(pages::activity::page))
+        .route("/settings", get(pages::settings::page))
+        .route("/tools/cron", get(pages::cron::page))
+        .route("/ui/act/schedules/{name}/{action}", post(act::schedule))
+        .route("/ui/act/jobs/{id}/{action}", post(act::job))
+        .route("/ui/act/queues/{name}/{action}", post(act::queue))
+        .route("/ui/events", get(live::events))
+        .route("/logout", post(session::log_out))
+        .layer(middleware::from_fn_with_state(ui.clone(), gate::known))
+        .route("/login", get(session::page).post(session::log_in))
+        .layer(middleware::from_fn_with_state(ui.clone(), gate::page))
+        .route("/ui/{hash}/{name}", get(assets::serve))
+        .with_state(ui);
+    pages.layer(CompressionLayer::new())
+}

@@ -1,0 +1,82 @@
+//! Questions that are asked before something is stopped.
+
+use axum::extract::Path;
+use maud::{Markup, html};
+use punctual::JobId;
+
+use super::Shown;
+use crate::dashboard::view::{View, encoded};
+use crate::fault::Fault;
+
+/// How long things are paused, usually.
+const LENGTHS: [&str; 4] = ["1h", "4h", "1d", "7d"];
+
+fn question(view: &View, title: &str, back: &str, content: Markup) -> Markup {
+    view.page(
+        title,
+        "",
+        html! {
+            div.head { h1 { (title) } }
+            div.card.narrow { (content) p { a href=(back) { "Back, without changing anything" } } }
+        },
+    )
+}
+
+fn pause_form(view: &View, action: &str) -> Markup {
+    html! {
+        form.stack method="post" action=(view.to(action)) {
+            label for="why" { "Why? It is written down, and shown to whoever asks why nothing happens." }
+            input #why name="why" required maxlength="500" placeholder="index rebuild";
+            label for="until" { "For how long, or until when? Empty: until somebody resumes it." }
+            input #until name="until" list="lengths" placeholder="2h or 2027-01-15T08:00:00Z";
+            datalist #lengths { @for length in LENGTHS { option value=(length) {} } }
+            button.primary { "Pause" }
+        }
+    }
+}
+
+/// Before a schedule is paused.
+pub(in crate::dashboard) async fn pause_schedule(view: View, Path(name): Path<String>) -> Shown {
+    let schedule = view.admin().schedule(&name).await?;
+    Ok(question(
+        &view,
+        &format!("Pause {}?", schedule.name),
+        &view.schedule(&name),
+        html! {
+            p { "Its slots are skipped while it is paused, and the ledger says so. Jobs that it has made already go on." }
+            (pause_form(&view, &format!("/ui/act/schedules/{}/pause", encoded(&name))))
+        },
+    ))
+}
+
+/// Before a queue is paused.
+pub(in crate::dashboard) async fn pause_queue(view: View, Path(name): Path<String>) -> Shown {
+    Ok(question(
+        &view,
+        &format!("Pause the queue {name}?"),
+        &view.queue(&name),
+        html! {
+            p { "Nothing more is claimed from it. What runs goes on to its end, and what is ordered waits." }
+            (pause_form(&view, &format!("/ui/act/queues/{}/pause", encoded(&name))))
+        },
+    ))
+}
+
+/// Before a job is called off.
+pub(in crate::dashboard) async fn cancel_job(view: View, Path(id): Path<String>) -> Shown {
+    let id: JobId = id.parse().map_err(|error| Fault::unreadable("id", format!("{error}")))?;
+    let job = view.admin().job(id).await?;
+    Ok(question(
+        &view,
+        &format!("Cancel this {} job?", job.view.kind),
+        &view.job(id),
+        html! {
+            p { "If it waits it ends at once; if it runs its handler is asked to stop. It can be retried later." }
+            form.stack method="post" action=(view.to(&format!("/ui/act/jobs/{id}/cancel"))) {
+                label for="why" { "Why?" }
+                input #why name="why" maxlength="500";
+                button.danger { "Cancel the job" }
+            }
+        },
+    ))
+}

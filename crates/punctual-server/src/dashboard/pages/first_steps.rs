@@ -1,0 +1,37 @@
+//! What to do with an installation that has nothing to do yet.
+
+use maud::html;
+
+use super::Shown;
+use crate::dashboard::show;
+use crate::dashboard::view::View;
+
+pub(super) async fn page(view: &View) -> Shown {
+    let nodes = view.admin().nodes().await?;
+    Ok(view.page("First steps", "", html! {
+        div.head { h1 { "First steps" } }
+        p.lead { "Nothing is planned and no job was ordered yet. Each of these steps shows here as soon as it has happened." }
+        div #steps data-live="jobs schedules nodes" data-until-gone {
+            ol.steps {
+                li.card {
+                    h2 { "Connect a node that does the work" }
+                    @if nodes.is_empty() { p { "No node has joined. In Rust:" } }
+                    @else { p.all-good { span.shape aria-hidden="true" { "✓" } " " (show::plural(nodes.len() as u64, "node", "nodes")) " joined." } }
+                    (show::copyable("let punctual = Punctual::sqlite(\"app.db\").await?.handle(send_welcome).start().await?;"))
+                    p.faint { "`punctual serve` is a node as well, with the kinds echo, sleep and fail." }
+                }
+                li.card {
+                    h2 { "Order a job" }
+                    (show::copyable("punctual job enqueue echo --payload '\"hello\"' --wait"))
+                    p.faint { "or over HTTP:" }
+                    (show::copyable("curl -X POST http://127.0.0.1:7347/api/v1/jobs -H 'Content-Type: application/json' -d '{\"kind\":\"echo\",\"payload\":\"hello\"}'"))
+                }
+                li.card {
+                    h2 { "Create a schedule" }
+                    (show::copyable("punctual schedule create greet --cron '*/5 * * * *' --kind echo"))
+                    p.faint { "Try an expression first with the " a href=(view.to("/tools/cron")) { "cron tool" } "." }
+                }
+            }
+        }
+    }))
+}

@@ -1,0 +1,33 @@
+//! The pages, a file each.
+
+pub(super) mod activity;
+pub(super) mod confirm;
+pub(super) mod cron;
+mod first_steps;
+pub(super) mod job;
+pub(super) mod jobs;
+pub(super) mod nodes;
+pub(super) mod overview;
+pub(super) mod queue;
+pub(super) mod queues;
+pub(super) mod schedule;
+pub(super) mod schedules;
+pub(super) mod settings;
+pub(super) mod timeline;
+
+use maud::Markup;
+use punctual::{Admin, QueueStats};
+
+use crate::fault::Fault;
+
+/// A page, or why there is none.
+type Shown = Result<Markup, Fault>;
+
+/// Pairs of queue and kind that a page looks at.
+const STATS_MAX: usize = 500;
+
+/// What waits and runs, and whether there is more.
+async fn stats(admin: &Admin) -> Result<(Vec<QueueStats>, bool), Fault> {
+    let page = admin.queue_stats(None, STATS_MAX).await?;
+    Ok((page.items, page.next.is_some()))
+}

@@ -1,0 +1,360 @@
+//! All schedules: when, how they went, and what is to come.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use axum::extract::Query;
+use maud::{Markup, html};
+use punctual::{
+    Admin, Definition, JobState, Schedule, ScheduleId, SlotOutcome, SlotRun, Timestamp,
+};
+use punctual_core::Spec;
+
+use super::Shown;
+use crate::dashboard::charts::{self, Cell};
+use crate::dashboard::heat::Heat;
+use crate::dashboard::show;
+use crate::dashboard::view::{View, encoded};
+use crate::fault::Fault;
+
+/// Schedules of a page.
+const PAGE: usize = 50;
+/// Schedules that are looked through for those that are asked for.
+const LOOKED_AT: usize = 2_000;
+/// Slots of a history strip.
+const SLOTS: usize = 30;
+
+#[derive(serde::Deserialize)]
+pub(in crate::dashboard) struct Ask {
+    #[serde(default)]
+    q: String,
+    #[serde(default)]
+    status: String,
+    after: Option<String>,
+}
+
+/// How a schedule is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    Active,
+    Late,
+    Failing(usize),
+    Paused,
+    Off,
+    Aside,
+    Over,
+}
+
+impl Status {
+    /// From the schedule and its newest slots.
+    pub(super) fn of(schedule: &Schedule, now: Timestamp, runs: &[SlotRun]) -> Status {
+        if schedule.set_aside.is_some() {
+            return Status::Aside;
+        }
+        if !schedule.enabled {
+            return Status::Off;
+        }
+        let is_in_force = |until: Option<Timestamp>| until.is_none_or(|until| until > now);
+        if schedule.pause.as_ref().is_some_and(|pause| is_in_force(pause.until)) {
+            return Status::Paused;
+        }
+        let Some(due) = schedule.due_at() else { return Status::Over };
+        if now.since(due) > Duration::from_secs(60) {
+            return Status::Late;
+        }
+        let ended = runs.iter().filter_map(|run| run.run).filter(|run| run.finished_at.is_some());
+        match ended.take_while(|run| run.state == JobState::Failed).count() {
+            0 => Status::Active,
+            failures => Status::Failing(failures),
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Status::Active => "active",
+            Status::Late => "late",
+            Status::Failing(_) => "failing",
+            Status::Paused => "paused",
+            Status::Off => "off",
+            Status::Aside => "set aside",
+            Status::Over => "finished",
+        }
+    }
+
+    pub(super) fn badge(self) -> Markup {
+        match self {
+            Status::Active => show::badge("good", "✓", "active"),
+            Status::Late => show::badge("bad", "!", "late"),
+            Status::Failing(times) => show::badge("bad", "✕", &format!("failing ×{times}")),
+            Status::Paused => show::badge("warn", "❙❙", "paused"),
+            Status::Aside => show::badge("bad", "✕", "set aside"),
+            Status::Off | Status::Over => show::badge("faint", "⊘", self.word()),
+        }
+    }
+}
+
+/// What a schedule says, read.
+pub(super) struct Said {
+    pub(super) definition: Definition,
+    pub(super) spec: Spec,
+    /// When it is due, in words.
+    pub(super) words: String,
+}
+
+impl Said {
+    pub(super) fn read(schedule: &Schedule) -> Option<Said> {
+        let definition = Definition::parse(schedule.spec.as_str()).ok()?;
+        let spec = definition.rule(&schedule.name).ok()?.spec;
+        let words: Vec<String> = spec.whens().iter().map(|when| when.describe()).collect();
+        Some(Said { definition, spec, words: words.join("; ") })
+    }
+}
+
+/// The 95th percentile of lengths that are few enough to be sorted.
+pub(super) fn p95(mut lengths: Vec<Duration>) -> Option<Duration> {
+    lengths.sort_unstable();
+    let rank = (lengths.len() as f64 * 0.95).ceil() as usize;
+    lengths.get(rank.saturating_sub(1)).copied()
+}
+
+/// How long after its slot a job began, if that was its first attempt.
+pub(super) fn delay(run: &SlotRun) -> Option<Duration> {
+    let job = run.run.filter(|job| job.attempt == 1)?;
+    (run.slot.outcome == SlotOutcome::Fired)
+        .then(|| job.claimed_at.map(|at| at.since(run.slot.slot)))?
+}
+
+/// How long its last attempt took.
+pub(super) fn took(run: &SlotRun) -> Option<Duration> {
+    let job = run.run?;
+    Some(job.finished_at?.since(job.claimed_at?))
+}
+
+/// The strip of the newest slots.
+pub(super) fn history(runs: &[SlotRun]) -> Markup {
+    if runs.is_empty() {
+        return html! { span.faint { "no slot yet" } };
+    }
+    let ticks: Vec<(&'static str, String)> = runs
+        .iter()
+        .rev()
+        .map(|run| {
+            let (tone, _, words) = show::slot_tone(run);
+            (tone, format!("{} · {words}", show::utc(run.slot.slot)))
+        })
+        .collect();
+    let bad = ticks.iter().filter(|(tone, _)| *tone == "bad").count();
+    let skipped = ticks.iter().filter(|(tone, _)| *tone == "warn").count();
+    let label = format!(
+        "The last {} slots: {bad} failed or missed, {skipped} without a job of their own or late",
+        ticks.len()
+    );
+    charts::strip(&ticks, &label)
+}
+
+struct Found {
+    schedules: Vec<Schedule>,
+    next: Option<String>,
+}
+
+fn is_asked(schedule: &Schedule, words: &[String], status: &str, now: Timestamp) -> bool {
+    let text = format!("{} {}", schedule.name, schedule.spec.as_str()).to_lowercase();
+    let has_words = words.iter().all(|word| text.contains(word));
+    // A streak of failures takes more than the schedule's row to see.
+    let is_so = status.is_empty() || Status::of(schedule, now, &[]).word() == status;
+    has_words && is_so
+}
+
+async fn find(admin: &Admin, ask: &Ask, now: Timestamp) -> Result<Found, Fault> {
+    let words: Vec<String> = ask.q.split_whitespace().map(str::to_lowercase).collect();
+    let mut found = Found { schedules: Vec::new(), next: None };
+    let (mut after, mut looked_at) = (ask.after.clone(), 0);
+    let is_plain = words.is_empty() && ask.status.is_empty();
+    let part = if is_plain { PAGE + 1 } else { 500 };
+    loop {
+        let page = admin.schedules(after.as_deref(), part).await?;
+        let is_last = page.len() < part;
+        for schedule in page {
+            if found.schedules.len() == PAGE || looked_at == LOOKED_AT {
+                found.next = after;
+                return Ok(found);
+            }
+            looked_at += 1;
+            after = Some(schedule.name.clone());
+            if is_asked(&schedule, &words, &ask.status, now) {
+                found.schedules.push(schedule);
+            }
+        }
+        if is_last {
+            return Ok(found);
+        }
+    }
+}
+
+/// The newest slots by schedule.
+pub(super) async fn recent(
+    admin: &Admin,
+    schedules: &[Schedule],
+) -> Result<HashMap<ScheduleId, Vec<SlotRun>>, Fault> {
+    let ids: Vec<ScheduleId> = schedules.iter().map(|schedule| schedule.id).collect();
+    let mut runs: HashMap<ScheduleId, Vec<SlotRun>> = HashMap::new();
+    for run in admin.recent_slots(&ids, SLOTS).await? {
+        runs.entry(run.schedule).or_default().push(run);
+    }
+    Ok(runs)
+}
+
+/// The page.
+pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Shown {
+    let admin = view.admin();
+    let now = admin.now().await?;
+    let found = find(&admin, &ask, now).await?;
+    let runs = recent(&admin, &found.schedules).await?;
+    let heat = view.ui.0.kept.heat(&admin, now).await?;
+    let none = Vec::new();
+    Ok(view.page("Schedules", "", html! {
+        div.head {
+            h1 { "Schedules" }
+            form.search method="get" action=(view.to("/schedules")) role="search" {
+                label.hidden for="q" { "Search schedules" }
+                input #q type="search" name="q" value=(ask.q) placeholder="name, kind, zone …" data-search;
+                label.hidden for="status" { "Status" }
+                select #status name="status" {
+                    @for word in ["", "active", "late", "paused", "off", "set aside", "finished"] {
+                        option value=(word) selected[word == ask.status] { (if word.is_empty() { "any status" } else { word }) }
+                    }
+                }
+                button { "Search" }
+            }
+        }
+        div #list data-live="schedules jobs" { @if found.schedules.is_empty() { (nothing(&view, &ask, found.next.is_some())) }
+        @else {
+            div.card.flush {
+                div.scroll tabindex="0" role="region" aria-label="Schedules" {
+                    table.list #schedules {
+                        thead { tr {
+                            th scope="col" { "Name" } th scope="col" { "Cadence" } th scope="col" { "Next" } th scope="col" { "Last" }
+                            th scope="col" { "Last 30 slots" } th.num scope="col" { "Delay p95" } th.num scope="col" { "Takes p95" } th scope="col" { "Status" }
+                        } }
+                        tbody data-keyed {
+                            @for schedule in &found.schedules { (row(&view, now, schedule, runs.get(&schedule.id).unwrap_or(&none))) }
+                        }
+                    }
+                }
+            }
+        } }
+        @if let Some(next) = &found.next {
+            p.pager { a.button href=(view.to(&format!("/schedules?q={}&status={}&after={}", encoded(&ask.q), encoded(&ask.status), encoded(next)))) { "Next page" } }
+        }
+        @if heat.schedules > 0 { (upcoming(&heat)) }
+    }))
+}
+
+fn nothing(view: &View, ask: &Ask, has_more: bool) -> Markup {
+    if has_more {
+        return show::empty(
+            "None among these; there are more.",
+            html! { p { "Go on to the next page, or search for something else." } },
+        );
+    }
+    if !ask.q.is_empty() || !ask.status.is_empty() || ask.after.is_some() {
+        return show::empty(
+            "No schedule matches.",
+            html! { p { a href=(view.to("/schedules")) { "Show all schedules" } } },
+        );
+    }
+    show::empty(
+        "No schedules yet.",
+        html! {
+            p { "Create one:" }
+            (show::copyable("punctual schedule create greet --cron '*/5 * * * *' --kind echo"))
+            p { "or declare it in your program with " code { "Builder::schedule" } ". Try an expression with the " a href=(view.to("/tools/cron")) { "cron tool" } "." }
+        },
+    )
+}
+
+fn row(view: &View, now: Timestamp, schedule: &Schedule, runs: &[SlotRun]) -> Markup {
+    let said = Said::read(schedule);
+    let status = Status::of(schedule, now, runs);
+    let last = runs.first();
+    html! {
+        tr id={ "s-" (schedule.id) } {
+            th scope="row" {
+                a href=(view.schedule(&schedule.name)) { (schedule.name) }
+                @if !schedule.set.is_empty() { div.faint { (schedule.set) } }
+            }
+            td {
+                @match &said {
+                    Some(said) => { (said.words) div.faint { code { (said.definition.when.join(" · ")) } " " (said.definition.tz) } }
+                    None => span.bad { "cannot be read" }
+                }
+            }
+            td.nowrap { @match schedule.due_at() { Some(at) => (show::relative(now, at)), None => "–" } }
+            td.nowrap {
+                @match last {
+                    Some(run) => {
+                        @let (tone, shape, words) = show::slot_tone(run);
+                        (show::badge(tone, shape, &words)) " "
+                        span.faint { (show::relative(now, run.slot.slot)) }
+                    }
+                    None => "–"
+                }
+            }
+            td { (history(runs)) }
+            td.num { (show::length_or_dash(p95(runs.iter().filter_map(delay).collect()))) }
+            td.num { (show::length_or_dash(p95(runs.iter().filter_map(took).collect()))) }
+            td { (status.badge()) }
+        }
+    }
+}
+
+/// What is to come, by hour of the week and by minute of the hour.
+fn upcoming(heat: &Heat) -> Markup {
+    let most = heat.hours.iter().copied().max().unwrap_or(0);
+    let day_of =
+        |day: usize| heat.from + Duration::from_secs(3_600 * 24) * u32::try_from(day).unwrap_or(0);
+    // The rows are days of UTC: the first begins before now, the last ends within the eighth.
+    let first = heat.from.floor_seconds().rem_euclid(86_400) / 3_600;
+    let first = usize::try_from(first).unwrap_or(0);
+    let rows: Vec<(String, Vec<Cell>)> = (0..8)
+        .map(|day| {
+            let name = day_of(day).to_jiff().strftime("%a %d").to_string();
+            let cell = |hour: usize| {
+                let index = (day * 24 + hour).checked_sub(first);
+                match index.and_then(|index| heat.hours.get(index)) {
+                    None => Cell { class: "off", words: String::new() },
+                    Some(count) => Cell {
+                        class: level(*count, most),
+                        words: format!("{name} {hour:02}:00 UTC, {count} starts"),
+                    },
+                }
+            };
+            let cells = (0..24).map(cell).collect();
+            (name, cells)
+        })
+        .filter(|(_, cells): &(String, Vec<Cell>)| cells.iter().any(|cell| cell.class != "off"))
+        .collect();
+    let total: u64 = heat.hours.iter().sum();
+    html! {
+        section.card #upcoming aria-labelledby="upcoming-title" {
+            div.row-head {
+                h2 #upcoming-title { "Planned starts in the next 7 days" }
+                span.faint {
+                    (show::grouped(total)) " starts of " (show::plural(heat.schedules as u64, "schedule", "schedules")) ", at most " (show::grouped(most)) " in an hour; UTC"
+                    @if heat.has_more { "; not all schedules are in it" }
+                }
+            }
+            (charts::cells("heat", "Planned starts by day and hour", &rows))
+            h3 { "By minute of the hour, next 24 hours" }
+            (charts::minutes(&heat.minutes))
+        }
+    }
+}
+
+fn level(count: u64, most: u64) -> &'static str {
+    if count == 0 {
+        return "h0";
+    }
+    let share = (count as f64 / most.max(1) as f64).sqrt();
+    ["h1", "h2", "h3", "h4", "h5"][((share * 5.0).ceil() as usize).clamp(1, 5) - 1]
+}

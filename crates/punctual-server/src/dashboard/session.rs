@@ -1,0 +1,150 @@
+//! Signing in with the token, for those who come with a browser.
+//!
+//! The cookie says who came and until when, with a code that only somebody who has the token can make:
+//! every node of a cluster with the same token knows it, nothing is kept, and another token ends it.
+
+use axum::Form;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use hmac::{Hmac, KeyInit, Mac};
+use maud::{Markup, html};
+use punctual::Timestamp;
+use sha2::Sha256;
+
+use super::Ui;
+use super::view::View;
+use crate::access::Token;
+use crate::fault::Fault;
+
+/// The cookie.
+const COOKIE: &str = "punctual_session";
+/// How long a session lasts.
+const SECONDS: i64 = 12 * 3_600;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn code(token: &Token, who: &str, until: i64) -> Option<Hmac<Sha256>> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(token.secret().as_bytes()).ok()?;
+    mac.update(format!("dashboard {until} {who}").as_bytes());
+    Some(mac)
+}
+
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let digits = hex.as_bytes().chunks(2);
+    digits.map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok()).collect()
+}
+
+/// Whoever comes with this cookie or token, if it is good.
+pub(super) fn visitor(token: &Token, headers: &HeaderMap) -> Option<String> {
+    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    if given.and_then(|given| given.strip_prefix("Bearer ")).is_some_and(|it| token.is(it.trim())) {
+        return Some("dashboard".to_owned());
+    }
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|line| line.split(';')).map(str::trim);
+    let value = pairs.find_map(|pair| pair.strip_prefix(COOKIE)?.strip_prefix('='))?;
+    let mut parts = value.splitn(3, '.');
+    let (until, who, mac) = (parts.next()?.parse::<i64>().ok()?, parts.next()?, parts.next()?);
+    let who = String::from_utf8(bytes(who)?).ok()?;
+    code(token, &who, until)?.verify_slice(&bytes(mac)?).ok()?;
+    (wall().floor_seconds() < until).then_some(who)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a session ends by this server's own clock, whatever becomes of the database"
+)]
+fn wall() -> Timestamp {
+    Timestamp::from_jiff(jiff::Timestamp::now())
+}
+
+#[derive(serde::Deserialize)]
+pub(super) struct Wanted {
+    #[serde(default)]
+    next: String,
+}
+
+/// Only a path of our own is gone to: `//host` is another host.
+fn own_path(next: &str) -> &str {
+    let is_own = next.starts_with('/') && !next.starts_with("//") && !next.contains('\\');
+    if is_own { next } else { "/" }
+}
+
+/// Where people sign in.
+pub(super) async fn page(view: View, Query(wanted): Query<Wanted>) -> Markup {
+    form(&view, &wanted.next, None)
+}
+
+fn form(view: &View, next: &str, wrong: Option<&str>) -> Markup {
+    view.bare("Sign in", html! {
+        form.card.sign-in method="post" action=(view.to("/login")) {
+            h1 { "Sign in" }
+            @if let Some(wrong) = wrong { p.notice.bad role="alert" { (wrong) } }
+            input type="hidden" name="next" value=(next);
+            label for="who" { "Your name, for the record of who did what" }
+            input #who name="who" autocomplete="username" maxlength="100" placeholder="ada";
+            label for="token" { "Token" }
+            input #token type="password" name="token" required autocomplete="current-password";
+            button.primary { "Sign in" }
+            p.faint { "The token is the one the server was started with, in its token file or PUNCTUAL_TOKEN." }
+        }
+    })
+}
+
+#[derive(serde::Deserialize)]
+pub(super) struct Given {
+    #[serde(default)]
+    who: String,
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    next: String,
+}
+
+/// Signs in.
+pub(super) async fn log_in(
+    State(ui): State<Ui>,
+    view: View,
+    headers: HeaderMap,
+    Form(given): Form<Given>,
+) -> Response {
+    let Some(token) = &ui.0.app.server.token else {
+        return Redirect::to(&view.to("/")).into_response();
+    };
+    if !token.is(given.token.trim()) {
+        let again = form(&view, &given.next, Some("The token is wrong."));
+        return (StatusCode::UNAUTHORIZED, again).into_response();
+    }
+    let who = given.who.trim();
+    let who = if who.is_empty() { "dashboard" } else { who };
+    if who.len() > 200 || who.chars().any(char::is_control) {
+        let wrong = "the name is too long or has characters that cannot be seen; take another";
+        return Fault::invalid("who", wrong).into_response();
+    }
+    let until = wall().floor_seconds() + SECONDS;
+    let Some(mac) = code(token, who, until) else {
+        return Fault::invalid("token", "the token cannot be used").into_response();
+    };
+    let mac = hex(&mac.finalize().into_bytes());
+    let value = format!("{until}.{}.{mac}", hex(who.as_bytes()));
+    // Behind a proxy that ends TLS the cookie never leaves it in the clear.
+    let is_secure = headers.get("x-forwarded-proto").is_some_and(|proto| proto == "https");
+    let cookie = cookie(&view, &value, SECONDS, is_secure);
+    let to = view.to(own_path(&given.next));
+    ([(header::SET_COOKIE, cookie)], Redirect::to(&to)).into_response()
+}
+
+fn cookie(view: &View, value: &str, seconds: i64, is_secure: bool) -> String {
+    let secure = if is_secure { "; Secure" } else { "" };
+    let path = view.to("/");
+    format!("{COOKIE}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
+}
+
+/// Signs out.
+pub(super) async fn log_out(view: View) -> Response {
+    let cookie = cookie(&view, "", 0, false);
+    ([(header::SET_COOKIE, cookie)], Redirect::to(&view.to("/login"))).into_response()
+}

@@ -1,0 +1,159 @@
+//! Every button works as a plain form, without a script.
+
+use std::time::Duration;
+
+use punctual::{Definition, Job, JobFilter, JobId, JobState, Punctual};
+use serde_json::json;
+
+use super::{Browser, Site};
+use crate::{Echo, Fail, echo, fail};
+
+async fn state(punctual: &Punctual, id: JobId) -> JobState {
+    punctual.admin().job(id).await.unwrap().view.state
+}
+
+async fn failed(punctual: &Punctual) -> JobId {
+    let id = punctual.enqueue(&Fail {}).await.unwrap().id;
+    punctual.wait(id).await.ok();
+    id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_button_works_without_a_script() {
+    let punctual = Punctual::memory().handle(echo).handle(fail).start().await.unwrap();
+    let admin = punctual.admin();
+    let definition = Definition::new("0 0 1 1 *", "echo");
+    admin.create_schedule("yearly", &definition).await.unwrap();
+    let site = Site::start(&punctual, 0);
+    Browser::run(|browser| {
+        let (punctual, admin, site) = (&punctual, &admin, &site);
+        async move {
+            browser.tell("Emulation.setScriptExecutionDisabled", json!({ "value": true })).await;
+            let press = |selector: &'static str| {
+                let browser = browser.clone();
+                async move { browser.find(selector).await.click().await.unwrap() }
+            };
+            // A click may come back before the answer is there.
+            let said = |words: &'static str| {
+                let browser = browser.clone();
+                async move { browser.says(words).await }
+            };
+            let write = |selector: &'static str, text: &'static str| {
+                let browser = browser.clone();
+                async move { browser.find(selector).await.send_keys(text).await.unwrap() }
+            };
+
+            // A schedule.
+            browser.go(&site.url("/schedules/yearly")).await;
+            press("form[action$='/run'] button").await;
+            said("A job was made").await;
+            let made = JobFilter {
+                schedule: Some(admin.schedule("yearly").await.unwrap().id),
+                ..JobFilter::default()
+            };
+            assert_eq!(admin.jobs(&made, None, 10).await.unwrap().items.len(), 1);
+            press("a[href$='/pause']").await;
+            write("input#why", "index rebuild").await;
+            write("#until", "2h").await;
+            press("main button.primary").await;
+            said("Paused.").await;
+            let pause = admin.schedule("yearly").await.unwrap().pause.unwrap();
+            assert_eq!(
+                (pause.by.who.as_str(), pause.by.why.as_str()),
+                ("dashboard", "index rebuild")
+            );
+            assert!(pause.until.unwrap().since(pause.since) > Duration::from_secs(7_000));
+            press("form[action$='/resume'] button").await;
+            said("Resumed.").await;
+            // It stays until the next plan, so that what it skipped is known, but it is over.
+            let over = admin.schedule("yearly").await.unwrap().pause.and_then(|pause| pause.until);
+            assert!(over.unwrap() <= admin.now().await.unwrap());
+            assert!(!browser.text("main").await.contains("is paused"));
+
+            // A job that failed, and one that waits.
+            let dead = failed(punctual).await;
+            browser.go(&site.url(&format!("/jobs/{dead}"))).await;
+            press("form[action$='/retry'] button").await;
+            said("Made ready again.").await;
+            punctual.wait(dead).await.ok();
+            assert_eq!(admin.job(dead).await.unwrap().attempts.len(), 2);
+            let waiting = punctual
+                .enqueue(Echo(json!(1)).order().delay(Duration::from_secs(3_600)))
+                .await
+                .unwrap()
+                .id;
+            browser.go(&site.url(&format!("/jobs/{waiting}"))).await;
+            press("details.menu summary").await;
+            write("#move-queue", "slow").await;
+            write("#move-priority", "7").await;
+            press("form[action$='/move'] button").await;
+            said("Moved.").await;
+            let moved = admin.job(waiting).await.unwrap().view;
+            assert_eq!((moved.queue.as_str(), moved.priority), ("slow", 7));
+            press("a[href$='/cancel']").await;
+            write("input#why", "not needed").await;
+            press("main button.danger").await;
+            said("Called off").await;
+            assert_eq!(state(punctual, waiting).await, JobState::Cancelled);
+
+            // A queue.
+            browser.go(&site.url("/queues/slow/pause")).await;
+            write("input#why", "the disk is full").await;
+            press("main button.primary").await;
+            said("Paused.").await;
+            assert!(browser.text("#why").await.contains("the disk is full"));
+            press("form[action$='/resume'] button").await;
+            said("Resumed.").await;
+            write("#max-running", "3").await;
+            press("form[action$='/limit'] button").await;
+            said("The limit is set.").await;
+            let queue =
+                admin.queues().await.unwrap().into_iter().find(|it| it.name == "slow").unwrap();
+            assert_eq!((queue.pause, queue.limits.max_running), (None, Some(3)));
+
+            // Many jobs at once.
+            let many = [failed(punctual).await, failed(punctual).await];
+            browser.go(&site.url("/jobs?q=state:failed")).await;
+            let chosen = "input[name='job']";
+            for id in many {
+                browser.find(&format!("{chosen}[value='{id}']")).await.click().await.unwrap();
+            }
+            press("button[value='retry']").await;
+            said("Made ready again.").await;
+            for id in many {
+                punctual.wait(id).await.ok();
+                assert_eq!(admin.job(id).await.unwrap().attempts.len(), 2);
+            }
+            let later = punctual
+                .enqueue(Echo(json!(2)).order().delay(Duration::from_secs(3_600)))
+                .await
+                .unwrap()
+                .id;
+            browser.go(&site.url("/jobs?q=state:scheduled")).await;
+            browser.find(&format!("{chosen}[value='{later}']")).await.click().await.unwrap();
+            press("button[value='cancel']").await;
+            said("Called off").await;
+            assert_eq!(state(punctual, later).await, JobState::Cancelled);
+
+            // All of it was written down.
+            let told = admin.audits(None, 50).await.unwrap().items;
+            let actions: Vec<&str> = told
+                .iter()
+                .filter(|it| it.entry.actor.who == "dashboard")
+                .map(|it| it.entry.action.as_str())
+                .collect();
+            for action in [
+                "run schedule",
+                "pause schedule",
+                "resume schedule",
+                "pause queue",
+                "resume queue",
+                "limit queue",
+            ] {
+                assert!(actions.contains(&action), "{action} is not among {actions:?}");
+            }
+            assert!(actions.iter().filter(|it| it.contains("cancel")).count() >= 2, "{actions:?}");
+        }
+    })
+    .await;
+}

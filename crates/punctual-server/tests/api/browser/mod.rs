@@ -1,0 +1,242 @@
+//! The dashboard in a real browser.
+
+mod acting;
+mod hostile;
+mod live;
+mod pages;
+mod plots;
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use punctual::Punctual;
+use punctual_server::Server;
+use serde_json::{Value, json};
+use thirtyfour::{
+    By, ChromeCapabilities, ChromiumLikeCapabilities, DesiredCapabilities, WebDriver, WebElement,
+};
+
+/// Nothing that a test waits for takes longer.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// From look to look.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+
+const FLAGS: [&str; 12] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--window-size=1280,1000",
+    "--disable-extensions",
+];
+
+/// Runs in every page before its own scripts: gathers whatever goes wrong in it, and whatever a text
+/// that is no script would do if it became one.
+const WATCH: &str = "
+    window.__trouble = [];
+    window.__ran = 0;
+    const note = (what) => window.__trouble.push(String(what));
+    addEventListener('error', (event) => note(event.message || event.target), true);
+    addEventListener('unhandledrejection', (event) => note(event.reason));
+    addEventListener('securitypolicyviolation', (event) => note('csp ' + event.violatedDirective + ' ' + event.blockedURI));
+    const said = console.error;
+    console.error = (...words) => { note(words.join(' ')); said(...words); };
+    for (const name of ['alert', 'confirm', 'prompt']) window[name] = () => { window.__ran += 1; return true; };
+";
+
+/// The driver; it dies with this value.
+struct Driver(Child, u16);
+
+impl Driver {
+    fn start() -> Driver {
+        let mut child = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("chromedriver starts; `cargo xtask test` installs it");
+        // It takes a port that is free, and says which.
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let port = lines.find_map(|line| {
+            let line = line.ok()?;
+            let (_, port) = line.split_once("started successfully on port ")?;
+            port.trim_end_matches('.').parse().ok()
+        });
+        // Whatever else it says must not block it.
+        std::thread::spawn(move || lines.for_each(drop));
+        Driver(child, port.expect("it says where it listens"))
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A server in a runtime of its own, so that it can be killed with all its connections.
+pub(crate) struct Site {
+    runtime: Option<tokio::runtime::Runtime>,
+    pub(crate) port: u16,
+}
+
+impl Site {
+    pub(crate) fn start(punctual: &Punctual, port: u16) -> Site {
+        let begun = Instant::now();
+        // Of a server that was killed just now, the port may be taken for a moment.
+        let listener = loop {
+            match TcpListener::bind(("127.0.0.1", port)) {
+                Ok(listener) => break listener,
+                Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
+            }
+            std::thread::yield_now();
+        };
+        listener.set_nonblocking(true).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = Server {
+            punctual: punctual.clone(),
+            roles: vec!["api".into()],
+            token: None,
+            read_only: false,
+            metrics: None,
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.spawn(async move {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            axum::serve(listener, server.router()).await.unwrap();
+        });
+        Site { runtime: Some(runtime), port }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A browser.
+pub(crate) struct Browser {
+    pub(crate) web: WebDriver,
+    _driver: Driver,
+    _profile: tempfile::TempDir,
+}
+
+impl Browser {
+    async fn open() -> Browser {
+        let driver = Driver::start();
+        let profile = tempfile::tempdir().unwrap();
+        let mut wishes: ChromeCapabilities = DesiredCapabilities::chrome();
+        for flag in FLAGS {
+            wishes.add_arg(flag).unwrap();
+        }
+        wishes.add_arg(&format!("--user-data-dir={}", profile.path().display())).unwrap();
+        let web = WebDriver::new(format!("http://127.0.0.1:{}", driver.1), wishes).await.unwrap();
+        let browser = Browser { web, _driver: driver, _profile: profile };
+        browser.tell("Page.addScriptToEvaluateOnNewDocument", json!({ "source": WATCH })).await;
+        browser
+    }
+
+    /// Tells the browser something that WebDriver has no word for.
+    async fn tell(&self, method: &str, parameters: Value) -> Value {
+        self.web.cdp().send_raw(method, parameters).await.unwrap()
+    }
+
+    async fn go(&self, url: &str) {
+        self.web.goto(url).await.unwrap();
+    }
+
+    async fn ask(&self, script: &str) -> Value {
+        self.web.execute(script, Vec::new()).await.unwrap().json().clone()
+    }
+
+    async fn find(&self, selector: &str) -> WebElement {
+        match self.web.find(By::Css(selector)).await {
+            Ok(element) => element,
+            Err(error) => {
+                panic!("no `{selector}` at {}: {error}", self.web.current_url().await.unwrap())
+            }
+        }
+    }
+
+    /// Waits until the page says what was done; works without scripts.
+    async fn says(&self, words: &str) {
+        let begun = Instant::now();
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        loop {
+            if let Ok(notice) = self.web.find(By::Css(".notice.good")).await
+                && notice.text().await.is_ok_and(|text| text.contains(words))
+            {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "it never says `{words}`");
+            look.tick().await;
+        }
+    }
+
+    async fn text(&self, selector: &str) -> String {
+        self.find(selector).await.text().await.unwrap()
+    }
+
+    /// Waits until a script answers with true.
+    async fn until(&self, what: &str, script: &str) {
+        let begun = Instant::now();
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        loop {
+            let answer = self.web.execute(script, Vec::new()).await;
+            if answer.is_ok_and(|answer| answer.json() == &Value::Bool(true)) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+            look.tick().await;
+        }
+    }
+
+    async fn is_live(&self) {
+        self.until("it is live", "return document.getElementById('live').textContent === 'live'")
+            .await;
+    }
+
+    async fn theme(&self, theme: &str) {
+        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": theme }] });
+        self.tell("Emulation.setEmulatedMedia", features).await;
+    }
+
+    async fn width(&self, width: u32) {
+        let metrics =
+            json!({ "width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": false });
+        self.tell("Emulation.setDeviceMetricsOverride", metrics).await;
+    }
+
+    /// What went wrong in the page.
+    async fn trouble(&self) -> Value {
+        self.ask("return window.__trouble").await
+    }
+
+    /// Runs a test and closes the browser, also if the test has failed.
+    pub(crate) async fn run<F: Future<Output = ()>>(test: impl FnOnce(Arc<Browser>) -> F) {
+        let browser = Arc::new(Browser::open().await);
+        test(browser.clone()).await;
+        let _ = browser.web.clone().quit().await;
+    }
+}

@@ -1,0 +1,271 @@
+//! What the dashboard promises to browsers, proxies and whoever embeds it.
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, Request, StatusCode, header};
+use punctual::{Definition, Punctual};
+use punctual_server::{Server, Token};
+use tower::ServiceExt;
+
+struct Page {
+    status: StatusCode,
+    headers: HeaderMap,
+    text: String,
+}
+
+async fn ask(router: &Router, request: axum::http::request::Builder, body: &str) -> Page {
+    let request = request.body(Body::from(body.to_owned())).unwrap();
+    let response = router.clone().oneshot(request).await.unwrap();
+    let (status, headers) = (response.status(), response.headers().clone());
+    let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    Page { status, headers, text: String::from_utf8_lossy(&bytes).into_owned() }
+}
+
+async fn get(router: &Router, path: &str) -> Page {
+    ask(router, Request::get(path).header("host", "localhost"), "").await
+}
+
+async fn post(router: &Router, path: &str, headers: &[(&str, &str)], body: &str) -> Page {
+    let mut request = Request::post(path).header("host", "localhost");
+    request = request.header("content-type", "application/x-www-form-urlencoded");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    ask(router, request, body).await
+}
+
+async fn server(token: Option<Token>, read_only: bool) -> (Punctual, Router) {
+    let punctual = Punctual::memory().start().await.unwrap();
+    punctual
+        .admin()
+        .create_schedule("nightly", &Definition::new("0 2 * * *", "echo"))
+        .await
+        .unwrap();
+    let roles = vec!["api".into()];
+    let server = Server { punctual: punctual.clone(), roles, token, read_only, metrics: None };
+    (punctual, server.router())
+}
+
+#[tokio::test]
+async fn every_page_tells_browsers_what_they_may_do() {
+    let (_punctual, router) = server(None, false).await;
+    for path in [
+        "/",
+        "/schedules",
+        "/schedules/nightly",
+        "/jobs",
+        "/timeline",
+        "/queues",
+        "/nodes",
+        "/activity",
+        "/settings",
+        "/tools/cron",
+        "/schedules/none",
+    ] {
+        let page = get(&router, path).await;
+        let expected =
+            if path == "/schedules/none" { StatusCode::NOT_FOUND } else { StatusCode::OK };
+        assert_eq!(page.status, expected, "{path}: {}", page.text);
+        let header = |name| page.headers.get(name).unwrap().to_str().unwrap();
+        let policy = header(header::CONTENT_SECURITY_POLICY);
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'"), "{policy}");
+        assert!(!policy.contains("unsafe"));
+        assert_eq!(header(header::X_CONTENT_TYPE_OPTIONS), "nosniff");
+        assert_eq!(header(header::CACHE_CONTROL), "no-store");
+        assert!(!page.text.contains(" style="), "{path}");
+        assert!(page.text.starts_with("<!DOCTYPE html>"), "{path}");
+    }
+    let api = get(&router, "/api/v1/schedules/none").await;
+    assert_eq!(api.headers[header::CONTENT_TYPE], "application/problem+json");
+}
+
+/// The addresses that a page leads to.
+fn addresses(text: &str) -> Vec<String> {
+    let after = |name: &str| {
+        let beginning = format!(" {name}=\"");
+        let parts = text.split(beginning.as_str()).skip(1);
+        parts.filter_map(|part| part.split('"').next().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    ["href", "src", "action", "data-events"]
+        .into_iter()
+        .flat_map(after)
+        .filter(|it| !it.starts_with('#'))
+        .collect()
+}
+
+#[tokio::test]
+async fn it_can_be_nested_anywhere() {
+    let (_punctual, inner) = server(None, false).await;
+    let router = Router::new().nest("/ops/jobs", inner);
+    for path in [
+        "/ops/jobs",
+        "/ops/jobs/",
+        "/ops/jobs/schedules",
+        "/ops/jobs/schedules/nightly",
+        "/ops/jobs/queues/a%2Fb",
+    ] {
+        let page = get(&router, path).await;
+        // A router that is nested answers for its root with the slash or without.
+        if page.status == StatusCode::NOT_FOUND && path.ends_with('/') {
+            continue;
+        }
+        assert_eq!(page.status, StatusCode::OK, "{path}");
+        let addresses = addresses(&page.text);
+        assert!(addresses.len() > 10);
+        for address in &addresses {
+            assert!(address.starts_with("/ops/jobs/"), "{path} leads to {address}");
+        }
+        for address in addresses
+            .iter()
+            .filter(|it| it.contains("/ui/") && !it.contains("events") && !it.contains("act/"))
+        {
+            let asset = get(&router, address).await;
+            assert_eq!(asset.status, StatusCode::OK, "{address}");
+            assert_eq!(asset.headers[header::CACHE_CONTROL], "public, max-age=31536000, immutable");
+        }
+    }
+    let page =
+        post(&router, "/ops/jobs/ui/act/schedules/nightly/run", &[], "back=/schedules?q=x").await;
+    assert_eq!(page.status, StatusCode::SEE_OTHER);
+    assert_eq!(page.headers[header::LOCATION], "/ops/jobs/schedules?q=x&did=ran");
+}
+
+#[tokio::test]
+async fn pages_are_compressed() {
+    let (_punctual, router) = server(None, false).await;
+    let request =
+        Request::get("/schedules").header("host", "localhost").header("accept-encoding", "gzip");
+    let page = ask(&router, request, "").await;
+    assert_eq!(page.headers[header::CONTENT_ENCODING], "gzip");
+}
+
+#[tokio::test]
+async fn a_form_of_another_site_changes_nothing() {
+    let (punctual, router) = server(None, false).await;
+    let run = "/ui/act/schedules/nightly/run";
+    for headers in [
+        [("sec-fetch-site", "cross-site")],
+        [("sec-fetch-site", "same-site")],
+        [("origin", "http://evil.example")],
+        [("origin", "null")],
+        [("origin", "http://localhost:81")],
+    ] {
+        let page = post(&router, run, &headers, "").await;
+        assert_eq!(page.status, StatusCode::FORBIDDEN, "{headers:?}");
+        assert!(page.text.contains("Other sites may not change anything here"));
+    }
+    assert_eq!(punctual.admin().jobs(&Default::default(), None, 10).await.unwrap().items.len(), 0);
+    let page = post(&router, run, &[("origin", "http://localhost")], "back=//evil.example/").await;
+    assert_eq!(page.headers[header::LOCATION], "/schedules/nightly?did=ran");
+    let stranger = ask(&router, Request::get("/").header("host", "evil.example"), "").await;
+    assert_eq!(stranger.status, StatusCode::FORBIDDEN);
+    // Nothing is changed by looking.
+    let looked = get(&router, run).await;
+    assert_eq!(looked.status, StatusCode::METHOD_NOT_ALLOWED);
+}
+
+#[tokio::test]
+async fn a_read_only_server_shows_no_button_and_refuses() {
+    let (punctual, router) = server(None, true).await;
+    for path in ["/schedules/nightly", "/jobs", "/queues/default"] {
+        let page = get(&router, path).await;
+        assert!(page.text.contains("read-only"), "{path}");
+        assert!(!page.text.contains("method=\"post\""), "{path}");
+    }
+    for action in ["run", "pause", "resume", "disable"] {
+        let page = post(&router, &format!("/ui/act/schedules/nightly/{action}"), &[], "").await;
+        assert_eq!(page.status, StatusCode::FORBIDDEN);
+        assert!(page.text.contains("read-only"));
+    }
+    assert_eq!(post(&router, "/jobs", &[], "action=retry").await.status, StatusCode::FORBIDDEN);
+    assert_eq!(punctual.admin().jobs(&Default::default(), None, 10).await.unwrap().items.len(), 0);
+}
+
+#[tokio::test]
+async fn with_a_token_people_sign_in() {
+    const SECRET: &str = "0123456789abcdef";
+    let (punctual, router) = server(Some(Token::new(SECRET).unwrap()), false).await;
+    let sent_away = get(&router, "/schedules?q=a%20b").await;
+    assert_eq!(sent_away.status, StatusCode::SEE_OTHER);
+    assert_eq!(sent_away.headers[header::LOCATION], "/login?next=%2Fschedules%3Fq%3Da%2520b");
+    assert_eq!(get(&router, "/ui/events").await.status, StatusCode::UNAUTHORIZED);
+    let run = "/ui/act/schedules/nightly/run";
+    assert_eq!(post(&router, run, &[], "").await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(get(&router, "/login").await.status, StatusCode::OK);
+    let wrong = post(&router, "/login", &[], "token=wrong").await;
+    assert_eq!(wrong.status, StatusCode::UNAUTHORIZED);
+    assert!(!wrong.headers.contains_key(header::SET_COOKIE));
+
+    let form = format!("who=ada&token={SECRET}&next=/schedules");
+    let signed_in = post(&router, "/login", &[], &form).await;
+    assert_eq!(signed_in.headers[header::LOCATION], "/schedules");
+    let cookie = signed_in.headers[header::SET_COOKIE].to_str().unwrap();
+    assert!(
+        cookie.contains("HttpOnly")
+            && cookie.contains("SameSite=Strict")
+            && !cookie.contains(SECRET),
+        "{cookie}"
+    );
+    let session = cookie.split(';').next().unwrap();
+    let page = post(&router, run, &[("cookie", session)], "").await;
+    assert_eq!(page.status, StatusCode::SEE_OTHER);
+    let entry = &punctual.admin().audits(None, 1).await.unwrap().items[0].entry;
+    assert_eq!((entry.actor.who.as_str(), entry.action.as_str()), ("ada", "run schedule"));
+
+    // Nobody can make one up, change the name in it, or make it last longer.
+    let value = session.split_once('=').unwrap().1;
+    let parts: Vec<&str> = value.split('.').collect();
+    let forged = [
+        format!("{}.{}.{}", parts[0], "626f62", parts[2]),
+        format!("{}.{}.{}", i64::MAX, parts[1], parts[2]),
+        format!("{}.{}.", parts[0], parts[1]),
+        format!("{}.{}.{}", parts[0], parts[1], "00".repeat(32)),
+        "..".to_owned(),
+        String::new(),
+    ];
+    for value in forged {
+        let cookie = format!("punctual_session={value}");
+        let page =
+            ask(&router, Request::get("/").header("host", "x").header("cookie", &cookie), "").await;
+        assert_eq!(page.status, StatusCode::SEE_OTHER, "{cookie}");
+    }
+    // The next place is one of ours.
+    for next in ["//evil.example", "https://evil.example", "/\\evil.example"] {
+        let form = format!("token={SECRET}&next={next}");
+        let page = post(&router, "/login", &[], &form).await;
+        assert_eq!(page.headers[header::LOCATION], "/", "{next}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_form_says_wrongly_is_told_as_a_page() {
+    let (_punctual, router) = server(None, false).await;
+    let cases = [
+        (
+            "/ui/act/schedules/nightly/pause",
+            "until=yesterday",
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "neither a length",
+        ),
+        ("/ui/act/schedules/nightly/dance", "", StatusCode::NOT_FOUND, "no button"),
+        (
+            "/ui/act/schedules/nightli/run",
+            "",
+            StatusCode::NOT_FOUND,
+            "did you mean <code>nightly</code>?",
+        ),
+        ("/ui/act/jobs/7/retry", "", StatusCode::BAD_REQUEST, "is no id"),
+        (
+            "/ui/act/queues/a/limit",
+            "max_running=many",
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "no number",
+        ),
+        ("/jobs", "action=retry", StatusCode::UNPROCESSABLE_ENTITY, "tick some first"),
+    ];
+    for (path, body, status, words) in cases {
+        let page = post(&router, path, &[], body).await;
+        assert_eq!(page.status, status, "{path}");
+        assert!(page.text.contains(words) && page.text.contains("<h1>"), "{path}: {}", page.text);
+    }
+}
