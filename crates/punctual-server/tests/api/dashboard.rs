@@ -42,7 +42,7 @@ async fn server(token: Option<Token>, read_only: bool) -> (Punctual, Router) {
         .await
         .unwrap();
     let roles = vec!["api".into()];
-    let server = Server { punctual: punctual.clone(), roles, token, read_only, metrics: None };
+    let server = Server { roles, token, read_only, ..Server::new(punctual.clone()) };
     (punctual, server.router())
 }
 

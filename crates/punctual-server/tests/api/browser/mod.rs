@@ -108,13 +108,7 @@ impl Site {
         };
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let server = Server {
-            punctual: punctual.clone(),
-            roles: vec!["api".into()],
-            token: None,
-            read_only: false,
-            metrics: None,
-        };
+        let server = Server::new(punctual.clone());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
