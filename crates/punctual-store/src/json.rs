@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 /// A JSON document in canonical form: keys sorted, no blanks. Equal documents are equal texts,
 /// whatever order a map had, so that a hash of the text is a hash of the meaning.
@@ -17,13 +18,12 @@ impl Json {
 
     /// The canonical form of a value.
     pub fn new(value: &impl Serialize) -> Result<Json, serde_json::Error> {
-        // A `Value` keeps its keys sorted.
-        Ok(Json(serde_json::to_value(value)?.to_string()))
+        Ok(Json(serde_json::to_string(&Sorted(&serde_json::to_value(value)?))?))
     }
 
     /// The canonical form of a document.
     pub fn parse(text: &str) -> Result<Json, serde_json::Error> {
-        Json::new(&serde_json::from_str::<serde_json::Value>(text)?)
+        Json::new(&serde_json::from_str::<Value>(text)?)
     }
 
     /// A text that a store wrote as canonical JSON before.
@@ -34,6 +34,28 @@ impl Json {
     /// The document.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// A value whose maps are written in the order of their keys. They are in that order already, unless
+/// some crate in the program has serde_json keep them as they came, which must not change what
+/// documents are equal.
+struct Sorted<'a>(&'a Value);
+
+impl Serialize for Sorted<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Array(items) => serializer.collect_seq(items.iter().map(Sorted)),
+            Value::Object(map) if map.keys().is_sorted() => {
+                serializer.collect_map(map.iter().map(|(key, value)| (key, Sorted(value))))
+            }
+            Value::Object(map) => {
+                let mut entries: Vec<_> = map.iter().collect();
+                entries.sort_unstable_by_key(|(key, _)| *key);
+                serializer.collect_map(entries.into_iter().map(|(key, value)| (key, Sorted(value))))
+            }
+            plain => plain.serialize(serializer),
+        }
     }
 }
 

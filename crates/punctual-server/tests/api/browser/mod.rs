@@ -1,23 +1,21 @@
 //! The dashboard in a real browser.
 
 mod acting;
+mod driver;
 mod hostile;
 mod live;
 mod pages;
 mod plots;
 
-use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use punctual::Punctual;
 use punctual_server::Server;
 use serde_json::{Value, json};
-use thirtyfour::{
-    By, ChromeCapabilities, ChromiumLikeCapabilities, DesiredCapabilities, WebDriver, WebElement,
-};
+
+use driver::{Element, Web};
 
 /// Nothing that a test waits for takes longer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -56,37 +54,6 @@ const WATCH: &str = "
 #[expect(clippy::disallowed_methods, reason = "a browser is waited for in the world's own time")]
 fn clock() -> Instant {
     Instant::now()
-}
-
-/// The driver; it dies with this value.
-struct Driver(Child, u16);
-
-impl Driver {
-    fn start() -> Driver {
-        let mut child = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("chromedriver starts; `cargo xtask test` installs it");
-        // It takes a port that is free, and says which.
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let port = lines.find_map(|line| {
-            let line = line.ok()?;
-            let (_, port) = line.split_once("started successfully on port ")?;
-            port.trim_end_matches('.').parse().ok()
-        });
-        // Whatever else it says must not block it.
-        std::thread::spawn(move || lines.for_each(drop));
-        Driver(child, port.expect("it says where it listens"))
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// A server in a runtime of its own, so that it can be killed with all its connections.
@@ -136,29 +103,23 @@ impl Drop for Site {
 
 /// A browser.
 pub(crate) struct Browser {
-    pub(crate) web: WebDriver,
-    _driver: Driver,
+    web: Web,
     _profile: tempfile::TempDir,
 }
 
 impl Browser {
     async fn open() -> Browser {
-        let driver = Driver::start();
         let profile = tempfile::tempdir().unwrap();
-        let mut wishes: ChromeCapabilities = DesiredCapabilities::chrome();
-        for flag in FLAGS {
-            wishes.add_arg(flag).unwrap();
-        }
-        wishes.add_arg(&format!("--user-data-dir={}", profile.path().display())).unwrap();
-        let web = WebDriver::new(format!("http://127.0.0.1:{}", driver.1), wishes).await.unwrap();
-        let browser = Browser { web, _driver: driver, _profile: profile };
+        let own = format!("--user-data-dir={}", profile.path().display());
+        let flags: Vec<&str> = FLAGS.into_iter().chain([own.as_str()]).collect();
+        let browser = Browser { web: Web::open(&flags).await, _profile: profile };
         browser.tell("Page.addScriptToEvaluateOnNewDocument", json!({ "source": WATCH })).await;
         browser
     }
 
     /// Tells the browser something that WebDriver has no word for.
     async fn tell(&self, method: &str, parameters: Value) -> Value {
-        self.web.cdp().send_raw(method, parameters).await.unwrap()
+        self.web.tell(method, parameters).await.unwrap()
     }
 
     async fn go(&self, url: &str) {
@@ -166,11 +127,11 @@ impl Browser {
     }
 
     async fn ask(&self, script: &str) -> Value {
-        self.web.execute(script, Vec::new()).await.unwrap().json().clone()
+        self.web.execute(script).await.unwrap()
     }
 
-    async fn find(&self, selector: &str) -> WebElement {
-        match self.web.find(By::Css(selector)).await {
+    async fn find(&self, selector: &str) -> Element {
+        match self.web.find(selector).await {
             Ok(element) => element,
             Err(error) => {
                 panic!("no `{selector}` at {}: {error}", self.web.current_url().await.unwrap())
@@ -183,7 +144,7 @@ impl Browser {
         let begun = clock();
         let mut look = tokio::time::interval(LOOK_EVERY);
         loop {
-            if let Ok(notice) = self.web.find(By::Css(".notice.good")).await
+            if let Ok(notice) = self.web.find(".notice.good").await
                 && notice.text().await.is_ok_and(|text| text.contains(words))
             {
                 return;
@@ -202,8 +163,7 @@ impl Browser {
         let begun = clock();
         let mut look = tokio::time::interval(LOOK_EVERY);
         loop {
-            let answer = self.web.execute(script, Vec::new()).await;
-            if answer.is_ok_and(|answer| answer.json() == &Value::Bool(true)) {
+            if self.web.execute(script).await == Ok(Value::Bool(true)) {
                 return;
             }
             assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
@@ -236,6 +196,6 @@ impl Browser {
     pub(crate) async fn run<F: Future<Output = ()>>(test: impl FnOnce(Arc<Browser>) -> F) {
         let browser = Arc::new(Browser::open().await);
         test(browser.clone()).await;
-        let _ = browser.web.clone().quit().await;
+        browser.web.quit().await;
     }
 }

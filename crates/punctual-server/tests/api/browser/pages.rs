@@ -89,14 +89,13 @@ async fn pages(punctual: &Punctual) -> Vec<(&'static str, String)> {
 
 /// What axe finds, each with where.
 const AXE: &str = "
-    const done = arguments[arguments.length - 1];
-    axe.run(document, { resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })
-      .then((found) => done(found.violations.flatMap((it) => it.nodes.map((node) => it.id + ' at ' + node.target.join(' ') + ': ' + node.html.slice(0, 160)))))
-      .catch((error) => done(['axe: ' + error]));";
+    return axe.run(document, { resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })
+      .then((found) => found.violations.flatMap((it) => it.nodes.map((node) => it.id + ' at ' + node.target.join(' ') + ': ' + node.html.slice(0, 160))))
+      .catch((error) => ['axe: ' + error]);";
 
 async fn axe(browser: &Browser, source: &str) -> Value {
     browser.tell("Runtime.evaluate", json!({ "expression": source })).await;
-    browser.web.execute_async(AXE, Vec::new()).await.unwrap().json().clone()
+    browser.ask(AXE).await
 }
 
 /// A picture of the whole page, for people to look at, where `PUNCTUAL_SCREENSHOTS` says.
@@ -107,7 +106,7 @@ async fn shoot(browser: &Browser, name: &str, width: u32) {
         json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
     browser.tell("Emulation.setDeviceMetricsOverride", metrics).await;
     std::fs::create_dir_all(&directory).unwrap();
-    let picture = browser.web.screenshot_as_png().await.unwrap();
+    let picture = browser.web.screenshot().await.unwrap();
     std::fs::write(format!("{directory}/{name}-{width}.png"), picture).unwrap();
     browser.width(width).await;
 }
