@@ -86,19 +86,21 @@ struct Reader {
 
 impl Reader {
     fn read(&mut self, stream: &mut dyn Read) -> Result<(), Failure> {
-        let (mut name, mut data) = (String::new(), String::new());
+        let (mut name, mut data, mut id) = (String::new(), String::new(), None);
         for line in BufReader::new(stream).lines() {
             // A server that is killed ends the stream in the midst of it.
             let Ok(line) = line else { return Ok(()) };
             match line.split_once(':') {
                 Some(("event", value)) => name = value.trim().to_owned(),
-                Some(("id", value)) => self.last = Some(value.trim().to_owned()),
+                Some(("id", value)) => id = Some(value.trim().to_owned()),
                 Some(("data", value)) => data.push_str(value.trim_start()),
                 Some(_) => {}
                 None => {
                     if !data.is_empty() {
                         self.tell(&name, &data)?;
                     }
+                    // Only what was told whole need not be told again.
+                    self.last = id.take().or(self.last.take());
                     name.clear();
                     data.clear();
                 }

@@ -169,9 +169,11 @@ fn run(target: &Target, command: Command) -> Result<(), Failure> {
             Ok(())
         }
         Command::Serve { flags, print_systemd_unit: false } => {
-            serve::serve(&flags.settings(target.database())?, false)
+            serve::serve(&flags.settings(target.database())?, target.token(), false)
         }
-        Command::Dev(flags) => serve::serve(&flags.settings(target.database())?, true),
+        Command::Dev(flags) => {
+            serve::serve(&flags.settings(target.database())?, target.token(), true)
+        }
         Command::Schedule { json, command } => command.run(&target.client()?, json),
         Command::Job { json, command } => command.run(&target.client()?, json),
         Command::Queue { json, command } => command.run(&target.client()?, json),
@@ -191,10 +193,7 @@ fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::Db { json, command } => command.run(target, json),
         Command::Config { json, command } => command.run(target.database(), json),
         Command::Cron(command) => command.run(),
-        Command::Completions { shell } => {
-            shell::completions(shell);
-            Ok(())
-        }
+        Command::Completions { shell } => shell::completions(shell),
         Command::Man { words } => shell::man(&words),
     }
 }

@@ -9,8 +9,10 @@ use crate::Arguments;
 use crate::exit::Failure;
 
 /// Prints what a shell needs to complete commands.
-pub(crate) fn completions(shell: Shell) {
-    clap_complete::generate(shell, &mut Arguments::command(), "punctual", &mut io::stdout());
+pub(crate) fn completions(shell: Shell) -> Result<(), Failure> {
+    let mut words = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "punctual", &mut words);
+    Ok(io::stdout().write_all(&words)?)
 }
 
 /// Prints the manual: of all commands, or of one by its words.

@@ -31,7 +31,8 @@ pub(crate) struct Target {
         conflicts_with = "server"
     )]
     database: Option<String>,
-    /// The token that the server asks for
+    /// The token that the server asks for; for a server itself, unless --token-file names one, the
+    /// token to ask for
     #[arg(
         long,
         global = true,
@@ -57,6 +58,9 @@ enum Way {
         agent: ureq::Agent,
     },
 }
+
+/// An answer is a page of rows, each with a payload; a hundred megabytes are a mistake.
+const ANSWER_BYTES_MAX: u64 = 100 * 1_024 * 1_024;
 
 const USUAL_SERVER: &str = "http://127.0.0.1:7347";
 
@@ -94,6 +98,11 @@ impl Target {
             }
         };
         Ok(Client { runtime, way })
+    }
+
+    /// The token that was given, if one was.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
     }
 
     /// The database that was named, if one was.
@@ -226,7 +235,12 @@ impl Client {
                 if status.is_success() {
                     return read(&mut response.body_mut().as_reader());
                 }
-                let text = response.body_mut().read_to_string().map_err(out_of_reach)?;
+                let text = response
+                    .body_mut()
+                    .with_config()
+                    .limit(ANSWER_BYTES_MAX)
+                    .read_to_string()
+                    .map_err(out_of_reach)?;
                 Err(refused(status, &text))
             }
         }
@@ -335,7 +349,12 @@ fn ask_there(
     let request = request_there(server, token, method, path, body, headers)?;
     let out_of_reach = |error: ureq::Error| does_not_answer(server, &error);
     let mut response = agent.run(request).map_err(out_of_reach)?;
-    let text = response.body_mut().read_to_string().map_err(out_of_reach)?;
+    let text = response
+        .body_mut()
+        .with_config()
+        .limit(ANSWER_BYTES_MAX)
+        .read_to_string()
+        .map_err(out_of_reach)?;
     Ok((response.status(), text))
 }
 

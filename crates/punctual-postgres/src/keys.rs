@@ -312,7 +312,7 @@ fn decide(now: Timestamp, jobs: &[&NewJob], facts: &Facts) -> Decided {
             continue;
         }
         if let Some(key) = key_of(job) {
-            let hash = job.payload_hash();
+            let hash = job.meaning_hash();
             if let Some(holder) = holders.get(&key)
                 && holder.expires_at.is_none_or(|expires_at| expires_at > now)
                 && holder.job != job.id
@@ -369,7 +369,7 @@ pub(crate) async fn take_one(
 ) -> Outcome<Option<Holder>> {
     let Some(key) = key_of(job) else { return Ok(None) };
     let mine =
-        Holder { job: job.id, hash: job.payload_hash(), expires_at: job.key_expires_at(now) };
+        Holder { job: job.id, hash: job.meaning_hash(), expires_at: job.key_expires_at(now) };
     for _ in 0..LOOKS_MAX {
         let wanted = BTreeMap::from([(&key, &mine)]);
         if !take(conn, now, &wanted).await?.is_empty() {

@@ -38,6 +38,19 @@ impl Fault {
         &self.0.detail
     }
 
+    /// The process is about to end; whoever asks another one, or this one later, is served.
+    pub(crate) fn stopping() -> Fault {
+        let detail = "this process finishes what runs, and takes no more";
+        let problem = Problem::new(503, "stopping", "The process is about to end", detail);
+        problem.hint("ask another server, or again in a moment").into()
+    }
+
+    /// We made a mistake.
+    pub(crate) fn bug(detail: &str) -> Fault {
+        let problem = Problem::new(500, "bug", "punctual made a mistake", detail);
+        problem.hint("the log of the server has more; please report it").into()
+    }
+
     /// There is no such thing.
     pub(crate) fn not_found(detail: impl Into<String>) -> Fault {
         Problem::new(404, "not_found", "There is no such thing", detail).into()

@@ -18,6 +18,9 @@ pub(crate) async fn ready(State(app): State<App>) -> Response {
     let problem = |code: &str, detail: String| {
         Fault::from(Problem::new(503, code, "Not ready", detail)).into_response()
     };
+    if app.punctual().is_stopped() {
+        return problem("stopping", "the process finishes what runs, and takes no more".to_owned());
+    }
     if let Some(health) = app.punctual().health().filter(|health| !health.is_in_touch) {
         let node = health.node;
         return problem("out_of_touch", format!("node {node} has not reached the database lately"));

@@ -158,7 +158,5 @@ async fn not_so(method: axum::http::Method, uri: axum::http::Uri) -> Fault {
 
 fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
     // What it said is in the log; it is none of the caller's business.
-    let problem =
-        Problem::new(500, "bug", "punctual made a mistake", "the request could not be answered");
-    Fault::from(problem.hint("the log of the server has more; please report it")).into_response()
+    Fault::bug("the request could not be answered").into_response()
 }

@@ -39,7 +39,7 @@ fn enqueue_one(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<Enqueue
 
 /// The answer to a job whose key is held, by whom and with which hash.
 pub(crate) fn held_by((holder, hash): (JobId, i64), job: &NewJob) -> EnqueueAnswer {
-    match hash == job.payload_hash() {
+    match hash == job.meaning_hash() {
         true => EnqueueAnswer::Duplicate(holder),
         false => EnqueueAnswer::Rejected(Rejection::KeyTaken(holder)),
     }
@@ -75,7 +75,7 @@ pub(crate) fn key_values<'a>(now: Timestamp, job: &'a NewJob, key: &'a str) -> [
         job.tenant.as_str().into(),
         key.into(),
         rows::blob(job.id.as_bytes()),
-        job.payload_hash().into(),
+        job.meaning_hash().into(),
         rows::or_null(job.key_expires_at(now).map(Timestamp::as_micros)),
         now.as_micros().into(),
     ]

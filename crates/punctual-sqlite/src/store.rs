@@ -329,7 +329,9 @@ impl Store for SqliteStore {
         most: usize,
     ) -> Result<Page<Event, EventCursor>> {
         let after = after.clone();
-        self.readers.read(move |db| events::events(db, &after, until, most)).await
+        // By the writer, between two transactions: whatever has an instant before `until` is there, and
+        // nothing with such an instant comes later. A reader beside it may look while one is written.
+        self.writer.write(1, move |db| events::events(db, &after, until, most)).await
     }
 
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {

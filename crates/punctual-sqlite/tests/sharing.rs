@@ -9,8 +9,8 @@ use punctual_core::job::{AttemptOutcome, Next, RetryPolicy, Transition};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, Timestamp};
 use punctual_sqlite::{Options, SqliteStore};
 use punctual_store::{
-    At, BeatAsk, ClaimAsk, Fence, JobFilter, Json, NewJob, NodeInfo, QueueShare, ReapAsk,
-    Retention, Settled, Settlement, Store, Topic,
+    At, BeatAsk, ClaimAsk, Event, EventCursor, Fence, JobFilter, Json, NewJob, NodeInfo,
+    QueueShare, ReapAsk, Retention, Settled, Settlement, Store, Topic,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -277,4 +277,25 @@ async fn a_backup_is_a_whole_copy_and_overwrites_nothing() {
     let error = store.backup(&copy).await.unwrap_err();
     let told = error.to_string().replace(&directory.path().display().to_string(), "DIR");
     insta::assert_snapshot!(told, @"`DIR/copy.db` exists already and is not overwritten; give another path");
+}
+
+/// What is told as having happened until an instant is all that has, also what somebody is just writing.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_wait_for_what_is_being_written() {
+    let (_directory, path) = fresh();
+    let store = Arc::new(SqliteStore::open(&path, Options::engine()).expect("a store"));
+    let until = store.now(At::Database).await.expect("a clock");
+    let other = Connection::open(&path).expect("a connection");
+    other.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes");
+    let note = "INSERT INTO punctual_audit (at, who, why, action, subject) VALUES (?1, 'ana', '', 'ran', 'it')";
+    other.execute(note, [until.as_micros() - 1]).expect("it is written");
+    let mut told = tokio::spawn({
+        let store = store.clone();
+        async move { store.events(&EventCursor::at(Timestamp::EPOCH), until, 10).await }
+    });
+    let early = tokio::time::timeout(Duration::from_millis(200), &mut told).await;
+    assert!(early.is_err(), "told before it was all there: {early:?}");
+    other.execute_batch("COMMIT").expect("it is committed");
+    let told = told.await.expect("it ends").expect("it is told").items;
+    assert!(matches!(&told[..], [Event::Did(audit)] if audit.entry.subject == "it"), "{told:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_core::{JobId, ScheduleId, Timestamp, hash};
+use punctual_core::{JobId, ScheduleId, Timestamp};
 
 use crate::Json;
 use crate::limits::{self, check_name};
@@ -37,6 +37,9 @@ pub struct NewJob {
     pub delay: Delay,
     /// What makes it the only one of its kind.
     pub unique: Option<UniqueKey>,
+    /// What stands for all that was asked for, where that is more than the payload: a key that is asked
+    /// for again must mean the same.
+    pub meaning: Option<i64>,
     /// Words to find it by.
     pub tags: Vec<String>,
     /// The trace that it belongs to.
@@ -126,6 +129,7 @@ impl NewJob {
             expires_after: None,
             delay: Delay::None,
             unique: None,
+            meaning: None,
             tags: Vec::new(),
             trace: None,
             origin: None,
@@ -215,9 +219,9 @@ impl NewJob {
         }
     }
 
-    /// What the payload hashes to: a key that is asked for again must mean the same work.
-    pub fn payload_hash(&self) -> i64 {
-        hash::mix(hash::seed(self.payload.as_str())) as i64
+    /// What a unique key stands for, as a hash: a key that is asked for again must mean the same work.
+    pub fn meaning_hash(&self) -> i64 {
+        self.meaning.unwrap_or_else(|| self.payload.meaning())
     }
 }
 

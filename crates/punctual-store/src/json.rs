@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use punctual_core::hash;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -29,6 +30,11 @@ impl Json {
     /// A text that a store wrote as canonical JSON before.
     pub fn from_canonical(text: String) -> Json {
         Json(text)
+    }
+
+    /// What stands for the document where keys are compared.
+    pub fn meaning(&self) -> i64 {
+        hash::mix(hash::seed(&self.0)) as i64
     }
 
     /// The document.

@@ -157,6 +157,18 @@ impl Order {
         self.set(|job| job.tenant = tenant.to_owned())
     }
 
+    /// What its unique key stands for, if that is more than the payload: a request that comes again
+    /// with the same key and means something else is refused.
+    pub fn meaning(self, all: &impl serde::Serialize) -> Order {
+        match Json::new(all) {
+            Ok(all) => self.set(|job| job.meaning = Some(all.meaning())),
+            Err(error) => Order {
+                made: Err(Error::invalid(format!("it cannot be written as JSON: {error}"))),
+                ..self
+            },
+        }
+    }
+
     /// The job to be written, checked.
     pub(crate) fn job(self, id: JobId, trace: impl FnOnce() -> Option<String>) -> Result<NewJob> {
         let mut job = self.made?;

@@ -137,9 +137,14 @@ impl Punctual {
         &self.inner.shared
     }
 
+    /// Has it been told to stop? Then it takes no orders, and only finishes what runs.
+    pub fn is_stopped(&self) -> bool {
+        self.inner.is_stopped.load(Ordering::Acquire)
+    }
+
     /// The job of an order, if it may be ordered here and now.
     pub(crate) fn job(&self, order: Order) -> Result<NewJob> {
-        if self.inner.is_stopped.load(Ordering::Acquire) {
+        if self.is_stopped() {
             return Err(Error::new(
                 ErrorKind::Denied,
                 "punctual has been stopped here; order jobs before that, or through another handle that still runs",

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use metrics_exporter_prometheus::PrometheusHandle;
 use punctual::{Builder, Punctual, ServedQueue, Timing};
 use punctual_command::Commands;
 use punctual_server::{Check, OPERATIONS, Server, Token};
@@ -19,10 +20,17 @@ use tokio::net::TcpListener;
 use crate::exit::Failure;
 use crate::target;
 
+/// How often measurements that nobody has asked for are put together.
+const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+
 /// Serves until the process is asked to end.
-pub(crate) fn serve(settings: &Settings, is_demo: bool) -> Result<(), Failure> {
+pub(crate) fn serve(
+    settings: &Settings,
+    token: Option<&str>,
+    is_demo: bool,
+) -> Result<(), Failure> {
     log();
-    let token = settings.token()?;
+    let token = settings.token(token)?;
     refuse_strangers(settings.listen()?, token.is_some())?;
     let settings = if is_demo { demo::settings(settings)? } else { settings.clone() };
     target::runtime()?.block_on(run(&settings, token, is_demo))
@@ -38,10 +46,20 @@ fn refuse_strangers(listen: SocketAddr, has_token: bool) -> Result<(), Failure> 
     )))
 }
 
+/// Measurements are gathered until somebody asks, or until this is done now and then.
+async fn keep_up(metrics: PrometheusHandle) {
+    let mut now_and_then = tokio::time::interval(UPKEEP_EVERY);
+    loop {
+        now_and_then.tick().await;
+        metrics.run_upkeep();
+    }
+}
+
 async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result<(), Failure> {
     let metrics = metrics_exporter_prometheus::PrometheusBuilder::new()
         .install_recorder()
         .map_err(|error| Failure::failed(format!("cannot gather metrics: {error}")))?;
+    tokio::spawn(keep_up(metrics.clone()));
     let roles = settings.roles()?;
     let listen = settings.listen()?;
     // First the port: nothing is begun if somebody else has it.

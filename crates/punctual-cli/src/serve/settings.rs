@@ -297,13 +297,13 @@ impl Settings {
             .map_err(|error| Failure::usage(format!("secrets: {error}")))
     }
 
-    /// The token, from the file or the environment.
-    pub(crate) fn token(&self) -> Result<Option<Token>, Failure> {
+    /// The token: from the file if one is named, or what `--token` or the environment gives.
+    pub(crate) fn token(&self, given: Option<&str>) -> Result<Option<Token>, Failure> {
         let secret = match &self.server.token_file {
             Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
                 Failure::usage(format!("cannot read the token from {}: {error}", file.display()))
             })?),
-            None => std::env::var("PUNCTUAL_TOKEN").ok().filter(|token| !token.is_empty()),
+            None => given.filter(|token| !token.is_empty()).map(str::to_owned),
         };
         secret.map(|secret| Token::new(&secret).map_err(Failure::usage)).transpose()
     }

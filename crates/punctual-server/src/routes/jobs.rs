@@ -136,6 +136,9 @@ async fn list(
 /// The order that a request means.
 fn order(app: &App, ask: Enqueue, at: &str) -> Result<Order, Fault> {
     let place = |field: &str| format!("{at}/{field}");
+    if app.punctual().is_stopped() {
+        return Err(Fault::stopping());
+    }
     app.check(&ask.kind, &ask.payload, &place("payload"))?;
     if ask.kind.is_empty() {
         return Err(Fault::invalid(
@@ -195,6 +198,7 @@ fn idempotent(
     headers: &HeaderMap,
     has_key: bool,
     part: &str,
+    body: &impl serde::Serialize,
 ) -> Result<Order, Fault> {
     let Some(key) = headers.get("idempotency-key") else { return Ok(order) };
     let key = key.to_str().ok().filter(|key| (1..=200).contains(&key.len()));
@@ -211,7 +215,7 @@ fn idempotent(
         ));
     }
     let key = format!("idempotency-key {key}{part}");
-    Ok(order.unique(Unique::key(key).during(KEY_LIFETIME).among_all()))
+    Ok(order.unique(Unique::key(key).during(KEY_LIFETIME).among_all()).meaning(body))
 }
 
 /// Enqueues a job
@@ -228,19 +232,11 @@ async fn enqueue(
     headers: HeaderMap,
     Body(ask): Body<Enqueue>,
 ) -> Result<Response, Fault> {
-    let has_key = ask.unique_key.is_some();
-    let order = traced(idempotent(order(&app, ask, "")?, &headers, has_key, "")?, &headers);
+    let (has_key, body) = (ask.unique_key.is_some(), ask.clone());
+    let order = idempotent(order(&app, ask, "")?, &headers, has_key, "", &body)?;
     let is_idempotent = headers.contains_key("idempotency-key");
-    let receipt = app.punctual().enqueue(order).await.map_err(|error| {
-        if is_idempotent && error.kind() == ErrorKind::Conflict {
-            let title = "The key was used for something else";
-            let detail = "the same `Idempotency-Key` came with another body within a day";
-            return Fault::from(
-                Problem::new(422, "key_reused", title, detail).hint("use a new key for new work"),
-            );
-        }
-        error.into()
-    })?;
+    let receipt = app.punctual().enqueue(traced(order, &headers)).await;
+    let receipt = receipt.map_err(|error| reused(error, is_idempotent))?;
     let status = if receipt.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let body = Json(Enqueued { id: receipt.id.to_string(), is_new: receipt.is_new });
     let mut response = (status, body).into_response();
@@ -249,6 +245,16 @@ async fn enqueue(
         response.headers_mut().insert("idempotency-replayed", replayed);
     }
     Ok(response)
+}
+
+/// A key that is used for something else belongs to the request before, not to a job of the caller's.
+fn reused(error: punctual::Error, is_idempotent: bool) -> Fault {
+    if !is_idempotent || error.kind() != ErrorKind::Conflict {
+        return error.into();
+    }
+    let title = "The key was used for something else";
+    let detail = "the same `Idempotency-Key` came with another body within a day";
+    Fault::from(Problem::new(422, "key_reused", title, detail).hint("use a new key for new work"))
 }
 
 fn traced(order: Order, headers: &HeaderMap) -> Order {
@@ -277,16 +283,25 @@ async fn enqueue_batch(
             format!("{count} jobs; the most is {BATCH_MAX}; send them in parts"),
         ));
     }
+    let body = batch.clone();
     let mut orders = Vec::new();
     for (index, ask) in batch.jobs.into_iter().enumerate() {
         let has_key = ask.unique_key.is_some();
         let order = order(&app, ask, &format!("/jobs/{index}"))?;
-        orders.push(traced(idempotent(order, &headers, has_key, &format!(" {index}"))?, &headers));
+        let order = idempotent(order, &headers, has_key, &format!(" {index}"), &body)?;
+        orders.push(traced(order, &headers));
+    }
+    let mut first_is_new = false;
+    // The first of them tells whether the key stands for this very batch, before more is written.
+    if let (true, Some(first)) = (headers.contains_key("idempotency-key"), orders.first()) {
+        let answer = app.punctual().enqueue(first.clone()).await;
+        first_is_new = answer.map_err(|error| reused(error, true))?.is_new;
     }
     let receipts = app.punctual().enqueue_many(orders).await?;
-    let jobs = receipts.into_iter().map(|receipt| match receipt {
+    let jobs = receipts.into_iter().enumerate().map(|(index, receipt)| match receipt {
         Ok(receipt) => {
-            BatchItem { id: Some(receipt.id.to_string()), is_new: receipt.is_new, error: None }
+            let is_new = receipt.is_new || index == 0 && first_is_new;
+            BatchItem { id: Some(receipt.id.to_string()), is_new, error: None }
         }
         Err(error) => BatchItem { id: None, is_new: false, error: Some(error.to_string()) },
     });

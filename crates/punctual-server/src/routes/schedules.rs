@@ -354,6 +354,8 @@ struct Ahead {
 const AHEAD_SCHEDULES_MAX: usize = 2_000;
 /// Lengths of time that are counted.
 const BUCKETS_MAX: u128 = 1_000;
+/// The longest time that is counted: a year and a bit.
+const AHEAD_MAX: Duration = Duration::from_secs(400 * 86_400);
 
 /// How many slots lie ahead, by length of time
 #[utoipa::path(get, path = "/upcoming", tag = "schedules", params(Ahead),
@@ -373,6 +375,9 @@ async fn upcoming(State(app): State<App>, Query(ahead): Query<Ahead>) -> Answer<
             format!("it takes more than {BUCKETS_MAX} buckets; take longer ones, or less time"),
         ));
     }
+    if to.since(from) > AHEAD_MAX {
+        return Err(Fault::invalid("to", "the time is longer than 400 days; ask for less"));
+    }
     let mut counts: BTreeMap<Timestamp, u64> = BTreeMap::new();
     let (mut after, mut looked_at) = (None::<String>, 0);
     loop {
@@ -380,21 +385,12 @@ async fn upcoming(State(app): State<App>, Query(ahead): Query<Ahead>) -> Answer<
         let Some(last) = schedules.last() else { break };
         after = Some(last.name.clone());
         looked_at += schedules.len();
-        let active =
-            schedules.iter().filter(|schedule| schedule.enabled && schedule.pause.is_none());
-        for schedule in active {
-            let Ok(definition) = Definition::parse(schedule.spec.as_str()) else { continue };
-            let Ok(rule) = definition.rule(&schedule.name) else { continue };
-            let mut start = from;
-            while start < to {
-                let end = (start + bucket).min(to);
-                match rule.count(start, end) {
-                    0 => {}
-                    count => *counts.entry(start).or_default() += count,
-                }
-                start = end;
-            }
-        }
+        // Counting takes its time, and not that of those who wait for other answers.
+        let count = tokio::task::spawn_blocking(move || {
+            count_ahead(&mut counts, &schedules, from, to, bucket);
+            counts
+        });
+        counts = count.await.map_err(|_| Fault::bug("the slots ahead could not be counted"))?;
         if looked_at >= AHEAD_SCHEDULES_MAX {
             break;
         }
@@ -402,4 +398,28 @@ async fn upcoming(State(app): State<App>, Query(ahead): Query<Ahead>) -> Answer<
     let buckets =
         counts.into_iter().map(|(from, slots)| UpcomingBucket { from: from.to_string(), slots });
     Ok(Json(Upcoming { buckets: buckets.collect(), is_cut: looked_at >= AHEAD_SCHEDULES_MAX }))
+}
+
+/// Adds the slots of these schedules to those of each bucket.
+fn count_ahead(
+    counts: &mut BTreeMap<Timestamp, u64>,
+    schedules: &[punctual::Schedule],
+    from: Timestamp,
+    to: Timestamp,
+    bucket: Duration,
+) {
+    let active = schedules.iter().filter(|schedule| schedule.enabled && schedule.pause.is_none());
+    for schedule in active {
+        let Ok(definition) = Definition::parse(schedule.spec.as_str()) else { continue };
+        let Ok(rule) = definition.rule(&schedule.name) else { continue };
+        let mut start = from;
+        while start < to {
+            let end = (start + bucket).min(to);
+            match rule.count(start, end) {
+                0 => {}
+                count => *counts.entry(start).or_default() += count,
+            }
+            start = end;
+        }
+    }
 }

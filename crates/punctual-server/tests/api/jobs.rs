@@ -1,6 +1,7 @@
 //! Jobs: enqueued, waited for, listed, retried.
 
-use axum::http::StatusCode;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
 use serde_json::json;
 
 use crate::World;
@@ -54,11 +55,31 @@ async fn a_request_with_a_key_makes_one_job() {
     assert_eq!((first.status, again.status), (StatusCode::CREATED, StatusCode::OK));
     assert_eq!(first.body["id"], again.body["id"]);
     assert_eq!(again.headers["idempotency-replayed"], "true");
-    let other = world.with("POST /jobs", &key, r#"{"kind":"echo","payload":8}"#).await;
-    assert_eq!(
-        (other.status, &other.body["code"]),
-        (StatusCode::UNPROCESSABLE_ENTITY, &json!("key_reused"))
-    );
+    // Whatever is different: it is another request.
+    let others = [
+        r#"{"kind":"echo","payload":8}"#,
+        r#"{"kind":"fail","payload":7}"#,
+        r#"{"kind":"echo","payload":7,"queue":"other"}"#,
+        r#"{"kind":"echo","payload":7,"delay":"10h"}"#,
+    ];
+    for other in others {
+        let answer = world.with("POST /jobs", &key, other).await;
+        let said = (answer.status, &answer.body["code"]);
+        assert_eq!(said, (StatusCode::UNPROCESSABLE_ENTITY, &json!("key_reused")), "{other}");
+    }
+    assert_eq!(world.say("GET /jobs", "").await.body["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_process_that_stops_says_so() {
+    let world = World::new().await;
+    world.punctual.stop().await;
+    let answer = world.say("POST /jobs", r#"{"kind":"echo"}"#).await;
+    let said = (answer.status, &answer.body["code"]);
+    assert_eq!(said, (StatusCode::SERVICE_UNAVAILABLE, &json!("stopping")));
+    assert_eq!(answer.headers["retry-after"], "1");
+    let ready = Request::builder().uri("/healthz/ready").body(Body::empty()).unwrap();
+    assert_eq!(world.ask(ready).await.body["code"], "stopping");
 }
 
 #[tokio::test]
@@ -73,6 +94,12 @@ async fn a_batch_has_an_answer_for_each_and_may_be_repeated() {
     let again = world.with("POST /jobs:batch", &key, body).await;
     assert_eq!(again.body["jobs"][0]["id"], jobs[0]["id"]);
     assert_eq!(again.body["jobs"][0]["is_new"], json!(false));
+    assert_eq!(first.body["jobs"][0]["is_new"], json!(true));
+    // Another batch under that key is refused before anything of it is written.
+    let longer = r#"{"jobs":[{"kind":"echo","payload":1},{"kind":"echo"},{"kind":"echo","payload":3},{"kind":"echo","payload":4}]}"#;
+    let refused = world.with("POST /jobs:batch", &key, longer).await;
+    assert_eq!(refused.body["code"], "key_reused", "{}", refused.body);
+    assert_eq!(world.say("GET /jobs", "").await.body["items"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test]

@@ -121,6 +121,9 @@ async fn slots_and_what_lies_ahead_are_told() {
         .map(|it| it["slots"].as_u64().unwrap())
         .collect();
     assert_eq!(counts, [3_600, 3_600]);
+    let all = "GET /upcoming?from=0001-01-02T00:00:00Z&to=9999-12-30T00:00:00Z&bucket=90000h";
+    let refused = world.say(all, "").await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.body);
 }
 
 #[tokio::test]
