@@ -50,6 +50,8 @@ impl Command {
                         let source = layers.find_metadata(key);
                         let from =
                             source.map_or("default".to_owned(), |source| match &source.source {
+                                // What is not read from anywhere is ours, or was given with the command.
+                                Some(figment::Source::Code(_)) => given(key, &source.name),
                                 Some(place) => format!("{} {place}", source.name),
                                 None => source.name.to_string(),
                             });
@@ -65,5 +67,14 @@ impl Command {
                 Ok(output::print_table(&mut out, &["SETTING", "VALUE", "FROM"], rows.collect())?)
             }
         }
+    }
+}
+
+/// Where a value comes from that no file and no variable of its own has.
+fn given(key: &str, provider: &str) -> String {
+    match (provider.ends_with("Settings"), key) {
+        (true, _) => "default".to_owned(),
+        (false, "database.url") => "--database or PUNCTUAL_DATABASE".to_owned(),
+        (false, _) => "flag".to_owned(),
     }
 }

@@ -308,19 +308,19 @@ impl Settings {
         secret.map(|secret| Token::new(&secret).map_err(Failure::usage)).transpose()
     }
 
-    /// The database, without the password.
+    /// The database, without what may be secret: a password, and parameters, where one may stand too.
     pub(crate) fn shown_database(&self) -> String {
-        match self
-            .database
-            .url
-            .split_once("://")
-            .and_then(|(scheme, rest)| Some((scheme, rest.split_once('@')?)))
-        {
-            Some((scheme, (user, rest))) => {
+        let url = &self.database.url;
+        let Some((scheme @ ("postgres" | "postgresql"), rest)) = url.split_once("://") else {
+            return url.clone();
+        };
+        let rest = rest.split('?').next().unwrap_or("");
+        match rest.rsplit_once('@') {
+            Some((user, place)) => {
                 let user = user.split(':').next().unwrap_or("");
-                format!("{scheme}://{user}@{rest}")
+                format!("{scheme}://{user}@{place}")
             }
-            None => self.database.url.clone(),
+            None => format!("{scheme}://{rest}"),
         }
     }
 }

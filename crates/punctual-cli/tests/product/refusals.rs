@@ -76,6 +76,8 @@ fn settings_say_where_they_come_from() {
     std::fs::write(directory.path().join("punctual.toml"), "[worker]\nmax_running = 7\n").unwrap();
     let mut show =
         punctual(directory.path(), &["config", "show", "--json", "--listen", "127.0.0.1:1"]);
+    let url = "postgres://u:p@ss@host/app?password=sekret";
+    show.env("PUNCTUAL_DATABASE", url);
     let output = show.env("PUNCTUAL__NODE__NAME", "from-env").output().unwrap();
     let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let of = |key: &str| {
@@ -86,5 +88,11 @@ fn settings_say_where_they_come_from() {
     assert!(of("worker.max_running").1.contains("punctual.toml"), "{}", of("worker.max_running").1);
     assert_eq!(of("node.name").0, "from-env");
     assert!(of("node.name").1.contains("environment"), "{}", of("node.name").1);
-    assert_eq!(of("server.listen").0, "127.0.0.1:1");
+    assert_eq!(of("server.listen"), ("127.0.0.1:1".into(), "flag".to_owned()));
+    assert_eq!(of("worker.shutdown_grace").1, "default");
+    assert_eq!(
+        of("database.url"),
+        ("postgres://u@host/app".into(), "--database or PUNCTUAL_DATABASE".to_owned()),
+        "{url}"
+    );
 }
