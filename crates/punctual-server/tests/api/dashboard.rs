@@ -3,8 +3,8 @@
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode, header};
-use punctual::{Definition, Job, JobFilter, Punctual, Retention, ServedQueue};
-use punctual_server::{OPERATIONS, Server, Token, handle_operations};
+use punctual::{Ctx, Definition, Job, JobFilter, Punctual, Retention, ServedQueue};
+use punctual_server::{Bulk, OPERATIONS, Server, Token, handle_operations};
 use tower::ServiceExt;
 
 use crate::{Echo, Fail, echo, fail};
@@ -266,12 +266,7 @@ async fn what_a_form_says_wrongly_is_told_as_a_page() {
         ("/jobs", "action=retry", StatusCode::UNPROCESSABLE_ENTITY, "tick some first"),
         ("/operations", "action=dance&q=tag:a", StatusCode::UNPROCESSABLE_ENTITY, "is no action"),
         ("/operations", "action=retry", StatusCode::UNPROCESSABLE_ENTITY, "filter is empty"),
-        (
-            "/operations",
-            "action=move&q=tag:a",
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "give a queue",
-        ),
+        ("/operations", "action=move&q=tag:a", StatusCode::UNPROCESSABLE_ENTITY, "give a queue"),
     ];
     for (path, body, status, words) in cases {
         let page = post(&router, path, &[], body).await;
@@ -369,6 +364,30 @@ async fn all_that_match_are_done_in_the_background() {
     assert_eq!(post(&reader, "/operations", &[], form).await.status, StatusCode::FORBIDDEN);
     let of_bulk = JobFilter { kind: Some("punctual.bulk".to_owned()), ..JobFilter::default() };
     assert_eq!(admin.jobs(&of_bulk, None, 10).await.unwrap().items.len(), 3);
+}
+
+/// An operation that stays where it is until it is called off.
+async fn stay(_: Bulk, cx: Ctx) -> Result<(), punctual::BoxError> {
+    cx.progress(40, "24 of 60 retried");
+    cx.cancelled().await;
+    Err("stopped: 24 of 60 retried".into())
+}
+
+#[tokio::test]
+async fn an_operation_shows_how_far_it_is_and_can_be_called_off() {
+    let punctual = Punctual::memory().handle(stay).start().await.unwrap();
+    let router = Server::new(punctual).router();
+    let begun = post(&router, "/operations", &[], "action=retry&q=state:failed").await;
+    let place = begun.headers[header::LOCATION].to_str().unwrap();
+    let page = once(&router, place, "24 of 60 retried").await.text;
+    assert!(page.contains("<progress max=\"100\" value=\"40\""), "{page}");
+    let cancel = addresses(&page).into_iter().find(|it| it.ends_with("/cancel")).unwrap();
+    let form = format!("back={}", place.split('?').next().unwrap());
+    let cancelled = post(&router, &cancel, &[], &form).await;
+    let back = cancelled.headers[header::LOCATION].to_str().unwrap();
+    assert!(back.starts_with("/operations/") && back.ends_with("?did=cancelled"), "{back}");
+    let page = once(&router, back, "⊘</span>cancelled").await.text;
+    assert!(!page.contains("Cancel the operation"), "{page}");
 }
 
 #[tokio::test]
