@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use punctual_core::NodeId;
-use punctual_store::{Leader, LeaderChange, Store, StoreError};
+use punctual_store::{Leader, LeaderChange, Retention, Store, StoreError};
 
 use crate::EngineError;
 use crate::config::Config;
@@ -135,6 +135,11 @@ impl Engine {
             free: self.parts.places.free(),
             is_clock_trusted: !self.parts.is_clock_held.load(Ordering::Relaxed),
         }
+    }
+
+    /// How long this node keeps history, if it may look after the store at all.
+    pub fn retention(&self) -> Option<Retention> {
+        self.parts.config.maintains.then_some(self.parts.config.retention)
     }
 
     /// Who leads what, since when and until when, and who did before.

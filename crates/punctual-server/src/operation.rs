@@ -41,6 +41,18 @@ impl Action {
         }
     }
 
+    /// Is this one of the jobs that were meant at that time?
+    fn is_for(self, job: &JobView, asked_at: Timestamp) -> bool {
+        let is_in_time =
+            job.created_at <= asked_at && job.finished_at.is_none_or(|ended| ended <= asked_at);
+        let may_be = match self {
+            Action::Retry => matches!(job.state, JobState::Failed | JobState::Cancelled),
+            Action::Cancel => !job.state.is_final(),
+            Action::Move => !job.state.is_final() && job.state != JobState::Running,
+        };
+        is_in_time && may_be && job.kind != Bulk::KIND
+    }
+
     fn done(self) -> &'static str {
         match self {
             Action::Retry => "retried",
@@ -98,18 +110,6 @@ impl Bulk {
         let due_at = self.to_due_at.as_deref().map(str::parse::<Timestamp>).transpose()?;
         Ok(Placement { queue: self.to_queue.clone(), priority: self.to_priority, due_at })
     }
-
-    /// Is this one of the jobs that were meant?
-    fn is_meant(&self, job: &JobView, asked_at: Timestamp) -> bool {
-        let is_in_time =
-            job.created_at <= asked_at && job.finished_at.is_none_or(|ended| ended <= asked_at);
-        let may_be = match self.action {
-            Action::Retry => matches!(job.state, JobState::Failed | JobState::Cancelled),
-            Action::Cancel => !job.state.is_final(),
-            Action::Move => !job.state.is_final() && job.state != JobState::Running,
-        };
-        is_in_time && may_be && job.kind != Bulk::KIND
-    }
 }
 
 /// Does the work of operations.
@@ -132,13 +132,13 @@ async fn operate(bulk: Bulk, cx: Ctx) -> Result<Done<OperationCounts>, BoxError>
     let to = bulk.to().map_err(Failure::for_good)?;
     let asked_at: Timestamp = bulk.asked_at.parse().map_err(Failure::for_good)?;
     let admin = cx.admin().by(&bulk.who, &bulk.why);
-    let total = count(&bulk, &admin, &filter, asked_at).await?;
+    let (total, _) = count(bulk.action, &admin, &filter, asked_at, usize::MAX).await?;
     let counts = OperationCounts::default();
     let mut work = Work { bulk: &bulk, cx: &cx, admin, to, total, counts };
     let mut after = None;
     loop {
         let page = work.admin.jobs(&filter, after, PAGE).await?;
-        let meant = page.items.iter().filter(|job| bulk.is_meant(job, asked_at));
+        let meant = page.items.iter().filter(|job| bulk.action.is_for(job, asked_at));
         let ids: Vec<JobId> = meant.map(|job| job.id).collect();
         for part in ids.chunks(AT_ONCE) {
             if let Some(reason) = cx.stop_reason() {
@@ -154,22 +154,24 @@ async fn operate(bulk: Bulk, cx: Ctx) -> Result<Done<OperationCounts>, BoxError>
     }
 }
 
-/// How many jobs there are, up to a bound.
-async fn count(
-    bulk: &Bulk,
+/// How many jobs there are, up to a bound and in so many pages, and whether there may be more.
+pub(crate) async fn count(
+    action: Action,
     admin: &Admin,
     filter: &JobFilter,
     asked_at: Timestamp,
-) -> punctual::Result<u64> {
+    pages: usize,
+) -> punctual::Result<(u64, bool)> {
     let (mut total, mut after): (u64, Option<Cursor>) = (0, None);
-    loop {
+    for _ in 0..pages {
         let page = admin.jobs(filter, after, PAGE).await?;
-        total += page.items.iter().filter(|job| bulk.is_meant(job, asked_at)).count() as u64;
+        total += page.items.iter().filter(|job| action.is_for(job, asked_at)).count() as u64;
         after = page.next;
         if after.is_none() || total >= COUNT_MAX {
-            return Ok(total);
+            break;
         }
     }
+    Ok((total, after.is_some()))
 }
 
 impl Work<'_> {

@@ -399,6 +399,14 @@ impl Admin {
         why::queue(&*self.shared.store, self.shared.env.at(), name).await
     }
 
+    /// What is in a queue by kind, and why the queue is as it is: of one reading.
+    pub async fn queue_and_why(&self, name: &str) -> Result<(Vec<QueueStats>, Why)> {
+        let store = &*self.shared.store;
+        let stats = why::line::counts(store, name).await?;
+        let why = why::counted(store, self.shared.env.at(), name, stats.clone()).await?;
+        Ok((stats, why))
+    }
+
     /// Who holds the unique key of an order, in words.
     pub async fn why_unique(&self, order: impl Into<Order>) -> Result<Why> {
         let job = self.shared.job(order.into())?;

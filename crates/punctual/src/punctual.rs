@@ -9,7 +9,7 @@ use std::time::Duration;
 use punctual_core::JobId;
 use punctual_core::job::JobState;
 use punctual_engine::{Engine, Health, Leadership, Stopped};
-use punctual_store::{EnqueueAnswer, NewJob, Rejection, limits};
+use punctual_store::{EnqueueAnswer, NewJob, Rejection, Retention, limits};
 use serde::de::DeserializeOwned;
 
 use crate::admin::Admin;
@@ -277,6 +277,12 @@ impl Punctual {
     /// How this node is; none for a producer.
     pub fn health(&self) -> Option<Health> {
         self.inner.engine.as_ref().map(Engine::health)
+    }
+
+    /// How long this node keeps history when it looks after the store; none of a producer and of a node
+    /// that never leads.
+    pub fn retention(&self) -> Option<Retention> {
+        self.inner.engine.as_ref().and_then(Engine::retention)
     }
 
     /// Stands for leading a role of the application's own, which at most one node leads at a time.

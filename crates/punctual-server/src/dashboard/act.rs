@@ -4,10 +4,12 @@ use axum::Form;
 use axum::extract::Path;
 use axum::response::Redirect;
 use punctual::{ErrorKind, JobId, Placement, QueueLimits, Timestamp};
+use punctual_api::{Move, Operate, text};
 use punctual_core::parse_duration;
 
 use super::view::{View, encoded};
 use crate::fault::Fault;
+use crate::routes::operations;
 
 /// What forms say; each uses what it needs.
 #[derive(Debug, Default, serde::Deserialize)]
@@ -24,12 +26,27 @@ pub(super) struct Said {
     /// When, for a job that is moved.
     due: String,
     max_running: String,
+    /// What is done to all jobs of a filter, and the filter.
+    action: String,
+    q: String,
 }
 
 impl Said {
     /// Until when something is paused: a length from now, or an instant.
     async fn until(&self, view: &View) -> Result<Option<Timestamp>, Fault> {
         instant(view, "until", &self.until).await
+    }
+
+    /// Where jobs are moved to.
+    async fn place(&self, view: &View) -> Result<Placement, Fault> {
+        let priority = match self.priority.trim() {
+            "" => None,
+            text => Some(text.parse().map_err(|_| {
+                Fault::invalid("priority", format!("`{text}` is no priority; take −100 to 100"))
+            })?),
+        };
+        let queue = Some(self.queue.trim().to_owned()).filter(|queue| !queue.is_empty());
+        Ok(Placement { queue, priority, due_at: instant(view, "due", &self.due).await? })
     }
 }
 
@@ -117,15 +134,7 @@ pub(super) async fn job(
             false => "ended",
         },
         "move" => {
-            let priority = match said.priority.trim() {
-                "" => None,
-                text => Some(text.parse().map_err(|_| {
-                    Fault::invalid("priority", format!("`{text}` is no priority; take −100 to 100"))
-                })?),
-            };
-            let queue = Some(said.queue.trim().to_owned()).filter(|queue| !queue.is_empty());
-            let due_at = instant(&view, "due", &said.due).await?;
-            admin.move_to(id, &Placement { queue, priority, due_at }).await?;
+            admin.move_to(id, &said.place(&view).await?).await?;
             "moved"
         }
         action => return Err(unknown(action)),
@@ -216,4 +225,19 @@ pub(super) async fn bulk(
         (false, _) => "cancelled",
     };
     Ok(back(&view, value("back"), "/jobs", did))
+}
+
+/// Begins what is to be done to all jobs of a filter, and leads to where it can be followed.
+pub(super) async fn operate(view: View, Form(said): Form<Said>) -> Result<Redirect, Fault> {
+    let to = match said.action.as_str() {
+        "move" => {
+            let Placement { queue, priority, due_at } = said.place(&view).await?;
+            Some(Move { queue, priority, at: text(due_at) })
+        }
+        _ => None,
+    };
+    let ask = Operate { action: said.action, q: said.q, to, why: said.why };
+    let id = operations::begin(&view.ui.0.app, &view.who, ask).await?;
+    view.ui.0.live.tell("jobs queues");
+    Ok(Redirect::to(&view.to(&format!("/operations/{id}?did=begun"))))
 }

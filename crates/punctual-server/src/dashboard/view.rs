@@ -16,7 +16,7 @@ pub(super) struct View {
     /// Where the dashboard is nested.
     base: String,
     /// Who it is, for the audit.
-    who: String,
+    pub(super) who: String,
     /// Must they sign in, so that they can sign out?
     has_session: bool,
     pub(super) is_read_only: bool,
@@ -222,6 +222,7 @@ fn said(did: &str) -> Option<&'static str> {
         "cancelled" => "Called off, or its handler was asked to stop.",
         "ended" => "It had ended already; nothing was changed.",
         "moved" => "Moved.",
+        "begun" => "It has begun, in the background; this page shows how far it is.",
         "limited" => "The limit is set.",
         "some" => {
             "Done, as far as it was possible: jobs that were in another state stayed as they are."

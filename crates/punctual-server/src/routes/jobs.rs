@@ -55,7 +55,7 @@ pub(crate) struct Filter {
 
 impl Filter {
     /// What one line says.
-    pub(super) fn of_line(line: &str) -> Filter {
+    pub(crate) fn of_line(line: &str) -> Filter {
         Filter { q: Some(line.to_owned()), ..Filter::default() }
     }
 

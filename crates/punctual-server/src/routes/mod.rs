@@ -4,7 +4,7 @@ mod answers;
 mod cluster;
 mod events;
 pub(crate) mod jobs;
-mod operations;
+pub(crate) mod operations;
 mod queues;
 mod schedules;
 mod sets;

@@ -30,13 +30,14 @@ async fn operate(
     headers: HeaderMap,
     Body(ask): Body<Operate>,
 ) -> Result<(StatusCode, Json<Operation>), Fault> {
+    let id = begin(&app, actor(&headers), ask).await?;
+    Ok((StatusCode::CREATED, Json(find(&app, id).await?)))
+}
+
+/// Begins an operation in somebody's name, whoever may have asked for it.
+pub(crate) async fn begin(app: &App, who: &str, ask: Operate) -> Result<JobId, Fault> {
     let action = action(&ask.action)?;
-    if ask.q.trim().is_empty() {
-        let hint = "say which jobs, such as `state:failed` or `kind:send_email`";
-        return Err(Fault::invalid("/q", format!("the filter is empty: {hint}")));
-    }
-    let mut filter = Filter::of_line(&ask.q).read(&app).await?;
-    check_state(action, &mut filter)?;
+    let filter = meant(app, action, &ask.q).await?;
     let to = place(action, ask.to)?;
     let bulk = Bulk {
         action,
@@ -50,7 +51,7 @@ async fn operate(
         to_queue: to.queue,
         to_priority: to.priority,
         asked_at: app.punctual().admin().now().await?.to_string(),
-        who: actor(&headers).to_owned(),
+        who: who.to_owned(),
         why: ask.why,
     };
     let settings = Bulk::settings();
@@ -58,11 +59,21 @@ async fn operate(
     if let Some(limit) = settings.timeout {
         order = order.timeout(limit);
     }
-    let receipt = app.punctual().enqueue(order).await?;
-    Ok((StatusCode::CREATED, Json(find(&app, receipt.id).await?)))
+    Ok(app.punctual().enqueue(order).await?.id)
 }
 
-fn action(word: &str) -> Result<Action, Fault> {
+/// The jobs that a line means, if the action can be done to any of them.
+pub(crate) async fn meant(app: &App, action: Action, q: &str) -> Result<JobFilter, Fault> {
+    if q.trim().is_empty() {
+        let hint = "say which jobs, such as `state:failed` or `kind:send_email`";
+        return Err(Fault::invalid("/q", format!("the filter is empty: {hint}")));
+    }
+    let mut filter = Filter::of_line(q).read(app).await?;
+    check_state(action, &mut filter)?;
+    Ok(filter)
+}
+
+pub(crate) fn action(word: &str) -> Result<Action, Fault> {
     match word {
         "retry" => Ok(Action::Retry),
         "cancel" => Ok(Action::Cancel),
@@ -75,7 +86,7 @@ fn action(word: &str) -> Result<Action, Fault> {
 }
 
 /// What cannot be done to any job of a state is a mistake.
-fn check_state(action: Action, filter: &mut JobFilter) -> Result<(), Fault> {
+pub(crate) fn check_state(action: Action, filter: &mut JobFilter) -> Result<(), Fault> {
     let refuse = |state: JobState, which: &str| {
         let action = action.as_str();
         Err(Fault::invalid(
@@ -154,13 +165,19 @@ async fn cancel(
 }
 
 async fn find(app: &App, id: JobId) -> Result<Operation, Fault> {
+    let (bulk, job) = read(app, id).await?;
+    Ok(shown(bulk, job))
+}
+
+/// What was asked for, and the job that does it.
+pub(crate) async fn read(app: &App, id: JobId) -> Result<(Bulk, JobDetail), Fault> {
     let job = app.punctual().admin().job(id).await?;
     let none = || Fault::not_found(format!("job {id} is no operation; see /api/v1/jobs/{id}"));
     if job.view.kind != Bulk::KIND {
         return Err(none());
     }
     let bulk: Bulk = serde_json::from_str(job.payload.as_str()).map_err(|_| none())?;
-    Ok(shown(bulk, job))
+    Ok((bulk, job))
 }
 
 fn shown(bulk: Bulk, job: JobDetail) -> Operation {

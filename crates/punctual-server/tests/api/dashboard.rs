@@ -3,9 +3,11 @@
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode, header};
-use punctual::{Definition, Punctual};
-use punctual_server::{Server, Token};
+use punctual::{Ctx, Definition, Job, JobFilter, Punctual, Retention, ServedQueue};
+use punctual_server::{Bulk, OPERATIONS, Server, Token, handle_operations};
 use tower::ServiceExt;
+
+use crate::{Echo, Fail, echo, fail};
 
 struct Page {
     status: StatusCode,
@@ -262,10 +264,140 @@ async fn what_a_form_says_wrongly_is_told_as_a_page() {
             "no number",
         ),
         ("/jobs", "action=retry", StatusCode::UNPROCESSABLE_ENTITY, "tick some first"),
+        ("/operations", "action=dance&q=tag:a", StatusCode::UNPROCESSABLE_ENTITY, "is no action"),
+        ("/operations", "action=retry", StatusCode::UNPROCESSABLE_ENTITY, "filter is empty"),
+        ("/operations", "action=move&q=tag:a", StatusCode::UNPROCESSABLE_ENTITY, "give a queue"),
     ];
     for (path, body, status, words) in cases {
         let page = post(&router, path, &[], body).await;
         assert_eq!(page.status, status, "{path}");
         assert!(page.text.contains(words) && page.text.contains("<h1>"), "{path}: {}", page.text);
     }
+}
+
+/// A page, once it says this.
+async fn once(router: &Router, path: &str, words: &str) -> Page {
+    let mut look = tokio::time::interval(std::time::Duration::from_millis(10));
+    for _ in 0..2_000 {
+        let page = get(router, path).await;
+        if page.text.contains(words) {
+            return page;
+        }
+        look.tick().await;
+    }
+    panic!("{path} never says `{words}`")
+}
+
+#[tokio::test]
+async fn all_that_match_are_done_in_the_background() {
+    let builder = handle_operations(Punctual::memory().handle(echo).handle(fail));
+    let punctual =
+        builder.queues(["default", OPERATIONS].map(ServedQueue::new)).start().await.unwrap();
+    let (admin, router) = (punctual.admin(), Server::new(punctual.clone()).router());
+    let mut ids = Vec::new();
+    for _ in 0..60 {
+        let id = punctual.enqueue(&Fail {}).await.unwrap().id;
+        punctual.wait(id).await.ok();
+        ids.push(id);
+    }
+    let list = get(&router, "/jobs?q=state:failed+kind:fail").await;
+    let places: Vec<String> =
+        addresses(&list.text).into_iter().filter(|it| it.contains("/operations/new")).collect();
+    // What failed cannot be cancelled or moved.
+    assert_eq!(places, ["/operations/new?action=retry&amp;q=state%3Afailed%20kind%3Afail"]);
+    assert!(!get(&router, "/jobs").await.text.contains("/operations/new"));
+    let question = get(&router, &places[0].replace("&amp;", "&")).await;
+    assert!(question.text.contains("That is 60 jobs at the moment."), "{}", question.text);
+    assert!(question.text.contains("<code>state:failed kind:fail</code>"), "{}", question.text);
+
+    // It is there to be followed before anybody does it.
+    admin.pause_queue(OPERATIONS, None).await.unwrap();
+    let form = "action=retry&q=state:failed+kind:fail&why=the+disk+is+back";
+    let refused = post(&router, "/operations", &[("sec-fetch-site", "cross-site")], form).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    let begun = post(&router, "/operations", &[("punctual-actor", "ada")], form).await;
+    assert_eq!(begun.status, StatusCode::SEE_OTHER, "{}", begun.text);
+    let place = begun.headers[header::LOCATION].to_str().unwrap().to_owned();
+    let waiting = get(&router, &place).await;
+    for words in ["It has begun", "is paused", "Cancel the operation", "the disk is back", "ada"] {
+        assert!(waiting.text.contains(words), "no `{words}` in {}", waiting.text);
+    }
+    assert!(waiting.text.contains("data-events=\"/ui/events?watch=job%3A"), "{}", waiting.text);
+    let cancelled = post(&router, "/operations", &[], form).await;
+    let other = cancelled.headers[header::LOCATION].to_str().unwrap();
+    let other = other.split(['/', '?']).nth(2).unwrap();
+    post(&router, &format!("/ui/act/jobs/{other}/cancel"), &[], "").await;
+    let cancelled = get(&router, &format!("/operations/{other}")).await.text;
+    assert!(cancelled.contains("cancelled") && !cancelled.contains("Cancel the operation"));
+
+    admin.resume_queue(OPERATIONS).await.unwrap();
+    let done = once(&router, &place, "<b>60</b> done, <b>0</b> could not be.").await;
+    assert!(!done.text.contains("Cancel the operation"), "{}", done.text);
+    for id in ids {
+        punctual.wait(id).await.ok();
+        assert_eq!(admin.job(id).await.unwrap().attempts.len(), 2);
+    }
+    let told = admin.audits(None, 100).await.unwrap().items;
+    let by_ada = told.iter().filter(|it| it.entry.actor.who == "ada");
+    let whys: Vec<&str> = by_ada.map(|it| it.entry.actor.why.as_str()).collect();
+    assert!(!whys.is_empty() && whys.iter().all(|why| *why == "the disk is back"), "{whys:?}");
+
+    // Waiting jobs are moved.
+    let later = Echo(serde_json::json!(1)).order().delay(std::time::Duration::from_secs(3_600));
+    let later = punctual.enqueue(later).await.unwrap().id;
+    let form = "action=move&q=state:scheduled&queue=slow&priority=7&due=2h";
+    let begun = post(&router, "/operations", &[], form).await;
+    let place = begun.headers[header::LOCATION].to_str().unwrap();
+    once(&router, place, "<b>1</b> done").await;
+    let moved = admin.job(later).await.unwrap().view;
+    assert_eq!((moved.queue.as_str(), moved.priority), ("slow", 7));
+
+    // Whoever may only look is offered nothing and begins nothing.
+    let reader = Server { read_only: true, ..Server::new(punctual.clone()) }.router();
+    assert!(!get(&reader, "/jobs?q=state:failed").await.text.contains("/operations/new"));
+    for path in ["/operations/new?action=retry&q=state:failed", place] {
+        let page = get(&reader, path).await;
+        assert_eq!(page.status, StatusCode::OK, "{path}");
+        assert!(!page.text.contains("method=\"post\""), "{path}");
+    }
+    let form = "action=retry&q=state:failed";
+    assert_eq!(post(&reader, "/operations", &[], form).await.status, StatusCode::FORBIDDEN);
+    let of_bulk = JobFilter { kind: Some("punctual.bulk".to_owned()), ..JobFilter::default() };
+    assert_eq!(admin.jobs(&of_bulk, None, 10).await.unwrap().items.len(), 3);
+}
+
+/// An operation that stays where it is until it is called off.
+async fn stay(_: Bulk, cx: Ctx) -> Result<(), punctual::BoxError> {
+    cx.progress(40, "24 of 60 retried");
+    cx.cancelled().await;
+    Err("stopped: 24 of 60 retried".into())
+}
+
+#[tokio::test]
+async fn an_operation_shows_how_far_it_is_and_can_be_called_off() {
+    let punctual = Punctual::memory().handle(stay).start().await.unwrap();
+    let router = Server::new(punctual).router();
+    let begun = post(&router, "/operations", &[], "action=retry&q=state:failed").await;
+    let place = begun.headers[header::LOCATION].to_str().unwrap();
+    let page = once(&router, place, "24 of 60 retried").await.text;
+    assert!(page.contains("<progress max=\"100\" value=\"40\""), "{page}");
+    let cancel = addresses(&page).into_iter().find(|it| it.ends_with("/cancel")).unwrap();
+    let form = format!("back={}", place.split('?').next().unwrap());
+    let cancelled = post(&router, &cancel, &[], &form).await;
+    let back = cancelled.headers[header::LOCATION].to_str().unwrap();
+    assert!(back.starts_with("/operations/") && back.ends_with("?did=cancelled"), "{back}");
+    let page = once(&router, back, "⊘</span>cancelled").await.text;
+    assert!(!page.contains("Cancel the operation"), "{page}");
+}
+
+#[tokio::test]
+async fn settings_tell_what_is_in_force_or_nothing() {
+    let days = |days: u64| std::time::Duration::from_secs(days * 86_400);
+    let retention = Retention { finished: days(3), failed: days(41), ..Retention::default() };
+    let keeper = Punctual::memory().retention(retention).start().await.unwrap();
+    let page = get(&Server::new(keeper).router(), "/settings").await.text;
+    assert!(page.contains("<dd>3 d</dd>") && page.contains("<dd>41 d</dd>"), "{page}");
+    let worker = Punctual::memory().retention(retention).never_leads().start().await.unwrap();
+    let page = get(&Server::new(worker).router(), "/settings").await.text;
+    assert!(!page.contains("How long history is kept"), "{page}");
 }

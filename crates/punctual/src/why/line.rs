@@ -17,12 +17,14 @@ pub(super) struct Line {
 impl Line {
     /// Reads a queue, with or without settings; of its kinds as many as a page has.
     pub(super) async fn read(store: &dyn Store, name: &str) -> Result<Line> {
+        let stats = counts(store, name).await?;
+        Line::of(store, name, stats).await
+    }
+
+    /// The same, with counts that somebody has read just now.
+    pub(super) async fn of(store: &dyn Store, name: &str, stats: Vec<QueueStats>) -> Result<Line> {
         let queues = store.queues().await?;
         let queue = queues.into_iter().find(|queue| queue.name == name);
-        // No kind is empty, so that all of them come after it.
-        let before = StatsCursor { queue: name.to_owned(), kind: String::new() };
-        let mut stats = store.queue_stats(Some(&before), KINDS).await?.items;
-        stats.retain(|stats| stats.queue == name);
         Ok(Line { queue: queue.unwrap_or_else(|| Queue::unset(name)), stats })
     }
 
@@ -74,6 +76,15 @@ impl Line {
 
 /// Kinds of one queue that are looked at; each is counted.
 const KINDS: usize = 100;
+
+/// What is in a queue, by kind: of no read does more depend on how much there is.
+pub(crate) async fn counts(store: &dyn Store, name: &str) -> Result<Vec<QueueStats>> {
+    // No kind is empty, so that all of them come after it.
+    let before = StatsCursor { queue: name.to_owned(), kind: String::new() };
+    let mut stats = store.queue_stats(Some(&before), KINDS).await?.items;
+    stats.retain(|stats| stats.queue == name);
+    Ok(stats)
+}
 
 /// A pause that is in force, in words: by whom, since when, until when, why.
 pub(crate) fn paused(pause: &Pause, now: Timestamp) -> String {

@@ -21,6 +21,7 @@ use serde::Serialize;
 
 pub use job::job;
 pub use key::key;
+pub(crate) use queue::counted;
 pub use queue::queue;
 pub use schedule::schedule;
 

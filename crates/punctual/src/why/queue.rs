@@ -3,7 +3,7 @@
 use punctual_store::{At, QueueStats, Store, limits};
 
 use super::cluster::Cluster;
-use super::line::Line;
+use super::line::{Line, counts};
 use super::{Reason, Why, answered};
 use crate::Result;
 use crate::wording::{argument, count, did_you_mean, lasting, listed};
@@ -12,7 +12,21 @@ use crate::wording::{argument, count, did_you_mean, lasting, listed};
 /// which kinds nobody handles, and how much is in it.
 pub async fn queue(store: &dyn Store, at: At, name: &str) -> Result<Why> {
     let subject = format!("queue `{name}`");
-    let facts = Facts::read(store, at, name).await;
+    match counts(store, name).await {
+        Ok(stats) => counted(store, at, name, stats).await,
+        Err(error) => answered(&subject, Err(error)),
+    }
+}
+
+/// The same, for somebody who has counted what is in it.
+pub(crate) async fn counted(
+    store: &dyn Store,
+    at: At,
+    name: &str,
+    stats: Vec<QueueStats>,
+) -> Result<Why> {
+    let subject = format!("queue `{name}`");
+    let facts = Facts::read(store, at, name, stats).await;
     answered(&subject, facts.map(|facts| explain(&facts, subject.clone())))
 }
 
@@ -27,9 +41,14 @@ struct Facts {
 }
 
 impl Facts {
-    async fn read(store: &dyn Store, at: At, name: &str) -> punctual_store::Result<Facts> {
+    async fn read(
+        store: &dyn Store,
+        at: At,
+        name: &str,
+        stats: Vec<QueueStats>,
+    ) -> punctual_store::Result<Facts> {
         let cluster = Cluster::read(store, at).await?;
-        let line = Line::read(store, name).await?;
+        let line = Line::of(store, name, stats).await?;
         let settings = store.queues().await?;
         let is_set = settings.iter().any(|queue| queue.name == name);
         let mut others: Vec<String> = settings.into_iter().map(|queue| queue.name).collect();

@@ -11,7 +11,7 @@ use crate::fault::Fault;
 /// How long things are paused, usually.
 const LENGTHS: [&str; 4] = ["1h", "4h", "1d", "7d"];
 
-fn question(view: &View, title: &str, back: &str, content: Markup) -> Markup {
+pub(super) fn question(view: &View, title: &str, back: &str, content: Markup) -> Markup {
     view.page(
         title,
         "",

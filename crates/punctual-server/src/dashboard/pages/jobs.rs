@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::extract::Query;
 use maud::{Markup, html};
-use punctual::{JobState, JobView, QueueStats, Timestamp};
+use punctual::{JobFilter, JobState, JobView, QueueStats, Timestamp};
 
 use super::{Shown, stats};
 use crate::dashboard::show;
@@ -86,7 +86,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
         @if is_slow { p.notice.warn { "This took longer than 2 s; narrow it with queue:, kind:, schedule: or state:." } }
         div #list data-live="jobs" {
             @if page.items.is_empty() { (nothing(&view, &ask, state, next.is_some())) }
-            @else { (list(&view, now, &page.items)) }
+            @else { (list(&view, now, &page.items, &ask.q, &filter)) }
         }
         @if let Some(next) = next {
             p.pager {
@@ -162,7 +162,7 @@ fn nothing(view: &View, ask: &Ask, state: Option<JobState>, has_more: bool) -> M
     )
 }
 
-fn list(view: &View, now: Timestamp, jobs: &[JobView]) -> Markup {
+fn list(view: &View, now: Timestamp, jobs: &[JobView], q: &str, filter: &JobFilter) -> Markup {
     html! {
         form.flush.card method="post" action=(view.to("/jobs")) {
             input type="hidden" name="back" value=(view.here);
@@ -175,6 +175,7 @@ fn list(view: &View, now: Timestamp, jobs: &[JobView]) -> Markup {
                     button name="action" value="retry" { "Retry" }
                     button.danger name="action" value="cancel" { "Cancel" }
                 }
+                (super::operation::links(view, q, filter))
             }
             div.scroll tabindex="0" role="region" aria-label="Jobs" {
                 table.list #jobs {

@@ -7,6 +7,7 @@ mod first_steps;
 pub(super) mod job;
 pub(super) mod jobs;
 pub(super) mod nodes;
+pub(super) mod operation;
 pub(super) mod overview;
 pub(super) mod queue;
 pub(super) mod queues;

@@ -4,7 +4,8 @@ use axum::extract::Path;
 use maud::{Markup, html};
 
 use super::Shown;
-use super::queues::{Shape, shapes, sparkline};
+use super::queues::{Shape, sparkline};
+use crate::dashboard::series::by_queue;
 use crate::dashboard::show;
 use crate::dashboard::view::{View, encoded};
 
@@ -12,15 +13,14 @@ use crate::dashboard::view::{View, encoded};
 pub(in crate::dashboard) async fn page(view: View, Path(name): Path<String>) -> Shown {
     let admin = view.admin();
     let now = admin.now().await?;
-    let shape = shapes(&admin, now).await?.into_iter().find(|shape| shape.name == name);
+    let (kinds, why) = admin.queue_and_why(&name).await?;
     // A queue without settings and jobs needs nothing to exist.
-    let shape = shape.unwrap_or(Shape {
+    let shape = Shape {
         name: name.clone(),
-        setting: None,
-        kinds: Vec::new(),
-        steps: Vec::new(),
-    });
-    let why = admin.why_queue(&name).await?;
+        setting: admin.queues().await?.into_iter().find(|queue| queue.name == name),
+        kinds,
+        steps: by_queue(&admin, now).await?.remove(&name).unwrap_or_default(),
+    };
     let limit = shape.setting.as_ref().and_then(|it| it.limits.max_running);
     Ok(view.page(&format!("Queue {name}"), "", html! {
         div.head {

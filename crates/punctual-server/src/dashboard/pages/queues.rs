@@ -58,7 +58,7 @@ impl Shape {
 }
 
 /// Every queue that has a setting, a job or a count.
-pub(super) async fn shapes(admin: &Admin, now: Timestamp) -> Result<Vec<Shape>, Fault> {
+async fn shapes(admin: &Admin, now: Timestamp) -> Result<Vec<Shape>, Fault> {
     let mut shapes: BTreeMap<String, Shape> = BTreeMap::new();
     let new = |name: &str| Shape {
         name: name.to_owned(),

@@ -12,7 +12,7 @@ pub(in crate::dashboard) async fn page(view: View) -> Shown {
     let schema = admin.schema().await?;
     let now = admin.now().await?;
     let server = &view.ui.0.app.server;
-    let retention = punctual::Retention::default();
+    let retention = server.punctual.retention();
     Ok(view.page("Settings", "", html! {
         div.head { h1 { "Settings" } }
         div.two {
@@ -34,15 +34,15 @@ pub(in crate::dashboard) async fn page(view: View) -> Shown {
                     div { dt { "Its clock" } dd { (show::absolute(now)) } }
                 }
             }
-            section.card aria-labelledby="keep-title" {
+            @if let Some(retention) = retention { section.card aria-labelledby="keep-title" {
                 h2 #keep-title { "How long history is kept" }
-                p.faint { "Unless nodes were started otherwise." }
+                p.faint { "While this node looks after the store; another node may have been told otherwise." }
                 dl.facts {
                     @for (what, length) in [("Succeeded and cancelled jobs", retention.finished), ("Failed jobs", retention.failed), ("The ledger of slots", retention.ledger), ("Counters and activity", retention.records), ("Dead nodes", retention.nodes)] {
                         div { dt { (what) } dd { (show::length(length)) } }
                     }
                 }
-            }
+            } }
             section.card aria-labelledby="more-title" {
                 h2 #more-title { "For programs" }
                 ul.plain {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use punctual::{Definition, Job, JobFilter, JobId, JobState, Punctual};
+use punctual_server::handle_operations;
 use serde_json::json;
 
 use super::{Browser, Site};
@@ -20,7 +21,8 @@ async fn failed(punctual: &Punctual) -> JobId {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_button_works_without_a_script() {
-    let punctual = Punctual::memory().handle(echo).handle(fail).start().await.unwrap();
+    let builder = handle_operations(Punctual::memory().handle(echo).handle(fail));
+    let punctual = builder.start().await.unwrap();
     let admin = punctual.admin();
     let definition = Definition::new("0 0 1 1 *", "echo");
     admin.create_schedule("yearly", &definition).await.unwrap();
@@ -134,6 +136,23 @@ async fn every_button_works_without_a_script() {
             press("button[value='cancel']").await;
             said("Called off").await;
             assert_eq!(state(punctual, later).await, JobState::Cancelled);
+
+            // All that match.
+            browser.go(&site.url("/jobs?q=state:failed")).await;
+            press("a[href*='action=retry']").await;
+            write("input#why", "the disk is back").await;
+            press("main button.primary").await;
+            said("It has begun").await;
+            let of_bulk =
+                JobFilter { kind: Some("punctual.bulk".to_owned()), ..JobFilter::default() };
+            let operation = admin.jobs(&of_bulk, None, 1).await.unwrap().items[0].id;
+            punctual.wait(operation).await.unwrap();
+            browser.go(&site.url(&format!("/operations/{operation}"))).await;
+            assert!(browser.text("#progress").await.contains("3 done"));
+            for id in many {
+                punctual.wait(id).await.ok();
+                assert_eq!(admin.job(id).await.unwrap().attempts.len(), 3);
+            }
 
             // All of it was written down.
             let told = admin.audits(None, 50).await.unwrap().items;

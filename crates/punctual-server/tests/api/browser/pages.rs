@@ -73,6 +73,7 @@ async fn pages(punctual: &Punctual) -> Vec<(&'static str, String)> {
         ("schedule-busy", "/schedules/heartbeat".into()),
         ("pause", "/schedules/heartbeat/pause".into()),
         ("jobs", "/jobs".into()),
+        ("all-matching", "/operations/new?action=move&q=queue:mail".into()),
         ("jobs-wrong", "/jobs?q=nonsense".into()),
         ("job", format!("/jobs/{failed}")),
         ("job-running", format!("/jobs/{running}")),
