@@ -74,13 +74,13 @@ impl Caller {
             Verdict::Done => Ok(Done(kept)),
             Verdict::Later => self.wait(cx).await,
             Verdict::Again(wait, told) => {
-                let told = format!("{url} {told}");
+                let told = masked(&format!("{url} {told}"));
                 match wait {
                     Some(wait) => Err(Failure::retry_after(wait, told).into()),
                     None => Err(told.into()),
                 }
             }
-            Verdict::Never(told) => Err(Failure::for_good(format!("{url} {told}")).into()),
+            Verdict::Never(told) => Err(for_good(format!("{url} {told}")).into()),
         }
     }
 

@@ -9,7 +9,7 @@ use hyper::{Method, StatusCode};
 use punctual_secrets::Secrets;
 use serde::Deserialize;
 use serde_json::Value;
-use url::Url;
+use url::{Origin, ParseError, Url};
 
 use crate::policy;
 use crate::template::{Part, Variables, in_url, parts};
@@ -169,9 +169,33 @@ impl Filler<'_> {
         })
     }
 
+    /// Whom a URL leads to, told without any secret: resolvers, certificates and messages tell a host
+    /// to everybody.
+    fn origin(&self, text: &str) -> Result<Origin, String> {
+        let with =
+            |instead: &str| self.fill(&text.replace("secret://", instead), |_| "x".to_owned());
+        let place =
+            |url: &Url| (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port());
+        let (one, other) = (with("x")?, with("yy")?);
+        // It has to lead to the same whatever stands there.
+        let is_same = match (Url::parse(&one), Url::parse(&other)) {
+            (Ok(one), Ok(other)) => place(&one) == place(&other),
+            (Err(ParseError::InvalidPort), _) => !Secrets::is_reference(text),
+            _ => true,
+        };
+        match is_same {
+            true => policy::url(&one).map(|url| url.origin()),
+            false => Err(
+                "a secret would change where the URL leads; refer to secrets only in its path or its query, or in a header"
+                    .to_owned(),
+            ),
+        }
+    }
+
     /// A URL whose values stay within their components: with any others it would have the same host
     /// and as many parts of a path.
     fn url(&self, text: &str) -> Result<Url, String> {
+        self.origin(text)?;
         let url = policy::url(&self.fill(text, in_url)?)?;
         let plain = policy::url(&self.fill(text, |_| "x".to_owned())?)?;
         let shape = |url: &Url| {
@@ -355,6 +379,10 @@ mod tests {
             "https://a.example/{{job.id",
             "https://a.example/{{slot}}",
             "https://a.example/?k=secret://none",
+            "https://secret://none/",
+            "https://a.secret://none.example/x",
+            "https://a.example:secret://none/",
+            "secret://none://a.example/",
         ]
         .map(url)
         .into();
@@ -382,6 +410,10 @@ mod tests {
     `url` `https://a.example/{{job.id`: `{{job.id` has no `}}`; close it, or set `templates` to false to send braces as they are
     `url` `https://a.example/{{slot}}`: `{{slot}}` has no value, since no slot of a schedule made this job; leave it out, or order the job by a schedule
     `url` `https://a.example/?k=secret://none`: there is no secret `none` here; name its variable or file in `[secrets]` of the worker's configuration
+    `url` `https://secret://none/`: a secret would change where the URL leads; refer to secrets only in its path or its query, or in a header
+    `url` `https://a.secret://none.example/x`: a secret would change where the URL leads; refer to secrets only in its path or its query, or in a header
+    `url` `https://a.example:secret://none/`: a secret would change where the URL leads; refer to secrets only in its path or its query, or in a header
+    `url` `secret://none://a.example/`: a secret would change where the URL leads; refer to secrets only in its path or its query, or in a header
     `method`: `BREW` is none; there are GET, HEAD, POST, PUT, PATCH, DELETE
     both `body` and `text` are given; give the one or the other
     the header `Host` is set by punctual itself; leave it out

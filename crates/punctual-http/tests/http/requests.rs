@@ -74,6 +74,22 @@ async fn secrets_sign_and_open_but_are_not_kept() {
     punctual.stop().await;
 }
 
+#[tokio::test]
+async fn a_host_that_is_also_a_secret_is_masked_in_every_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("host");
+    std::fs::write(&path, "127.0.0.1").unwrap();
+    for status in [404, 500, 503] {
+        let answer = format!("HTTP/1.1 {status} No\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n");
+        let receiver = Receiver::answering(answer.leak()).await;
+        let secrets = Secrets::from_config([("host", Source::File(path.clone()))]).unwrap();
+        let punctual = node(Config { secrets, ..loopback() }).await;
+        let error = ended(&punctual, json!({ "url": receiver.url }), 1).await.error.unwrap();
+        assert!(error.starts_with("`http://•••:") && !error.contains("127.0.0.1"), "{error}");
+        punctual.stop().await;
+    }
+}
+
 /// An answer that leads there.
 fn leads(status: u16, to: &str) -> &'static str {
     format!("HTTP/1.1 {status} Moved\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n").leak()
