@@ -9,7 +9,7 @@ use hyper::{Method, StatusCode};
 use punctual_secrets::Secrets;
 use serde::Deserialize;
 use serde_json::Value;
-use url::{Origin, ParseError, Url};
+use url::{ParseError, Url};
 
 use crate::policy;
 use crate::template::{Part, Variables, in_url, parts};
@@ -129,6 +129,8 @@ const RESERVED: [&str; 8] = [
 struct Filler<'a> {
     known: Option<&'a Variables>,
     secrets: &'a Secrets,
+    /// Who gets it.
+    origin: String,
 }
 
 impl Filler<'_> {
@@ -136,7 +138,7 @@ impl Filler<'_> {
     fn fill(&self, text: &str, escape: fn(&str) -> String) -> Result<String, String> {
         let literal = |text: &str| {
             self.secrets
-                .resolve(text)
+                .resolve_for(&self.origin, text)
                 .map(|it| it.into_exposed())
                 .map_err(|error| error.to_string())
         };
@@ -171,7 +173,7 @@ impl Filler<'_> {
 
     /// Whom a URL leads to, told without any secret: resolvers, certificates and messages tell a host
     /// to everybody.
-    fn origin(&self, text: &str) -> Result<Origin, String> {
+    fn leads_to(&self, text: &str) -> Result<String, String> {
         let with =
             |instead: &str| self.fill(&text.replace("secret://", instead), |_| "x".to_owned());
         let place =
@@ -184,7 +186,7 @@ impl Filler<'_> {
             _ => true,
         };
         match is_same {
-            true => policy::url(&one).map(|url| url.origin()),
+            true => policy::url(&one).map(|url| url.origin().ascii_serialization()),
             false => Err(
                 "a secret would change where the URL leads; refer to secrets only in its path or its query, or in a header"
                     .to_owned(),
@@ -195,7 +197,6 @@ impl Filler<'_> {
     /// A URL whose values stay within their components: with any others it would have the same host
     /// and as many parts of a path.
     fn url(&self, text: &str) -> Result<Url, String> {
-        self.origin(text)?;
         let url = policy::url(&self.fill(text, in_url)?)?;
         let plain = policy::url(&self.fill(text, |_| "x".to_owned())?)?;
         let shape = |url: &Url| {
@@ -222,7 +223,13 @@ impl Payload {
 
     /// The request that it comes to.
     pub(crate) fn wanted(&self, known: &Variables, secrets: &Secrets) -> Result<Wanted, String> {
-        let filler = Filler { known: self.templates.then_some(known), secrets };
+        let known = self.templates.then_some(known);
+        let wrong_url = |error: String| {
+            let written: String = self.url.chars().take(URL_SHOWN).collect();
+            format!("`url` `{written}`: {error}")
+        };
+        let mut filler = Filler { known, secrets, origin: String::new() };
+        filler.origin = filler.leads_to(&self.url).map_err(wrong_url)?;
         let method = self.method()?;
         let (body, content_type) = self.body(&filler)?;
         let mut headers = Vec::new();
@@ -243,17 +250,14 @@ impl Payload {
         }
         Ok(Wanted {
             method,
-            url: filler.url(&self.url).map_err(|error| {
-                let written: String = self.url.chars().take(URL_SHOWN).collect();
-                format!("`url` `{written}`: {error}")
-            })?,
+            url: filler.url(&self.url).map_err(wrong_url)?,
             headers,
             body,
             timeout: self.timeout()?,
             success: self.success.as_ref().map(statuses).transpose()?,
             store_response: self.store_response,
             redirects_max: self.follow_redirects,
-            sign: self.sign(secrets)?,
+            sign: self.sign(&filler)?,
         })
     }
 
@@ -279,7 +283,7 @@ impl Payload {
         }
     }
 
-    fn sign(&self, secrets: &Secrets) -> Result<Option<String>, String> {
+    fn sign(&self, filler: &Filler<'_>) -> Result<Option<String>, String> {
         let Some(sign) = &self.sign else { return Ok(None) };
         if !Secrets::is_reference(sign) {
             return Err(
@@ -287,7 +291,8 @@ impl Payload {
                     .to_owned(),
             );
         }
-        let key = secrets.resolve(sign).map_err(|error| format!("`sign`: {error}"))?;
+        let key = filler.secrets.resolve_for(&filler.origin, sign);
+        let key = key.map_err(|error| format!("`sign`: {error}"))?;
         Ok(Some(key.into_exposed()))
     }
 

@@ -49,7 +49,8 @@ async fn secrets_sign_and_open_but_are_not_kept() {
     let file = |name: &str, value: &str| {
         let path = directory.path().join(name);
         std::fs::write(&path, value).unwrap();
-        (name.to_owned(), Source::File(path))
+        let source = Source::file(path).for_http(std::slice::from_ref(&receiver.url));
+        (name.to_owned(), source.unwrap())
     };
     let key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     let secrets = Secrets::from_config([file("token", "canary-4711\n"), file("key", key)]).unwrap();
@@ -75,6 +76,34 @@ async fn secrets_sign_and_open_but_are_not_kept() {
 }
 
 #[tokio::test]
+async fn a_secret_goes_nowhere_that_it_does_not_name() {
+    let receiver = Receiver::answering(OK).await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("token");
+    std::fs::write(&path, "canary-4711").unwrap();
+    let elsewhere = Source::file(&path).for_http(&["https://api.example".to_owned()]).unwrap();
+    let all = [("elsewhere", elsewhere), ("kept", Source::file(&path))];
+    let punctual = node(Config { secrets: Secrets::from_config(all).unwrap(), ..loopback() }).await;
+    for name in ["elsewhere", "kept"] {
+        let secret = format!("secret://{name}");
+        for payload in [
+            json!({ "url": receiver.url, "headers": {"authorization": secret} }),
+            json!({ "url": format!("{}/?q={secret}", receiver.url) }),
+            json!({ "url": receiver.url, "body": [{"deep": secret}] }),
+            json!({ "url": receiver.url, "text": secret, "templates": false }),
+            json!({ "url": receiver.url, "sign": secret }),
+        ] {
+            let finished = ended(&punctual, payload, 1).await;
+            let error = finished.error.unwrap();
+            let told = format!("secret `{name}` may not go to `{}`", receiver.url);
+            assert!(error.contains(&told), "{error}");
+        }
+    }
+    assert_eq!(receiver.seen().len(), 0);
+    punctual.stop().await;
+}
+
+#[tokio::test]
 async fn a_host_that_is_also_a_secret_is_masked_in_every_error() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("host");
@@ -82,7 +111,7 @@ async fn a_host_that_is_also_a_secret_is_masked_in_every_error() {
     for status in [404, 500, 503] {
         let answer = format!("HTTP/1.1 {status} No\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n");
         let receiver = Receiver::answering(answer.leak()).await;
-        let secrets = Secrets::from_config([("host", Source::File(path.clone()))]).unwrap();
+        let secrets = Secrets::from_config([("host", Source::file(path.clone()))]).unwrap();
         let punctual = node(Config { secrets, ..loopback() }).await;
         let error = ended(&punctual, json!({ "url": receiver.url }), 1).await.error.unwrap();
         assert!(error.starts_with("`http://•••:") && !error.contains("127.0.0.1"), "{error}");
