@@ -13,7 +13,7 @@ use url::Url;
 use crate::answer::{Verdict, verdict};
 use crate::client::{Answer, Client, shown};
 use crate::policy::{self, Policy, Refusal};
-use crate::request::{Header, Payload, Wanted};
+use crate::request::{Payload, Wanted};
 use crate::sign;
 use crate::template::Variables;
 
@@ -26,6 +26,9 @@ pub(crate) struct Caller {
 
 /// The most of an answer that is kept with the job.
 const KEPT_BYTES_MAX: usize = 32 * 1_024;
+
+/// Whoever knows a lease can settle its job.
+const LEASE: HeaderName = HeaderName::from_static("punctual-lease");
 
 /// Why a request came to nothing.
 enum Trouble {
@@ -71,13 +74,13 @@ impl Caller {
             Verdict::Done => Ok(Done(kept)),
             Verdict::Later => self.wait(cx).await,
             Verdict::Again(wait, told) => {
-                let told = format!("{url} {told}");
+                let told = masked(&format!("{url} {told}"));
                 match wait {
                     Some(wait) => Err(Failure::retry_after(wait, told).into()),
                     None => Err(told.into()),
                 }
             }
-            Verdict::Never(told) => Err(Failure::for_good(format!("{url} {told}")).into()),
+            Verdict::Never(told) => Err(for_good(format!("{url} {told}")).into()),
         }
     }
 
@@ -96,24 +99,22 @@ impl Caller {
         let own = own_headers(cx);
         let mut url = wanted.url.clone();
         let (mut method, mut body) = (wanted.method.clone(), wanted.body.clone());
-        let mut left = wanted.redirects_max;
+        let (mut left, mut has_left) = (wanted.redirects_max, false);
         loop {
             let addresses = self.policy.addresses(&url).await.map_err(|refusal| match refusal {
                 Refusal::Forbidden(why) => Trouble::Lasting(why),
                 Refusal::Unresolved(why) => Trouble::Passing(why),
             })?;
-            let is_first_origin = url.origin() == wanted.url.origin();
             let mut headers = own.clone();
-            // Across origins nothing goes along that shows who asks.
-            if is_first_origin {
+            // Across origins nothing goes along that shows who asks, or with which the job could be
+            // settled; nor does any of it on the way back, since somebody else chose that way.
+            if has_left {
+                headers.remove(LEASE);
+            } else {
                 headers.extend(wanted.headers.iter().map(|it| (it.name.clone(), it.value.clone())));
                 if let Some(secret) = &wanted.sign {
                     signed(&mut headers, secret, cx, &body)?;
                 }
-            } else if let Some(Header { name, value }) =
-                wanted.headers.iter().find(|it| it.name == header::CONTENT_TYPE)
-            {
-                headers.insert(name.clone(), value.clone());
             }
             let request = built(&method, &url, headers, body.clone())?;
             let answer = self
@@ -124,13 +125,22 @@ impl Caller {
             let Some(next) = redirect(&answer, &url).filter(|_| left > 0) else {
                 return Ok((url, answer));
             };
-            url = next.map_err(Trouble::Lasting)?;
+            let next = next.map_err(Trouble::Lasting)?;
             left -= 1;
             let is_see_other = answer.status == StatusCode::SEE_OTHER;
             let is_old = matches!(answer.status.as_u16(), 301 | 302) && method == Method::POST;
             if (is_see_other && method != Method::HEAD) || is_old {
                 (method, body) = (Method::GET, Bytes::new());
             }
+            has_left |= next.origin() != url.origin();
+            if has_left && !body.is_empty() {
+                return Err(Trouble::Lasting(format!(
+                    "{} leads elsewhere: to {}, which would get the body, too; call that itself if it may",
+                    shown(&url),
+                    shown(&next)
+                )));
+            }
+            url = next;
         }
     }
 
@@ -163,7 +173,7 @@ fn own_headers(cx: &Ctx) -> HeaderMap {
         // A receiver that has seen a higher one may refuse this.
         (HeaderName::from_static("punctual-fence"), cx.attempt().to_string()),
         (HeaderName::from_static("punctual-attempt"), cx.attempt().to_string()),
-        (HeaderName::from_static("punctual-lease"), cx.held().to_string()),
+        (LEASE, cx.held().to_string()),
         (header::USER_AGENT, format!("punctual/{}", env!("CARGO_PKG_VERSION"))),
         (header::ACCEPT, "*/*".to_owned()),
     ];

@@ -254,7 +254,7 @@ impl Policy {
             Some(Host::Domain(host)) => (host.to_owned(), self.resolve(host).await?),
             None => return Err(Refusal::Forbidden("the URL names no host".to_owned())),
         };
-        let database = self.database_at(port).await;
+        let database = self.database_at(port).await?;
         for address in &found {
             self.check(&host, SocketAddr::new(*address, port), &database)
                 .map_err(Refusal::Forbidden)?;
@@ -276,16 +276,23 @@ impl Policy {
     }
 
     /// Where the database is, if it listens on this port: looked up anew, since it may have moved.
-    async fn database_at(&self, port: u16) -> Vec<IpAddr> {
+    async fn database_at(&self, port: u16) -> Result<Vec<IpAddr>, Refusal> {
         let mut found = Vec::new();
         for (host, _) in self.database.iter().filter(|(_, own)| *own == port) {
             match host.parse() {
-                Ok(address) => found.push(address),
-                // A database that has no address now cannot be reached by it.
-                Err(_) => found.extend(self.resolver.resolve(host).await.unwrap_or_default()),
+                Ok(address) => found.extend(forms(address)),
+                // It may be anywhere, so that nothing is called till this is known.
+                Err(_) => match self.resolve(host).await {
+                    Ok(addresses) => found.extend(addresses.into_iter().flat_map(forms)),
+                    Err(Refusal::Unresolved(why) | Refusal::Forbidden(why)) => {
+                        return Err(Refusal::Unresolved(format!(
+                            "nothing is called at port {port}, which is the database's, till it is known where that is: {why}"
+                        )));
+                    }
+                },
             }
         }
-        found
+        Ok(found)
     }
 
     /// May a request for this host go to this address?
@@ -296,6 +303,8 @@ impl Policy {
                 if is_literal { String::new() } else { format!("at {}, which is ", to.ip()) };
             Err(format!("`{host}` is not called: it is {place}{what}; {way_out}"))
         };
+        // On this machine it may listen at more addresses than its own name stands for.
+        let is_database_here = database.iter().any(|address| is_own(*address));
         for form in forms(to.ip()) {
             let listens = |at: &&SocketAddr| {
                 let is_there = at.ip() == form || at.ip().is_unspecified() && is_own(form);
@@ -304,7 +313,7 @@ impl Policy {
             if self.listeners.iter().any(|at| listens(&at)) {
                 return refused("punctual itself", "a job may never call the server that runs it");
             }
-            if database.contains(&form) {
+            if database.contains(&form) || is_database_here && is_own(form) {
                 return refused("the database", "a job may never call the database's own port");
             }
             match standing(form) {

@@ -9,7 +9,7 @@ use hyper::{Method, StatusCode};
 use punctual_secrets::Secrets;
 use serde::Deserialize;
 use serde_json::Value;
-use url::Url;
+use url::{ParseError, Url};
 
 use crate::policy;
 use crate::template::{Part, Variables, in_url, parts};
@@ -129,6 +129,8 @@ const RESERVED: [&str; 8] = [
 struct Filler<'a> {
     known: Option<&'a Variables>,
     secrets: &'a Secrets,
+    /// Who gets it.
+    origin: String,
 }
 
 impl Filler<'_> {
@@ -136,7 +138,7 @@ impl Filler<'_> {
     fn fill(&self, text: &str, escape: fn(&str) -> String) -> Result<String, String> {
         let literal = |text: &str| {
             self.secrets
-                .resolve(text)
+                .resolve_for(&self.origin, text)
                 .map(|it| it.into_exposed())
                 .map_err(|error| error.to_string())
         };
@@ -169,6 +171,29 @@ impl Filler<'_> {
         })
     }
 
+    /// Whom a URL leads to, told without any secret: resolvers, certificates and messages tell a host
+    /// to everybody.
+    fn leads_to(&self, text: &str) -> Result<String, String> {
+        let with =
+            |instead: &str| self.fill(&text.replace("secret://", instead), |_| "x".to_owned());
+        let place =
+            |url: &Url| (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port());
+        let (one, other) = (with("x")?, with("yy")?);
+        // It has to lead to the same whatever stands there.
+        let is_same = match (Url::parse(&one), Url::parse(&other)) {
+            (Ok(one), Ok(other)) => place(&one) == place(&other),
+            (Err(ParseError::InvalidPort), _) => !Secrets::is_reference(text),
+            _ => true,
+        };
+        match is_same {
+            true => policy::url(&one).map(|url| url.origin().ascii_serialization()),
+            false => Err(
+                "a secret would change where the URL leads; refer to secrets only in its path or its query, or in a header"
+                    .to_owned(),
+            ),
+        }
+    }
+
     /// A URL whose values stay within their components: with any others it would have the same host
     /// and as many parts of a path.
     fn url(&self, text: &str) -> Result<Url, String> {
@@ -198,7 +223,13 @@ impl Payload {
 
     /// The request that it comes to.
     pub(crate) fn wanted(&self, known: &Variables, secrets: &Secrets) -> Result<Wanted, String> {
-        let filler = Filler { known: self.templates.then_some(known), secrets };
+        let known = self.templates.then_some(known);
+        let wrong_url = |error: String| {
+            let written: String = self.url.chars().take(URL_SHOWN).collect();
+            format!("`url` `{written}`: {error}")
+        };
+        let mut filler = Filler { known, secrets, origin: String::new() };
+        filler.origin = filler.leads_to(&self.url).map_err(wrong_url)?;
         let method = self.method()?;
         let (body, content_type) = self.body(&filler)?;
         let mut headers = Vec::new();
@@ -219,17 +250,14 @@ impl Payload {
         }
         Ok(Wanted {
             method,
-            url: filler.url(&self.url).map_err(|error| {
-                let written: String = self.url.chars().take(URL_SHOWN).collect();
-                format!("`url` `{written}`: {error}")
-            })?,
+            url: filler.url(&self.url).map_err(wrong_url)?,
             headers,
             body,
             timeout: self.timeout()?,
             success: self.success.as_ref().map(statuses).transpose()?,
             store_response: self.store_response,
             redirects_max: self.follow_redirects,
-            sign: self.sign(secrets)?,
+            sign: self.sign(&filler)?,
         })
     }
 
@@ -255,7 +283,7 @@ impl Payload {
         }
     }
 
-    fn sign(&self, secrets: &Secrets) -> Result<Option<String>, String> {
+    fn sign(&self, filler: &Filler<'_>) -> Result<Option<String>, String> {
         let Some(sign) = &self.sign else { return Ok(None) };
         if !Secrets::is_reference(sign) {
             return Err(
@@ -263,7 +291,8 @@ impl Payload {
                     .to_owned(),
             );
         }
-        let key = secrets.resolve(sign).map_err(|error| format!("`sign`: {error}"))?;
+        let key = filler.secrets.resolve_for(&filler.origin, sign);
+        let key = key.map_err(|error| format!("`sign`: {error}"))?;
         Ok(Some(key.into_exposed()))
     }
 
@@ -355,6 +384,10 @@ mod tests {
             "https://a.example/{{job.id",
             "https://a.example/{{slot}}",
             "https://a.example/?k=secret://none",
+            "https://secret://none/",
+            "https://a.secret://none.example/x",
+            "https://a.example:secret://none/",
+            "secret://none://a.example/",
         ]
         .map(url)
         .into();
@@ -382,6 +415,10 @@ mod tests {
     `url` `https://a.example/{{job.id`: `{{job.id` has no `}}`; close it, or set `templates` to false to send braces as they are
     `url` `https://a.example/{{slot}}`: `{{slot}}` has no value, since no slot of a schedule made this job; leave it out, or order the job by a schedule
     `url` `https://a.example/?k=secret://none`: there is no secret `none` here; name its variable or file in `[secrets]` of the worker's configuration
+    `url` `https://secret://none/`: a secret would change where the URL leads; refer to secrets only in its path or its query, or in a header
+    `url` `https://a.secret://none.example/x`: a secret would change where the URL leads; refer to secrets only in its path or its query, or in a header
+    `url` `https://a.example:secret://none/`: a secret would change where the URL leads; refer to secrets only in its path or its query, or in a header
+    `url` `secret://none://a.example/`: a secret would change where the URL leads; refer to secrets only in its path or its query, or in a header
     `method`: `BREW` is none; there are GET, HEAD, POST, PUT, PATCH, DELETE
     both `body` and `text` are given; give the one or the other
     the header `Host` is set by punctual itself; leave it out

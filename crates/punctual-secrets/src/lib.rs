@@ -10,7 +10,7 @@
 //! # let file = tempfile::NamedTempFile::new()?;
 //! # std::fs::write(&file, "hunter22\n")?;
 //! # let path = file.path().to_owned();
-//! let secrets = Secrets::from_config([("mail", Source::File(path))])?;
+//! let secrets = Secrets::from_config([("mail", Source::file(path))])?;
 //! let header = secrets.resolve("Bearer secret://mail")?;
 //! assert_eq!(header.expose(), "Bearer hunter22");
 //! let mask = secrets.mask();
@@ -20,8 +20,10 @@
 
 mod mask;
 mod secrets;
+mod source;
 #[cfg(test)]
 mod tests;
 
 pub use mask::{Mask, MaskStream};
-pub use secrets::{Resolved, SecretError, Secrets, Source};
+pub use secrets::{Resolved, SecretError, Secrets};
+pub use source::Source;

@@ -1,12 +1,10 @@
 //! Where secrets are, and texts that refer to them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use serde::{Deserialize, Serialize};
-
 use crate::mask::Mask;
+use crate::source::{Place, Source};
 
 /// What a reference begins with.
 const SCHEME: &str = "secret://";
@@ -20,16 +18,6 @@ const VALUE_MAX: usize = 64 << 10;
 /// Values of one secret that are masked: whoever changes it more often than an attempt lasts has
 /// another problem.
 const KEPT: usize = 8;
-
-/// Where the value of a secret is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Source {
-    /// In this environment variable of the worker.
-    Env(String),
-    /// In this file, but for the newline at its end.
-    File(PathBuf),
-}
 
 /// The secrets that a worker may use.
 #[derive(Clone, Debug, Default)]
@@ -69,6 +57,16 @@ pub enum SecretError {
         name: String,
         /// Those that there are, and how one is added.
         known: String,
+    },
+    /// It may not be sent there.
+    #[error(
+        "secret `{name}` may not go to `{origin}`; if jobs may send it there, add that to `http` in `[secrets.{name}]` of the worker's configuration"
+    )]
+    NotFor {
+        /// The secret.
+        name: String,
+        /// Who would get it.
+        origin: String,
     },
     /// Its variable is not set.
     #[error(
@@ -119,11 +117,31 @@ impl Secrets {
     /// The text with every `secret://NAME` in it replaced. The name goes as far as letters, digits,
     /// `_` and `-` do.
     pub fn resolve(&self, text: &str) -> Result<Resolved, SecretError> {
+        self.replaced(text, |_| Ok(()))
+    }
+
+    /// The same for a text that is sent to an origin, such as `https://api.example`: each secret in it
+    /// must name that, since whoever may order a job would otherwise have them all sent to himself.
+    pub fn resolve_for(&self, origin: &str, text: &str) -> Result<Resolved, SecretError> {
+        self.replaced(text, |name| match self.0.sources.get(name) {
+            Some(source) if !source.is_for(origin) => {
+                Err(SecretError::NotFor { name: name.to_owned(), origin: origin.to_owned() })
+            }
+            _ => Ok(()),
+        })
+    }
+
+    fn replaced(
+        &self,
+        text: &str,
+        check: impl Fn(&str) -> Result<(), SecretError>,
+    ) -> Result<Resolved, SecretError> {
         let mut resolved = String::with_capacity(text.len());
         let (mut rest, mut has_secret) = (text, false);
         while let Some((before, after)) = rest.split_once(SCHEME) {
             let end = after.find(|c| !is_of_name(c)).unwrap_or(after.len());
             let (name, behind) = after.split_at(end);
+            check(name)?;
             resolved.push_str(before);
             resolved.push_str(&self.value(name)?);
             (rest, has_secret) = (behind, true);
@@ -182,14 +200,14 @@ fn is_of_name(c: char) -> bool {
 
 fn read(name: &str, source: &Source) -> Result<String, SecretError> {
     let bad = |why| SecretError::BadValue { name: name.to_owned(), why };
-    let value = match source {
-        Source::Env(variable) => std::env::var(variable).map_err(|error| match error {
+    let value = match &source.place {
+        Place::Env(variable) => std::env::var(variable).map_err(|error| match error {
             std::env::VarError::NotPresent => {
                 SecretError::NotSet { name: name.to_owned(), variable: variable.clone() }
             }
             std::env::VarError::NotUnicode(_) => bad("is no text; write it as UTF-8"),
         })?,
-        Source::File(file) => {
+        Place::File(file) => {
             let bytes = std::fs::read(file).map_err(|error| SecretError::Unreadable {
                 name: name.to_owned(),
                 file: file.display().to_string(),

@@ -7,7 +7,7 @@ use crate::{Mask, Secrets, Source};
 fn file(directory: &Path, name: &str, value: &str) -> Source {
     let path = directory.join(name);
     std::fs::write(&path, value).expect("a file is written");
-    Source::File(path)
+    Source::file(path)
 }
 
 #[test]
@@ -28,11 +28,11 @@ fn references_are_replaced_wherever_they_stand() {
 #[test]
 fn what_cannot_be_resolved_says_why_and_the_way_out() {
     let directory = tempfile::tempdir().expect("a directory");
-    let gone = Source::File("/there/is/no/such/file".into());
+    let gone = Source::file("/there/is/no/such/file");
     let secrets = Secrets::from_config([
         ("short", file(directory.path(), "short", "abc\n")),
         ("gone", gone),
-        ("unset", Source::Env("PUNCTUAL_TEST_OF_NOTHING".into())),
+        ("unset", Source::env("PUNCTUAL_TEST_OF_NOTHING")),
     ])
     .expect("the names are fine");
     let told = |text: &str| secrets.resolve(text).expect_err("it cannot be resolved").to_string();
@@ -40,7 +40,7 @@ fn what_cannot_be_resolved_says_why_and_the_way_out() {
     insta::assert_snapshot!(told("secret://short"), @"secret `short`: its value is shorter than 4 characters, too short to be masked; make it longer");
     insta::assert_snapshot!(told("secret://gone"), @"secret `gone`: cannot read /there/is/no/such/file: No such file or directory (os error 2); the process that runs the job must be able to");
     insta::assert_snapshot!(told("secret://unset"), @"secret `unset`: the environment variable `PUNCTUAL_TEST_OF_NOTHING` is not set; set it for the process that runs the job");
-    let bad = Secrets::from_config([("a b", Source::Env("X".into()))]).expect_err("a bad name");
+    let bad = Secrets::from_config([("a b", Source::env("X"))]).expect_err("a bad name");
     insta::assert_snapshot!(bad, @"`a b` is no name for a secret; use letters, digits, `_` and `-`");
 }
 
@@ -87,7 +87,42 @@ fn a_stream_masks_across_every_border() {
 #[test]
 fn a_source_is_written_as_a_variable_or_a_file() {
     let read = |text: &str| serde_json::from_str::<Source>(text);
-    assert_eq!(read(r#"{"env":"A"}"#).expect("a variable"), Source::Env("A".into()));
-    assert_eq!(read(r#"{"file":"/a"}"#).expect("a file"), Source::File("/a".into()));
+    assert_eq!(read(r#"{"env":"A"}"#).expect("a variable"), Source::env("A"));
+    assert_eq!(read(r#"{"file":"/a"}"#).expect("a file"), Source::file("/a"));
     assert!(read(r#"{"value":"x"}"#).is_err());
+    assert!(read(r#"{"env":"A","file":"/a"}"#).is_err());
+    let named = read(r#"{"env":"A","http":["HTTPS://Api.Example:443/"]}"#).expect("an origin");
+    let written = serde_json::to_string(&named).expect("it is written");
+    assert_eq!(written, r#"{"env":"A","http":["https://api.example"]}"#);
+    for wrong in ["api.example", "https://a.example/x", "https://u@a.example", "ftp://a.example"] {
+        let error = Source::env("A").for_http(&[wrong.to_owned()]).expect_err("it is no origin");
+        assert!(error.contains(wrong) && error.contains("write a scheme"), "{error}");
+    }
+}
+
+#[test]
+fn a_secret_goes_only_to_the_origins_that_it_names() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let named = file(directory.path(), "named", "hunter22");
+    let named = named.for_http(&["https://a.example".to_owned()]).expect("an origin");
+    let secrets = Secrets::from_config([
+        ("named", named),
+        ("kept", file(directory.path(), "kept", "hunter23")),
+    ])
+    .expect("the names are fine");
+    let sent = secrets.resolve_for("https://a.example", "=secret://named").expect("it is named");
+    assert_eq!(sent.expose(), "=hunter22");
+    for (origin, name) in [
+        ("https://a.example", "kept"),
+        ("http://a.example", "named"),
+        ("https://a.example:8443", "named"),
+        ("https://b.a.example", "named"),
+    ] {
+        let error =
+            secrets.resolve_for(origin, &format!("secret://{name}")).expect_err("not named");
+        let told = format!(
+            "secret `{name}` may not go to `{origin}`; if jobs may send it there, add that to `http` in `[secrets.{name}]` of the worker's configuration"
+        );
+        assert_eq!(error.to_string(), told);
+    }
 }

@@ -88,7 +88,13 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) async fn answering(answer: &'static str) -> Receiver {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Receiver::at(std::net::TcpListener::bind("127.0.0.1:0").unwrap(), answer)
+    }
+
+    /// The same for who has to know the place before there is an answer.
+    pub(crate) fn at(listener: std::net::TcpListener, answer: &'static str) -> Receiver {
+        listener.set_nonblocking(true).unwrap();
+        let listener = TcpListener::from_std(listener).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
         let kept = seen.clone();

@@ -49,7 +49,8 @@ async fn secrets_sign_and_open_but_are_not_kept() {
     let file = |name: &str, value: &str| {
         let path = directory.path().join(name);
         std::fs::write(&path, value).unwrap();
-        (name.to_owned(), Source::File(path))
+        let source = Source::file(path).for_http(std::slice::from_ref(&receiver.url));
+        (name.to_owned(), source.unwrap())
     };
     let key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     let secrets = Secrets::from_config([file("token", "canary-4711\n"), file("key", key)]).unwrap();
@@ -75,28 +76,117 @@ async fn secrets_sign_and_open_but_are_not_kept() {
 }
 
 #[tokio::test]
+async fn a_secret_goes_nowhere_that_it_does_not_name() {
+    let receiver = Receiver::answering(OK).await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("token");
+    std::fs::write(&path, "canary-4711").unwrap();
+    let elsewhere = Source::file(&path).for_http(&["https://api.example".to_owned()]).unwrap();
+    let all = [("elsewhere", elsewhere), ("kept", Source::file(&path))];
+    let punctual = node(Config { secrets: Secrets::from_config(all).unwrap(), ..loopback() }).await;
+    for name in ["elsewhere", "kept"] {
+        let secret = format!("secret://{name}");
+        for payload in [
+            json!({ "url": receiver.url, "headers": {"authorization": secret} }),
+            json!({ "url": format!("{}/?q={secret}", receiver.url) }),
+            json!({ "url": receiver.url, "body": [{"deep": secret}] }),
+            json!({ "url": receiver.url, "text": secret, "templates": false }),
+            json!({ "url": receiver.url, "sign": secret }),
+        ] {
+            let finished = ended(&punctual, payload, 1).await;
+            let error = finished.error.unwrap();
+            let told = format!("secret `{name}` may not go to `{}`", receiver.url);
+            assert!(error.contains(&told), "{error}");
+        }
+    }
+    assert_eq!(receiver.seen().len(), 0);
+    punctual.stop().await;
+}
+
+#[tokio::test]
+async fn a_host_that_is_also_a_secret_is_masked_in_every_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("host");
+    std::fs::write(&path, "127.0.0.1").unwrap();
+    for status in [404, 500, 503] {
+        let answer = format!("HTTP/1.1 {status} No\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n");
+        let receiver = Receiver::answering(answer.leak()).await;
+        let secrets = Secrets::from_config([("host", Source::file(path.clone()))]).unwrap();
+        let punctual = node(Config { secrets, ..loopback() }).await;
+        let error = ended(&punctual, json!({ "url": receiver.url }), 1).await.error.unwrap();
+        assert!(error.starts_with("`http://•••:") && !error.contains("127.0.0.1"), "{error}");
+        punctual.stop().await;
+    }
+}
+
+/// An answer that leads there.
+fn leads(status: u16, to: &str) -> &'static str {
+    format!("HTTP/1.1 {status} Moved\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n").leak()
+}
+
+#[tokio::test]
 async fn redirects_are_followed_only_if_asked_and_take_no_credentials_along() {
     let end = Receiver::answering(OK).await;
-    let moved = format!(
-        "HTTP/1.1 307 Temporary Redirect\r\nlocation: {}/end\r\ncontent-length: 0\r\n\r\n",
-        end.url
-    );
-    let start = Receiver::answering(moved.leak()).await;
+    let start = Receiver::answering(leads(307, &format!("{}/end", end.url))).await;
     let punctual = node(loopback()).await;
-    let mut payload = json!({
-        "url": start.url,
-        "headers": {"authorization": "Bearer x", "content-type": "text/x"},
-        "text": "hello",
-    });
+    let mut payload = json!({ "url": start.url, "headers": {"authorization": "Bearer x"} });
     let stayed = ended(&punctual, payload.clone(), 1).await;
     assert!(stayed.error.unwrap().contains("follow_redirects"));
     assert_eq!(end.seen().len(), 0);
     payload["follow_redirects"] = json!(1);
     assert_eq!(ended(&punctual, payload, 1).await.state, JobState::Succeeded);
     let seen = &end.seen()[0];
-    assert_eq!((seen.line.as_str(), seen.body.as_str()), ("POST /end HTTP/1.1", "hello"));
-    assert_eq!((seen.header("authorization"), seen.header("content-type")), (None, Some("text/x")));
+    assert_eq!(seen.line, "POST /end HTTP/1.1");
+    assert_eq!((seen.header("authorization"), seen.header("punctual-lease")), (None, None));
     assert!(seen.header("idempotency-key").is_some());
+    punctual.stop().await;
+}
+
+#[tokio::test]
+async fn no_body_leaves_its_origin() {
+    let end = Receiver::answering(OK).await;
+    let punctual = node(loopback()).await;
+    for (status, method) in [(307, "POST"), (308, "PATCH"), (302, "PUT")] {
+        let start = Receiver::answering(leads(status, &end.url)).await;
+        let payload = json!({
+            "url": start.url, "method": method, "text": "private", "follow_redirects": 3,
+        });
+        let finished = ended(&punctual, payload, 3).await;
+        assert_eq!(start.seen().len(), 1, "{status}: no further attempt can do better");
+        let error = finished.error.unwrap().replace(&start.url, "START").replace(&end.url, "END");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(error, @"`START` leads elsewhere: to `END`, which would get the body, too; call that itself if it may");
+        }
+    }
+    assert_eq!(end.seen().len(), 0);
+    // What leads on as a question takes no body along.
+    let start = Receiver::answering(leads(303, &end.url)).await;
+    let payload = json!({ "url": start.url, "text": "private", "follow_redirects": 1 });
+    assert_eq!(ended(&punctual, payload, 1).await.error, None);
+    let seen = &end.seen()[0];
+    assert_eq!((seen.line.as_str(), seen.body.as_str()), ("GET / HTTP/1.1", ""));
+    punctual.stop().await;
+}
+
+#[tokio::test]
+async fn who_was_sent_away_and_comes_back_shows_nothing_again() {
+    let first = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let start = format!("http://{}", first.local_addr().unwrap());
+    let away = Receiver::answering(leads(307, &format!("{start}/chosen"))).await;
+    let receiver = Receiver::at(first, leads(307, &away.url));
+    let punctual = node(loopback()).await;
+    let payload = json!({
+        "url": start, "method": "GET", "headers": {"authorization": "Bearer x"},
+        "follow_redirects": 2,
+    });
+    ended(&punctual, payload, 1).await;
+    let seen = receiver.seen();
+    let shown = |at: usize| {
+        let has = |name: &str| seen[at].header(name).is_some();
+        (seen[at].line.as_str(), has("authorization"), has("punctual-lease"))
+    };
+    assert_eq!(shown(0), ("GET / HTTP/1.1", true, true));
+    assert_eq!(shown(1), ("GET /chosen HTTP/1.1", false, false));
     punctual.stop().await;
 }
 

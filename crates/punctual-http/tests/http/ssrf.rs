@@ -175,9 +175,15 @@ impl Resolve for Names {
         let found = answers.get(*count).or(answers.last()).cloned().unwrap_or_default();
         *count += 1;
         let found: Vec<IpAddr> = found.iter().map(|address| address.parse().unwrap()).collect();
-        Box::pin(async move { Ok(found) })
+        let is_down = host == "lost.example";
+        Box::pin(async move {
+            if is_down { Err(std::io::Error::other("the resolver is down")) } else { Ok(found) }
+        })
     }
 }
+
+/// Ports of databases whose names are not resolved: with an error, and to nothing.
+const LOST_PORTS: [u16; 2] = [5433, 5434];
 
 /// What may be reached, and where it arrives.
 const ALLOWED: [(&str, &str); 11] = [
@@ -211,6 +217,10 @@ fn forbidden() -> Vec<String> {
     // Allowed by its network, but our own listener, and the database by address and by name.
     urls.extend(["http://10.1.0.1:7347/", "http://[::ffff:10.1.0.1]:7347/"].map(str::to_owned));
     urls.extend(["http://10.1.0.2:5432/", "http://db.example:5432/"].map(str::to_owned));
+    // A database on this machine, by another of the machine's addresses; and one that may be anywhere
+    // as long as its name is not resolved.
+    urls.extend(["http://10.1.0.3:5432/", "http://intra.example:5432/"].map(str::to_owned));
+    urls.extend(LOST_PORTS.map(|port| format!("http://10.1.0.3:{port}/")));
     // Where somebody else leads, in one step or two.
     let last = [
         "http://127.0.0.1/",
@@ -244,7 +254,7 @@ fn what_must_not_be_reached_is_not_reached() {
 
 async fn calls_everything() {
     let trap = Trap::default();
-    for port in [80, 443, 5432, 7347] {
+    for port in [80, 443, 5432, 5433, 5434, 7347] {
         trap.listen(port).await;
     }
     // First, that the trap holds: what is called here does arrive.
@@ -261,7 +271,11 @@ async fn calls_everything() {
     let punctual = node(Config {
         allow: vec!["10.1.0.0/16".into(), "intra.example".into(), "badly-allowed.example".into()],
         listeners: vec!["10.1.0.1:7347".parse().unwrap()],
-        database: vec![("db.example".into(), 5432)],
+        database: vec![
+            ("db.example".into(), 5432),
+            ("lost.example".into(), LOST_PORTS[0]),
+            ("nowhere.example".into(), LOST_PORTS[1]),
+        ],
         resolver: Some(names.clone()),
         ..Config::default()
     })
@@ -275,6 +289,12 @@ async fn calls_everything() {
         let error = finished.error.unwrap();
         let is_ours = ["not called", "`url`", "leads elsewhere", "cannot be resolved"];
         assert!(is_ours.iter().any(|words| error.contains(words)), "{url}: {error}");
+    }
+    // A resolver may be back a moment later.
+    for (port, host) in LOST_PORTS.iter().zip(["lost.example", "nowhere.example"]) {
+        let before = names.0.lock().unwrap()[host];
+        ended(&punctual, json!({ "url": format!("http://10.1.0.3:{port}/") }), 3).await;
+        assert_eq!(names.0.lock().unwrap()[host], before + 3, "{host} is tried again");
     }
     for (url, arrives) in ALLOWED {
         let before = trap.count(arrives);
