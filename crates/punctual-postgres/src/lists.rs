@@ -1,11 +1,11 @@
 //! What people look at.
 
 use punctual_core::job::{AttemptOutcome, JobState};
-use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
+use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{
-    AttemptView, AuditCursor, AuditView, Cursor, JobDetail, JobFilter, JobView, Json, LogCursor,
-    LogView, Page, Pager, QueueStats, RevisionCursor, RevisionView, RollupCount, RollupCursor,
-    RollupFilter, Schedule, SlotCursor, SlotView, Source, StatsCursor, limits,
+    AttemptView, AuditCursor, AuditView, Cursor, Hold, JobDetail, JobFilter, JobView, Json,
+    LogCursor, LogView, Page, Pager, QueueStats, RevisionCursor, RevisionView, RollupCount,
+    RollupCursor, RollupFilter, Schedule, SlotCursor, SlotView, Source, StatsCursor, limits,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -341,6 +341,14 @@ fn read_attempt(row: &Row) -> Read<AttemptView> {
     })
 }
 
+fn read_hold(row: &Row) -> Option<Hold> {
+    // The lease of nobody is what a foreign hand has written.
+    let lease = rows::get::<Option<Uuid>>(row, 34).ok()?.filter(|lease| !lease.is_nil())?;
+    let lease = LeaseId::from_bytes(lease.into_bytes());
+    let [timeout, budget] = [rows::length_opt(row, 35).ok()?, rows::length_opt(row, 36).ok()?];
+    Some(Hold { lease, timeout, budget, fresh_after: rows::shown(row, 37).ok()? })
+}
+
 /// A job without its earlier attempts, and the attempt that is under way or that succeeded.
 fn read_detail(row: &Row) -> Read<Option<(JobDetail, Option<AttemptView>)>> {
     let Some(view) = rows::job_view(row)? else { return Ok(None) };
@@ -369,6 +377,7 @@ fn read_detail(row: &Row) -> Read<Option<(JobDetail, Option<AttemptView>)>> {
         result: rows::get::<Option<String>>(row, 29)?.map(Json::from_canonical),
         payload: rows::json(row, 30)?,
         progress: rows::progress(row, 31)?,
+        hold: read_hold(row),
         attempts: Vec::new(),
         view,
     };

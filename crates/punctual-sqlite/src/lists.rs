@@ -3,9 +3,9 @@
 use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, ScheduleId};
 use punctual_store::{
-    AttemptView, AuditCursor, AuditView, Cursor, JobDetail, JobFilter, JobView, Json, LogCursor,
-    LogView, Page, Pager, RevisionCursor, RevisionView, RollupCount, RollupCursor, RollupFilter,
-    Schedule, SlotCursor, SlotView, Source, limits,
+    AttemptView, AuditCursor, AuditView, Cursor, Hold, JobDetail, JobFilter, JobView, Json,
+    LogCursor, LogView, Page, Pager, RevisionCursor, RevisionView, RollupCount, RollupCursor,
+    RollupFilter, Schedule, SlotCursor, SlotView, Source, limits,
 };
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_iter};
@@ -328,6 +328,12 @@ fn read_attempt(row: &Row) -> Read<AttemptView> {
     })
 }
 
+fn read_hold(row: &Row) -> Option<Hold> {
+    let lease = rows::lease_id(row, 34).ok()?;
+    let [timeout, budget] = [rows::length_opt(row, 35).ok()?, rows::length_opt(row, 36).ok()?];
+    Some(Hold { lease, timeout, budget, fresh_after: rows::or_none(row, 37)? })
+}
+
 /// A job without its earlier attempts, as far as it can be read, and the attempt that is under way
 /// or that succeeded.
 fn read_detail(row: &Row) -> Read<Option<(JobDetail, Option<AttemptView>)>> {
@@ -355,6 +361,7 @@ fn read_detail(row: &Row) -> Read<Option<(JobDetail, Option<AttemptView>)>> {
         crashes: rows::or_none(row, 25).unwrap_or(0),
         cancel_asked: row.get(26)?,
         progress: rows::progress(row, 31)?,
+        hold: read_hold(row),
         attempts: Vec::new(),
         view,
     };

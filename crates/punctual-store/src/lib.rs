@@ -42,8 +42,9 @@ pub use hints::{Bell, Hints, Topic};
 pub use json::Json;
 pub use leader::{Acquired, Fence, Leader, LeaderChange};
 pub use list::{
-    AttemptView, AuditCursor, Cursor, JobDetail, JobFilter, JobView, Page, Pager, ProgressView,
-    RevisionCursor, RevisionView, RollupCursor, SlotCursor, SlotView, Source, StatsCursor,
+    AttemptView, AuditCursor, Cursor, Hold, JobDetail, JobFilter, JobView, Page, Pager,
+    ProgressView, RevisionCursor, RevisionView, RollupCursor, SlotCursor, SlotView, Source,
+    StatsCursor,
 };
 pub use look::{JobRun, RollupSum, SlotRun, Span, SumAsk};
 pub use node::{BeatAsk, Beaten, Node, NodeInfo, Progress, Released, RoleBeat};

@@ -1,7 +1,9 @@
 //! What people look at: pages of jobs, slots, revisions.
 
+use std::time::Duration;
+
 use punctual_core::job::{AttemptOutcome, JobState, SlotOutcome};
-use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
+use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
 
 use crate::{Json, limits};
 
@@ -195,8 +197,23 @@ pub struct JobDetail {
     pub cancel_asked: bool,
     /// How far the attempt that is under way has come, if it said so.
     pub progress: Option<ProgressView>,
+    /// What the attempt that is under way is held by; none also if that cannot be read.
+    pub hold: Option<Hold>,
     /// Attempts, oldest first, with the one that is under way.
     pub attempts: Vec<AttemptView>,
+}
+
+/// What an attempt that is under way is held by, and how long it may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The lease that fences its settlement.
+    pub lease: LeaseId,
+    /// The most time for this attempt.
+    pub timeout: Option<Duration>,
+    /// The most time for all attempts.
+    pub budget: Option<Duration>,
+    /// Attempts up to this one used none of it: the job was requeued after them.
+    pub fresh_after: u32,
 }
 
 /// How far an attempt has come.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, Timestamp};
 
-use super::state::{Body, Place, State};
+use super::state::{Body, Lease, Place, State};
 use crate::*;
 
 impl State {
@@ -98,6 +98,18 @@ impl State {
             crashes,
             progress: match place {
                 Place::Lease(lease) => lease.progress.clone(),
+                _ => None,
+            },
+            hold: match place {
+                Place::Lease(lease) if lease.lease != Lease::UNREADABLE => {
+                    let is_readable = !self.spoiled.contains(&rules::Spoil::Body(id));
+                    is_readable.then_some(Hold {
+                        lease: lease.lease,
+                        timeout: body.job.timeout,
+                        budget: body.job.budget,
+                        fresh_after: body.fresh_after,
+                    })
+                }
                 _ => None,
             },
             cancel_asked: matches!(place, Place::Lease(lease) if lease.cancel.is_some()),

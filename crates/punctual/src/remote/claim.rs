@@ -6,6 +6,7 @@ use punctual_core::job::refuse_start;
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 use punctual_store::{Beaten, ClaimAsk, ClaimedJob, QueueShare, Settlement, Topic, limits};
 
+use super::deadline::limit;
 use super::held::Holder;
 use super::{CLAIM_MAX, Held, Remote, WAIT_MAX};
 use crate::error::{Error, Result};
@@ -57,8 +58,6 @@ pub struct Leased {
     pub job: ClaimedJob,
 }
 
-/// How long an attempt may take if its job does not say, as for any other node.
-const TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// The first wait for work that nobody told of, and the longest: it doubles.
 const LOOK_FIRST: Duration = Duration::from_millis(50);
 const LOOK_LAST: Duration = Duration::from_secs(2);
@@ -139,10 +138,7 @@ impl Remote {
         if !unknown.is_empty() {
             self.give_back(wish.node, &unknown).await?;
         }
-        for held in &wish.holds {
-            self.time_out(held, beaten.at).await?;
-        }
-        Ok(())
+        self.time_out_all(wish.node, &wish.holds, beaten.at).await
     }
 
     /// Claims job by job, each under a lease of its own, so that a lease is the name of one.
@@ -185,9 +181,8 @@ impl Remote {
             self.shared.store.settle(self.shared.env.at(), &[refusal]).await?;
             return Ok(None);
         }
-        let left = job.budget.map_or(Duration::MAX, |budget| budget.saturating_sub(job.used));
-        let deadline = job.claimed_at + job.timeout.unwrap_or(TIMEOUT).min(left);
-        let by = Some(Holder { node, deadline });
+        let deadline = job.claimed_at + limit(job.timeout, job.budget, job.used);
+        let by = Some(Holder { node });
         let held = Held { lease: job.lease, job: job.id, attempt: job.attempt, by };
         let expires_at = now + self.timing.dead;
         Ok(Some(Leased { held, deadline, expires_at, job }))

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
+use punctual_core::{JobId, LeaseId, NodeId};
 
 /// A lease of one job, by a name that says all that a call about it has to know, so that nobody has to
 /// remember it.
@@ -28,8 +28,6 @@ pub struct Held {
 pub struct Holder {
     /// The worker's node.
     pub node: NodeId,
-    /// The attempt may take until then.
-    pub deadline: Timestamp,
 }
 
 /// A text that is no name of a lease.
@@ -45,7 +43,7 @@ impl fmt::Display for Held {
         let Held { lease, job, attempt, by } = self;
         write!(f, "{lease}.{job}.{attempt}")?;
         match by {
-            Some(Holder { node, deadline }) => write!(f, ".{node}.{}", deadline.as_micros()),
+            Some(Holder { node }) => write!(f, ".{node}"),
             None => Ok(()),
         }
     }
@@ -64,26 +62,24 @@ fn read(text: &str) -> Option<Held> {
     let lease = parts.next()?.parse().ok()?;
     let job = parts.next()?.parse().ok()?;
     let attempt = parts.next()?.parse().ok()?;
-    let by = match (parts.next(), parts.next()) {
-        (Some(node), Some(deadline)) => {
-            let deadline = Timestamp::from_micros(deadline.parse().ok()?);
-            Some(Holder { node: node.parse().ok()?, deadline })
-        }
-        (None, _) => None,
-        (Some(_), None) => return None,
+    let by = match parts.next() {
+        Some(node) => Some(Holder { node: node.parse().ok()? }),
+        None => None,
     };
     parts.next().is_none().then_some(Held { lease, job, attempt, by })
 }
 
 #[cfg(test)]
 mod tests {
+    use punctual_core::Timestamp;
+
     use super::*;
 
     #[test]
     fn a_name_reads_back() {
         let now = Timestamp::from_seconds(1_800_000_000);
         let (lease, job) = (LeaseId::mint(now, [1; 10]), JobId::mint(now, [2; 10]));
-        let by = Holder { node: NodeId::mint(now, [3; 10]), deadline: now };
+        let by = Holder { node: NodeId::mint(now, [3; 10]) };
         for by in [None, Some(by)] {
             let held = Held { lease, job, attempt: 3, by };
             assert_eq!(held.to_string().parse(), Ok(held));

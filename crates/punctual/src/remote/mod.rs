@@ -10,18 +10,20 @@
 //! Any process that reaches the database may be asked, one call by this and the next by another, and
 //! each may be restarted at any time. What a call needs is in three places:
 //!
-//! - **The store** has the node, the leases that it holds, and whether it should drain (a label).
-//! - **The name of a lease** ([`Held`]) says which job and attempt it is of, whose it is, and until
-//!   when the attempt may take. Each job is claimed under a lease of its own.
+//! - **The store** has the node, the leases that it holds, until when each may take, and whether the
+//!   node should drain (a label).
+//! - **The name of a lease** ([`Held`]) says which job and attempt it is of, and whose it is; the
+//!   store has to agree. Each job is claimed under a lease of its own.
 //! - **The worker** knows which leases have reached it, and says so with its next claim. What the
 //!   store holds for it beyond these was claimed by a request whose answer was lost, and is given back
 //!   at once, without costing the job an attempt. One claim at a time makes this safe: a lease that
 //!   the worker does not know when it claims again it will never know.
 //!
-//! What is kept here for a second is a copy of the list of nodes, so that a thousand workers do not
-//! make a thousand lists.
+//! What is kept here for a second is a copy of the lists of nodes and of attempts that are under way,
+//! so that a thousand workers do not make a thousand lists.
 
 mod claim;
+mod deadline;
 mod held;
 mod nodes;
 mod settle;
@@ -46,6 +48,7 @@ pub struct Remote {
     shared: Arc<Shared>,
     timing: Timing,
     seen: Arc<Mutex<nodes::Seen>>,
+    watch: Arc<Mutex<deadline::Watch>>,
 }
 
 /// The most jobs of one claim: each is a claim of its own, and a worker that runs more at once claims
@@ -56,7 +59,7 @@ pub const WAIT_MAX: Duration = Duration::from_secs(55);
 
 impl Remote {
     pub(crate) fn new(shared: Arc<Shared>) -> Remote {
-        Remote { shared, timing: Timing::default(), seen: Arc::default() }
+        Remote { shared, timing: Timing::default(), seen: Arc::default(), watch: Arc::default() }
     }
 
     /// An id for a worker that has not made one.

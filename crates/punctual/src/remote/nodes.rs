@@ -24,10 +24,10 @@ pub(super) struct Seen {
     nodes: Option<Arc<Vec<Node>>>,
 }
 
-/// What is to be written of a node, and whether it is on the list.
+/// What is to be written of a node, and whether it is on the list as dead.
 struct Entry {
     info: NodeInfo,
-    is_known: bool,
+    is_dead: bool,
 }
 
 fn has(node: &NodeInfo, label: (&str, &str)) -> bool {
@@ -69,6 +69,17 @@ impl Remote {
         Ok(nodes.iter().any(|it| it.info.id == node && is_draining(&it.info)))
     }
 
+    /// Is this a node of a remote worker? One that has just joined may be too new for the list.
+    pub(super) async fn knows(&self, node: NodeId) -> Result<bool> {
+        for age_max in [SEEN_FOR, Duration::ZERO] {
+            let nodes = self.nodes(age_max).await?;
+            if let Some(found) = nodes.iter().find(|it| it.info.id == node) {
+                return Ok(is_remote(&found.info));
+            }
+        }
+        Ok(false)
+    }
+
     /// One heartbeat. It names no lease, so that the answer tells of all that the store holds for the
     /// node.
     pub(super) async fn beat(&self, node: NodeId, progress: Vec<Progress>) -> Result<Beaten> {
@@ -86,24 +97,31 @@ impl Remote {
     /// The heartbeat of a claim: a node that nobody knows joins with it, and one that says something
     /// new of itself is entered again.
     pub(super) async fn enter(&self, wish: &Wish) -> Result<Beaten> {
-        let beaten = self.beat(wish.node, Vec::new()).await?;
-        if beaten.alive && self.entry(wish, SEEN_FOR).await?.is_none() {
-            return Ok(beaten);
+        // The list is looked at first, so that nobody beats for a node that has handlers of its own.
+        if self.entry(wish, SEEN_FOR).await?.is_none() {
+            let beaten = self.beat(wish.node, Vec::new()).await?;
+            if beaten.alive {
+                return Ok(beaten);
+            }
         }
         // What is written is made from what is there now: somebody may have just told it to drain.
-        let Some(info) = self.entry(wish, Duration::ZERO).await? else { return Ok(beaten) };
-        if !beaten.alive && info.is_known {
-            return Err(Error::new(
-                ErrorKind::Fenced,
-                format!(
-                    "node {} was silent for more than {} and is dead, its jobs are another's; stop them and claim under a new id",
-                    wish.node,
-                    punctual_core::format_duration(self.timing.dead)
-                ),
-            ));
+        match self.entry(wish, Duration::ZERO).await? {
+            Some(entry) if entry.is_dead => return Err(self.dead(wish.node)),
+            Some(entry) => self.join(&entry.info).await?,
+            None => {}
         }
-        self.join(&info.info).await?;
-        if beaten.alive { Ok(beaten) } else { self.beat(wish.node, Vec::new()).await }
+        let beaten = self.beat(wish.node, Vec::new()).await?;
+        if beaten.alive { Ok(beaten) } else { Err(self.dead(wish.node)) }
+    }
+
+    fn dead(&self, node: NodeId) -> Error {
+        let silent = punctual_core::format_duration(self.timing.dead);
+        Error::new(
+            ErrorKind::Fenced,
+            format!(
+                "node {node} was silent for more than {silent} and is dead, its jobs are another's; stop them and claim under a new id"
+            ),
+        )
     }
 
     /// How a node is to be entered, going by a list that is at most this old; none if it is alive and
@@ -128,7 +146,10 @@ impl Remote {
         };
         match known {
             Some(node) if node.info == info && node.dead_at.is_none() => Ok(None),
-            known => Ok(Some(Entry { info, is_known: known.is_some() })),
+            known => {
+                let is_dead = known.is_some_and(|node| node.dead_at.is_some());
+                Ok(Some(Entry { info, is_dead }))
+            }
         }
     }
 

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use punctual_core::Timestamp;
 use punctual_core::job::{
     AttemptOutcome, JobState, LogLevel, Outcome as Decided, RetryPolicy, Standing, Transition,
     decide,
 };
+use punctual_core::{NodeId, Timestamp};
 use punctual_store::{
     Beaten, JobDetail, Json, LogCursor, LogLine, Progress, RollupCount, Settled, Settlement, limits,
 };
 
+use super::deadline::deadline_of;
 use super::held::Holder;
 use super::{Held, Remote, lost};
 use crate::error::{Error, ErrorKind, Result};
@@ -56,14 +57,14 @@ impl Remote {
     ///
     /// An error of kind `Fenced` says that the lease is gone: here and for all other calls about it.
     pub async fn heartbeat(&self, held: &Held, report: Option<Report>) -> Result<Pulse> {
-        let Some(Holder { node, deadline }) = held.by else {
+        let Some(Holder { node }) = held.by else {
             return self.pulse_of_pushed(held, report.is_some()).await;
         };
-        let beaten = self.touch(held, report).await?;
+        let (beaten, deadline) = self.touch(held, report).await?;
         Ok(Pulse {
             at: beaten.at,
             expires_at: Some(beaten.at + self.timing.dead),
-            deadline: Some(deadline),
+            deadline,
             cancel: beaten.cancels.contains(&held.job),
             drain: self.drains(node).await?,
         })
@@ -82,9 +83,15 @@ impl Remote {
         Ok(Pulse { at, expires_at: None, deadline: None, cancel, drain: false })
     }
 
-    /// A heartbeat of the worker that holds a lease, which must be in force.
-    async fn touch(&self, held: &Held, report: Option<Report>) -> Result<Beaten> {
-        let Some(Holder { node, .. }) = held.by else { return Err(lost(held)) };
+    /// A heartbeat of the worker that holds a lease, which must be in force, and until when its attempt
+    /// may take.
+    async fn touch(
+        &self,
+        held: &Held,
+        report: Option<Report>,
+    ) -> Result<(Beaten, Option<Timestamp>)> {
+        let Some(Holder { node }) = held.by else { return Err(lost(held)) };
+        let detail = self.under_way(held).await?;
         let (job, lease) = (held.job, held.lease);
         let progress = report
             .map(|Report { percent, note }| Progress { job, lease, percent, note })
@@ -94,30 +101,32 @@ impl Remote {
         if !beaten.alive || !beaten.strays.contains(&lease) {
             return Err(lost(held));
         }
-        if self.time_out(held, beaten.at).await? {
-            return Err(lost(held));
-        }
-        Ok(beaten)
+        self.keep_to_time(held, node, &detail, beaten.at).await?;
+        Ok((beaten, deadline_of(&detail)))
     }
 
-    /// Ends an attempt that takes longer than it may; true if it does.
-    pub(super) async fn time_out(&self, held: &Held, now: Timestamp) -> Result<bool> {
-        let Some(Holder { deadline, .. }) = held.by.filter(|by| now > by.deadline) else {
-            return Ok(false);
-        };
-        let detail = self.shared.store.job(held.job).await?;
-        let Some(standing) = detail.as_ref().and_then(|detail| standing(detail, held)) else {
-            return Ok(true);
-        };
-        let limit = deadline.since(standing.claimed_at);
-        self.settle(held, Decided::TimedOut(limit), None, &standing).await?;
-        Ok(true)
-    }
-
-    /// The job of a lease, if this attempt of it is the one under way.
+    /// The job of a lease, which must be in force.
     async fn under_way(&self, held: &Held) -> Result<JobDetail> {
-        let detail = self.shared.store.job(held.job).await?;
-        detail.filter(|detail| standing(detail, held).is_some()).ok_or_else(|| lost(held))
+        self.in_force(held).await?.ok_or_else(|| lost(held))
+    }
+
+    /// The job of a lease that is in force; none if it is over. One that is in force, but of another
+    /// attempt or node than its name says, is refused: somebody made that name up.
+    async fn in_force(&self, held: &Held) -> Result<Option<JobDetail>> {
+        let Some(detail) = self.shared.store.job(held.job).await? else { return Ok(None) };
+        if detail.hold.is_none_or(|hold| hold.lease != held.lease) {
+            return Ok(None);
+        }
+        let attempt = detail
+            .attempts
+            .last()
+            .filter(|attempt| attempt.attempt == held.attempt && attempt.outcome.is_none());
+        let Some(node) = attempt.and_then(|attempt| attempt.node) else { return Err(lost(held)) };
+        let is_so = match held.by {
+            Some(by) => by.node == node && self.knows(node).await?,
+            None => !self.knows(node).await?,
+        };
+        if is_so { Ok(Some(detail)) } else { Err(lost(held)) }
     }
 
     /// The work is done. To say it again for the same lease is no mistake.
@@ -154,22 +163,35 @@ impl Remote {
 
     async fn end(&self, held: &Held, outcome: Decided) -> Result<JobState> {
         self.listen(held).await?;
-        let detail = self.shared.store.job(held.job).await?.ok_or_else(|| lost(held))?;
         // An attempt that is over may be this one, ended by a call whose answer was lost.
-        let standing = standing(&detail, held).unwrap_or_else(|| standing_of(&detail, held));
-        self.settle(held, outcome, None, &standing).await
+        let detail = self.shared.store.job(held.job).await?.ok_or_else(|| lost(held))?;
+        self.settle(held, outcome, None, &standing_of(&detail, held)).await
     }
 
-    /// Every call of a worker is its heartbeat. Whether the lease is in force is for what follows to
-    /// find out.
+    /// Every call of a worker about a lease that it holds is its heartbeat. One that is over may have
+    /// been ended by a call whose answer was lost, which is for the store to say.
     async fn listen(&self, held: &Held) -> Result<()> {
-        match held.by {
-            Some(Holder { node, .. }) => self.beat(node, Vec::new()).await.map(drop),
-            None => Ok(()),
+        let detail = self.in_force(held).await?;
+        if let (Some(detail), Some(Holder { node })) = (detail, held.by) {
+            let beaten = self.beat(node, Vec::new()).await?;
+            self.keep_to_time(held, node, &detail, beaten.at).await?;
         }
+        Ok(())
     }
 
-    async fn settle(
+    /// Ends what is overdue of a node; the lease is lost if its attempt is.
+    async fn keep_to_time(
+        &self,
+        held: &Held,
+        node: NodeId,
+        detail: &JobDetail,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.time_out_all(node, &[], now).await?;
+        if self.time_out(held, detail, now).await? { Err(lost(held)) } else { Ok(()) }
+    }
+
+    pub(super) async fn settle(
         &self,
         held: &Held,
         outcome: Decided,
@@ -241,21 +263,26 @@ impl Remote {
         first: Option<u32>,
         lines: Vec<(LogLevel, String)>,
     ) -> Result<u32> {
+        if let Some(first) = first {
+            check_numbers(first, lines.len())?;
+        }
         match held.by {
             Some(_) => drop(self.touch(held, None).await?),
             None => drop(self.under_way(held).await?),
         }
         let first = match first {
             Some(first) => first,
-            None => self.last_line(held).await? + 1,
+            None => self.last_line(held).await?.saturating_add(1),
         };
-        let numbered = (first..).zip(lines).map(|(number, (level, text))| LogLine {
-            job: held.job,
-            attempt: held.attempt,
-            number,
-            level,
-            text,
-        });
+        check_numbers(first, lines.len())?;
+        let numbered =
+            (first..=limits::LOG_NUMBER_MAX).zip(lines).map(|(number, (level, text))| LogLine {
+                job: held.job,
+                attempt: held.attempt,
+                number,
+                level,
+                text,
+            });
         let lines: Vec<LogLine> = numbered.collect();
         for part in lines.chunks(limits::LOG_LINES_MAX) {
             self.shared.store.write_log(self.shared.env.at(), part).await?;
@@ -278,16 +305,24 @@ impl Remote {
     }
 }
 
-/// Where a job stands, if the attempt of this lease is under way.
-fn standing(detail: &JobDetail, held: &Held) -> Option<Standing> {
-    let is_own = |attempt: &&punctual_store::AttemptView| {
-        attempt.attempt == held.attempt && attempt.outcome.is_none()
-    };
-    detail.attempts.iter().find(is_own)?;
-    Some(standing_of(detail, held))
+/// Lines have numbers from 1 to as many as an attempt may have.
+fn check_numbers(first: u32, lines: usize) -> Result<()> {
+    let most = limits::LOG_NUMBER_MAX;
+    if first == 0 {
+        return Err(Error::invalid("`first` is 0; the first line of an attempt has the number 1"));
+    }
+    let lines = u32::try_from(lines).unwrap_or(u32::MAX);
+    // The number after the last line is one that may be answered, and sent with no lines.
+    if first.saturating_add(lines) > most.saturating_add(1) {
+        return Err(Error::invalid(format!(
+            "{lines} lines from the number {first} on go beyond {most}, the most that an attempt may have; write fewer, or longer ones"
+        )));
+    }
+    Ok(())
 }
 
-fn standing_of(detail: &JobDetail, held: &Held) -> Standing {
+/// Where a job stands, for deciding what follows the attempt of this lease.
+pub(super) fn standing_of(detail: &JobDetail, held: &Held) -> Standing {
     let attempt = detail.attempts.iter().find(|attempt| attempt.attempt == held.attempt);
     Standing {
         job: held.job,

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use punctual::remote::{Failed, Held, Wish};
+use punctual::remote::{Failed, Held, Holder, Report, Wish};
 use punctual::testing::Frozen;
-use punctual::{ErrorKind, JobState, Order};
+use punctual::{ErrorKind, JobState, LeaseId, LogLevel, NodeId, Order, Timestamp};
 
 use crate::mailing;
 
@@ -99,4 +99,157 @@ async fn a_lease_is_named_by_its_own_node() {
     let error = frozen.remote().claim(&wish(&frozen, &[held])).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("name what this node has claimed"), "{error}");
+}
+
+/// When a node was last heard of.
+async fn seen(frozen: &Frozen, node: NodeId) -> Timestamp {
+    let nodes = frozen.admin().nodes().await.unwrap();
+    nodes.iter().find(|it| it.info.id == node).unwrap().seen_at
+}
+
+/// Every call about a lease of this name is refused as one that is lost.
+async fn assert_lost(frozen: &Frozen, held: &Held) {
+    let remote = frozen.remote();
+    let failed = Failed { error: "no paint".to_owned(), retry: true, retry_after: None };
+    let line = vec![(LogLevel::Info, "not mine".to_owned())];
+    let errors = [
+        ("heartbeat", remote.heartbeat(held, None).await.map(drop)),
+        ("log", remote.write_log(held, Some(1), line).await.map(drop)),
+        ("fail", remote.fail(held, failed).await.map(drop)),
+        ("snooze", remote.snooze(held, Duration::from_secs(1)).await.map(drop)),
+        ("complete", remote.complete(held, None).await.map(drop)),
+    ];
+    for (call, answer) in errors {
+        let kind = answer.map_err(|error| error.kind());
+        assert_eq!(kind, Err(ErrorKind::Fenced), "{call} of {held}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_the_store_does_not_agree_with_is_good_for_nothing() {
+    let frozen = mailing().await;
+    for _ in 0..2 {
+        frozen.enqueue(paint()).await.unwrap();
+    }
+    let one = Wish { most: 1, ..wish(&frozen, &[]) };
+    let own = frozen.remote().claim(&one).await.unwrap().leases[0].held;
+    let other = Wish { most: 1, ..wish(&frozen, &[]) };
+    let theirs = frozen.remote().claim(&other).await.unwrap().leases[0].held;
+    let made_up = [
+        Held { job: theirs.job, ..own },
+        Held { lease: own.lease, ..theirs },
+        Held { attempt: own.attempt + 1, ..own },
+        Held { by: theirs.by, ..own },
+        // As if a node with a handler held it, which keeps to its time by itself.
+        Held { by: None, ..own },
+        Held { job: theirs.job, by: None, ..own },
+    ];
+    for held in &made_up {
+        assert_lost(&frozen, held).await;
+    }
+    for held in [own, theirs] {
+        let log = frozen.admin().log(held.job, None, 10).await.unwrap();
+        assert!(log.items.is_empty(), "{log:?}");
+        assert_eq!(frozen.remote().complete(&held, None).await.unwrap(), JobState::Succeeded);
+    }
+}
+
+#[tokio::test]
+async fn lines_have_numbers_from_1_to_the_most_of_an_attempt() {
+    let frozen = mailing().await;
+    frozen.enqueue(paint()).await.unwrap();
+    let held = frozen.remote().claim(&wish(&frozen, &[])).await.unwrap().leases[0].held;
+    let lines = |count| vec![(LogLevel::Info, "a line".to_owned()); count];
+    for (first, count) in [(0, 1), (u32::MAX, 1), (u32::MAX, 2), (10_000, 2), (10_001, 1)] {
+        let answer = frozen.remote().write_log(&held, Some(first), lines(count)).await;
+        let error = answer.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{first}: {error}");
+    }
+    assert_eq!(frozen.remote().write_log(&held, Some(10_000), lines(1)).await.unwrap(), 10_001);
+    let error = frozen.remote().write_log(&held, None, lines(1)).await.unwrap_err();
+    insta::assert_snapshot!(error, @"1 lines from the number 10001 on go beyond 10000, the most that an attempt may have; write fewer, or longer ones");
+}
+
+#[tokio::test]
+async fn a_call_that_is_refused_is_nobodys_heartbeat() {
+    let frozen = mailing().await;
+    frozen.enqueue(paint()).await.unwrap();
+    let worker = wish(&frozen, &[]);
+    let held = frozen.remote().claim(&worker).await.unwrap().leases[0].held;
+    let handlers = frozen.admin().nodes().await.unwrap();
+    let handlers = handlers.iter().find(|node| node.info.id != worker.node).unwrap().info.id;
+    let before = [seen(&frozen, worker.node).await, seen(&frozen, handlers).await];
+    frozen.outage("5s");
+    let lease = LeaseId::mint(frozen.now(), [7; 10]);
+    for node in [worker.node, handlers] {
+        let made_up = Held { lease, by: Some(Holder { node }), ..held };
+        assert_lost(&frozen, &made_up).await;
+        let report = Some(Report { percent: Some(1), note: String::new() });
+        assert!(frozen.remote().heartbeat(&made_up, report).await.is_err());
+    }
+    let error =
+        frozen.remote().claim(&Wish { node: handlers, ..worker.clone() }).await.unwrap_err();
+    assert!(error.to_string().contains("runs handlers of its own"), "{error}");
+    let after = [seen(&frozen, worker.node).await, seen(&frozen, handlers).await];
+    assert_eq!(after, before);
+    frozen.remote().heartbeat(&held, None).await.unwrap();
+    assert!(seen(&frozen, worker.node).await > before[0], "a call of its own is one");
+}
+
+#[tokio::test]
+async fn what_is_overdue_is_not_settled_otherwise_any_more() {
+    let failed = Failed { error: "no paint".to_owned(), retry: false, retry_after: None };
+    for call in ["complete", "fail", "snooze", "log"] {
+        let frozen = mailing().await;
+        let limit = Duration::from_secs(60);
+        let id = frozen.enqueue(paint().timeout(limit).max_attempts(1)).await.unwrap().id;
+        let held = frozen.remote().claim(&wish(&frozen, &[])).await.unwrap().leases[0].held;
+        frozen.outage("61s");
+        let remote = frozen.remote();
+        let answer = match call {
+            "complete" => remote.complete(&held, None).await.map(drop),
+            "fail" => remote.fail(&held, failed.clone()).await.map(drop),
+            "snooze" => remote.snooze(&held, limit).await.map(drop),
+            _ => remote.write_log(&held, None, Vec::new()).await.map(drop),
+        };
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::Fenced, "{call}");
+        let ended = frozen.admin().job(id).await.unwrap().view;
+        assert_eq!(ended.error.as_deref(), Some("took longer than 1m"), "{call}");
+    }
+}
+
+#[tokio::test]
+async fn any_call_of_a_node_ends_what_is_overdue_of_it() {
+    let frozen = mailing().await;
+    let minute = Duration::from_secs(60);
+    let short = frozen.enqueue(paint().timeout(minute).max_attempts(1)).await.unwrap().id;
+    let long = frozen.enqueue(paint().timeout(minute * 10)).await.unwrap().id;
+    let remote = frozen.remote();
+    let claims = remote.claim(&wish(&frozen, &[])).await.unwrap();
+    let held = claims.leases.iter().find(|leased| leased.job.id == long).unwrap();
+    let pulse = remote.heartbeat(&held.held, None).await.unwrap();
+    assert_eq!(pulse.deadline, Some(held.deadline));
+    frozen.outage("61s");
+    remote.heartbeat(&held.held, None).await.unwrap();
+    let ended = frozen.admin().job(short).await.unwrap().view;
+    assert_eq!(ended.error.as_deref(), Some("took longer than 1m"));
+    assert_eq!(frozen.admin().job(long).await.unwrap().view.state, JobState::Running);
+}
+
+#[tokio::test]
+async fn an_attempt_has_what_is_left_of_its_jobs_budget() {
+    let frozen = mailing().await;
+    let minute = Duration::from_secs(60);
+    let id = frozen.enqueue(paint().budget(minute)).await.unwrap().id;
+    let first = frozen.remote().claim(&wish(&frozen, &[])).await.unwrap().leases[0].held;
+    frozen.outage("40s");
+    let retry_after = Some(Duration::ZERO);
+    let failed = Failed { error: "no paint".to_owned(), retry: true, retry_after };
+    frozen.remote().fail(&first, failed).await.unwrap();
+    frozen.drain().await;
+    let claims = frozen.remote().claim(&wish(&frozen, &[])).await.unwrap();
+    let [again] = &claims.leases[..] else { panic!("one job: {claims:?}") };
+    assert_eq!(again.deadline, claims.at + Duration::from_secs(20));
+    let pulse = frozen.remote().heartbeat(&again.held, None).await.unwrap();
+    assert_eq!(pulse.deadline, Some(again.deadline), "job {id}");
 }
