@@ -135,6 +135,38 @@ fn a_parameter_is_no_option() {
     assert_eq!((check("after"), check("within")), (Ok(()), Ok(())));
 }
 
+/// However it is put together, and whatever number it looks like.
+#[test]
+fn only_a_number_begins_with_a_dash() {
+    let params = [
+        ("a", Type::String),
+        ("b", Type::String),
+        ("whole", Type::Integer),
+        ("part", Type::Number),
+    ];
+    let named = |argument: &str| Named {
+        argv: vec!["ls".to_owned(), argument.to_owned()],
+        params: params
+            .iter()
+            .filter(|(name, _)| argument.contains(&format!("{{{name}}}")))
+            .map(|(name, of)| ((*name).to_owned(), Param::Any(*of)))
+            .collect(),
+        ..Named::default()
+    };
+    let all = ["{a}{b}", "{whole}", "{part},{whole}"].map(|text| (text.to_owned(), named(text)));
+    let all = BTreeMap::from(all);
+    let commands = Commands::new(Config::default(), all, Secrets::default()).expect("all are fine");
+    let check = |name: &str, params| commands.check(&json!({ "name": name, "params": params }));
+    assert_snapshot!(check("{a}{b}", json!({ "a": "", "b": "-la" })).expect_err("an option"), @"command `{a}{b}`: parameter `b` is `-la`, which the program would take for an option; put `--` before it in the command's argv if the program knows it");
+    for text in ["-", "-1", "-inf", "-nan", "-1e5"] {
+        let refused = check("{a}{b}", json!({ "a": text, "b": "la" })).expect_err(text);
+        assert!(refused.contains("would take for an option"), "{refused}");
+    }
+    assert_eq!(check("{a}{b}", json!({ "a": "x", "b": "-la" })), Ok(()));
+    assert_eq!(check("{whole}", json!({ "whole": -1 })), Ok(()));
+    assert_eq!(check("{part},{whole}", json!({ "part": -1.5, "whole": -1 })), Ok(()));
+}
+
 /// What a test cannot bring about without being somebody else.
 #[test]
 fn what_the_system_refuses_is_explained() {
