@@ -190,6 +190,7 @@ fn of_argv(known: &Known, job: &Command) -> Result<Wanted, String> {
                 .to_owned(),
         );
     }
+    check_script(job.shell, &job.argv)?;
     if !job.params.is_empty() {
         return Err("`params` belong to a command with a `name`; put them in `argv`".to_owned());
     }
@@ -222,6 +223,17 @@ fn of_argv(known: &Known, job: &Command) -> Result<Wanted, String> {
         retry_codes: job.retry_codes.clone(),
         limits: config.limits,
     })
+}
+
+/// What is put in the text of a shell is run as shell, and a secret may be any text.
+pub(crate) fn check_script(shell: bool, argv: &[String]) -> Result<(), String> {
+    match argv.first() {
+        Some(script) if shell && Secrets::is_reference(script) => Err(
+            "a secret within the text of a shell would be read as shell; put it in `env` as NAME and write \"$NAME\""
+                .to_owned(),
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Names that no variable can have, and those that are ours.

@@ -167,6 +167,23 @@ fn only_a_number_begins_with_a_dash() {
     assert_eq!(check("{part},{whole}", json!({ "part": -1.5, "whole": -1 })), Ok(()));
 }
 
+/// A secret may be any text, and the text of a shell is run.
+#[test]
+fn a_secret_is_no_shell() {
+    let config = Config { allow_api_argv: true, allow_shell: true, ..Config::default() };
+    let named = |argv: &[&str]| {
+        let argv = argv.iter().map(|text| (*text).to_owned()).collect();
+        let named = Named { argv, shell: true, ..Named::default() };
+        let all = BTreeMap::from([("a".to_owned(), named)]);
+        Commands::new(config.clone(), all, Secrets::default())
+    };
+    assert_snapshot!(named(&["echo secret://x"]).expect_err("a script"), @r#"commands.a: a secret within the text of a shell would be read as shell; put it in `env` as NAME and write "$NAME""#);
+    let commands = named(&[r#"echo "$1""#, "secret://x"]).expect("an argument is data");
+    let check = |argv: &[&str]| commands.check(&json!({ "argv": argv, "shell": true }));
+    assert_snapshot!(check(&["echo secret://x"]).expect_err("a script"), @r#"a secret within the text of a shell would be read as shell; put it in `env` as NAME and write "$NAME""#);
+    assert_eq!(check(&[r#"echo "$1""#, "secret://x"]), Ok(()));
+}
+
 /// What a test cannot bring about without being somebody else.
 #[test]
 fn what_the_system_refuses_is_explained() {
