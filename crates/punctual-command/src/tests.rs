@@ -201,7 +201,7 @@ fn what_the_system_refuses_is_explained() {
         let why = std::io::Error::from_raw_os_error(errno).to_string();
         explain::not_started(&spec(become_ids), &NotStarted { step, errno: Some(errno), why })
     };
-    assert_snapshot!(told(Step::Directory, 13, None), @"the worker may not enter the directory `/srv/private`; permit it, or give another `cwd`");
+    assert_snapshot!(told(Step::Directory, 13, None), @"the worker's user may not enter the directory `/srv/private`; permit it, or give another `cwd`");
     assert_snapshot!(told(Step::Start, 13, None), @"the worker's user may not execute `/bin/sh`; permit it to read and execute the file and to enter its directories, and see that they are not mounted with `noexec`");
     assert_snapshot!(told(Step::Start, 13, Some((33, 33))), @"user number 33 may not execute `/bin/sh`; permit it to read and execute the file and to enter its directories, and see that they are not mounted with `noexec`");
     assert_snapshot!(told(Step::Start, 1, Some((33, 33))), @"the worker may not become user number 33 to run `/bin/sh`: Operation not permitted (os error 1); run the worker as root, or leave `user` out");
