@@ -150,9 +150,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Not for people: the process between a worker and a command.
-    if std::env::args_os().nth(1).is_some_and(|word| word == punctual_command::SHIM) {
-        return punctual_command::shim();
+    // Not for people: the process between a worker and a command, and the one that becomes it.
+    match std::env::args_os().nth(1) {
+        Some(word) if word == punctual_command::SHIM => return punctual_command::shim(),
+        Some(word) if word == punctual_command::LAST_STEP => return punctual_command::last_step(),
+        _ => {}
     }
     let Arguments { target, command } = Arguments::parse();
     let done = run(&target, command);

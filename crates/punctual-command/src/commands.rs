@@ -80,6 +80,7 @@ fn prepare(named: Named, config: &Config) -> Result<Prepared, String> {
                 .to_owned(),
         );
     }
+    plan::check_script(named.shell, &named.argv)?;
     if let Some(limits) = &named.limits {
         limits.check("limits")?;
     }

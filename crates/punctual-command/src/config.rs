@@ -18,10 +18,10 @@ const LOG_BYTES_MAX: usize = 1_000_000;
 /// The most of the last output that is kept with the end, for each stream: twice this fits in a result.
 const TAIL_BYTES_MAX: usize = 12 << 10;
 
-/// The shim lives under the same limit as its command, and has to work to the end.
+/// The process that becomes the command has its limits already, and has to come so far.
 const MEMORY_BYTES_MIN: u64 = 256 << 20;
 
-/// As with memory: the shim looks through `/proc`.
+/// As with memory.
 const OPEN_FILES_MIN: u64 = 32;
 
 /// How commands run, all of them.
@@ -228,7 +228,7 @@ impl Limits {
         for (name, limit, least) in floors {
             if let Some(limit) = limit.filter(|limit| *limit < least) {
                 return Err(format!(
-                    "{at}.{name} is {limit}; the least is {least}, which is what it takes to start a program and to watch it"
+                    "{at}.{name} is {limit}; the least is {least}, which is what it takes to start a program"
                 ));
             }
         }

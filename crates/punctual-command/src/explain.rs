@@ -15,20 +15,21 @@ pub(crate) fn not_started(spec: &Spec, failed: &NotStarted) -> String {
             "cannot prepare the command: {}; see whether the worker's container or service limits what it may do",
             failed.why
         ),
-        Step::Directory => directory(&spec.cwd, errno, &failed.why),
+        Step::Directory => directory(spec, errno, &failed.why),
         Step::Start => program(spec, errno, &failed.why),
     }
 }
 
-fn directory(cwd: &Path, errno: Option<Errno>, why: &str) -> String {
-    let shown = cwd.display();
+fn directory(spec: &Spec, errno: Option<Errno>, why: &str) -> String {
+    let shown = spec.cwd.display();
     match errno {
         Some(Errno::NOENT) => format!(
             "there is no directory `{shown}` on this worker; create it there, or correct `cwd`"
         ),
         Some(Errno::NOTDIR) => format!("`{shown}` is no directory; correct `cwd`"),
         Some(Errno::ACCESS) => format!(
-            "the worker may not enter the directory `{shown}`; permit it, or give another `cwd`"
+            "{} may not enter the directory `{shown}`; permit it, or give another `cwd`",
+            who(spec)
         ),
         _ => format!("cannot enter the directory `{shown}`: {why}; correct `cwd`"),
     }

@@ -6,8 +6,8 @@
 //! **shim**, the same binary under another name, to which orphans come back. When the worker is
 //! gone, however it went, the shim sees the end of the pipe between them and kills all that is left.
 //!
-//! A binary that handles commands calls [`shim`] when [`SHIM`] is its first argument, before anything
-//! else.
+//! A binary that handles commands calls [`shim`] when [`SHIM`] is its first argument, and [`last_step`]
+//! when [`LAST_STEP`] is, before anything else.
 
 mod commands;
 mod config;
@@ -17,6 +17,8 @@ mod descendants;
 mod elsewhere;
 #[cfg(target_os = "linux")]
 mod explain;
+#[cfg(target_os = "linux")]
+mod last;
 #[cfg(target_os = "linux")]
 mod output;
 mod payload;
@@ -36,7 +38,9 @@ mod wire;
 pub use commands::Commands;
 pub use config::{Config, Limits, Named, Param, Type};
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{command, shim};
+pub use elsewhere::{command, last_step, shim};
+#[cfg(target_os = "linux")]
+pub use last::last_step;
 pub use payload::Command;
 #[cfg(target_os = "linux")]
 pub use run::{Report, command};
@@ -45,3 +49,6 @@ pub use shim::shim;
 
 /// The first argument of a process that is a shim.
 pub const SHIM: &str = "__run-command";
+
+/// The first argument of a process that becomes a command.
+pub const LAST_STEP: &str = "__exec-command";

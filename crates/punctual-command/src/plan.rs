@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use punctual_secrets::Secrets;
 
 use crate::commands::{Known, Prepared};
-use crate::config::Limits;
+use crate::config::{Limits, Param};
 use crate::payload::Command;
 use crate::template::{Part, Template, fill};
 use crate::users;
@@ -124,7 +124,7 @@ fn of_name(
     let mut are_options_over = named.shell;
     let mut filled = Vec::new();
     for template in argv {
-        filled.push(argument(template, &values, are_options_over)?);
+        filled.push(argument(template, &named.params, &values, are_options_over)?);
         are_options_over |= template.parts() == [Part::Text("--".to_owned())];
     }
     Ok(Wanted {
@@ -143,27 +143,32 @@ fn of_name(
 
 fn argument(
     template: &Template,
+    params: &BTreeMap<String, Param>,
     values: &BTreeMap<String, String>,
     are_options_over: bool,
 ) -> Result<Argument, String> {
-    let part = |part: &Part| match part {
-        Part::Text(text) => Ok((text.clone(), Trust::MayRefer)),
-        Part::Place(name) => {
-            let value = values.get(name).ok_or(format!("there is no parameter `{name}`"))?;
-            let is_number = value.parse::<f64>().is_ok();
-            if value.starts_with('-')
-                && !is_number
-                && template.begins_with(name)
-                && !are_options_over
-            {
-                return Err(format!(
-                    "parameter `{name}` is `{value}`, which the program would take for an option; put `--` before it in the command's argv if the program knows it"
-                ));
+    let mut filled = Argument::new();
+    for part in template.parts() {
+        let (name, value) = match part {
+            Part::Text(text) => {
+                filled.push((text.clone(), Trust::MayRefer));
+                continue;
             }
-            Ok((value.clone(), Trust::Data))
+            Part::Place(name) => {
+                (name, values.get(name).ok_or(format!("there is no parameter `{name}`"))?)
+            }
+        };
+        // What is before it may be there and yet be empty.
+        let is_first = filled.iter().all(|(before, _)| before.is_empty());
+        let is_number = params.get(name).is_some_and(Param::is_number);
+        if is_first && value.starts_with('-') && !is_number && !are_options_over {
+            return Err(format!(
+                "parameter `{name}` is `{value}`, which the program would take for an option; put `--` before it in the command's argv if the program knows it"
+            ));
         }
-    };
-    template.parts().iter().map(part).collect()
+        filled.push((value.clone(), Trust::Data));
+    }
+    Ok(filled)
 }
 
 fn of_argv(known: &Known, job: &Command) -> Result<Wanted, String> {
@@ -185,6 +190,7 @@ fn of_argv(known: &Known, job: &Command) -> Result<Wanted, String> {
                 .to_owned(),
         );
     }
+    check_script(job.shell, &job.argv)?;
     if !job.params.is_empty() {
         return Err("`params` belong to a command with a `name`; put them in `argv`".to_owned());
     }
@@ -217,6 +223,17 @@ fn of_argv(known: &Known, job: &Command) -> Result<Wanted, String> {
         retry_codes: job.retry_codes.clone(),
         limits: config.limits,
     })
+}
+
+/// What is put in the text of a shell is run as shell, and a secret may be any text.
+pub(crate) fn check_script(shell: bool, argv: &[String]) -> Result<(), String> {
+    match argv.first() {
+        Some(script) if shell && Secrets::is_reference(script) => Err(
+            "a secret within the text of a shell would be read as shell; put it in `env` as NAME and write \"$NAME\""
+                .to_owned(),
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Names that no variable can have, and those that are ours.

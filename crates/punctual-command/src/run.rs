@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use punctual::{BoxError, Ctx, Done, Failure, LogLevel, StopReason};
 use punctual_secrets::Mask;
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -31,6 +32,9 @@ const BREATH: Duration = Duration::from_millis(10);
 /// How long to wait for the end of the output once nothing of the command is left. Only a process
 /// that was handed the pipe by other means can still hold it.
 const DRAIN: Duration = Duration::from_secs(1);
+
+/// How often to wake a shim that was told to stop: what it watches may not want it to hear.
+const WAKE_AGAIN: Duration = Duration::from_millis(100);
 
 /// What is kept of a command that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -126,6 +130,26 @@ fn with_last_words(error: &str, report: &Report) -> String {
     }
 }
 
+/// The shim of an attempt. A command of the same user can stop it with a signal; it has to hear that
+/// the attempt is over all the same.
+struct Shim(Child);
+
+impl Shim {
+    fn wake(&self) {
+        let pid = self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            // Nobody else has its number before it was waited for. If it is over, so much the better.
+            let _ = kill_process(pid, Signal::CONT);
+        }
+    }
+}
+
+impl Drop for Shim {
+    fn drop(&mut self) {
+        self.wake();
+    }
+}
+
 struct Attempt<'a> {
     cx: &'a Ctx<Commands>,
     mask: &'a Mask,
@@ -143,12 +167,12 @@ impl Attempt<'_> {
         let stream = |level: LogLevel| Mutex::new(Stream::new(level, self.mask, config.tail_bytes));
         // What is written to stderr is not always bad news, but it is where bad news is.
         let (out, err) = (stream(LogLevel::Info), stream(LogLevel::Warn));
-        let (stdout, stderr) = (shim.stdout.take(), shim.stderr.take());
+        let (stdout, stderr) = (shim.0.stdout.take(), shim.0.stderr.take());
         let told = {
             let mut read = pin!(async {
                 tokio::join!(self.read(stdout, &out, &room), self.read(stderr, &err, &room))
             });
-            let mut talk = pin!(self.talk(socket, spec));
+            let mut talk = pin!(self.talk(socket, spec, &shim));
             let mut is_read = false;
             let told = loop {
                 tokio::select! {
@@ -164,7 +188,7 @@ impl Attempt<'_> {
         };
         let told = match told {
             Ok(told) => told,
-            Err(error) => return Err(self.without_a_word(&error, &mut shim).await),
+            Err(error) => return Err(self.without_a_word(&error, &mut shim.0).await),
         };
         let (mut room, mut out, mut err) = (lock(&room), lock(&out), lock(&err));
         let log = |level: LogLevel, line: &str| self.cx.log_at(level, line);
@@ -185,7 +209,7 @@ impl Attempt<'_> {
     }
 
     /// Starts a shim, which waits for what it is told.
-    fn start(&self) -> Result<(Child, UnixStream), String> {
+    fn start(&self) -> Result<(Shim, UnixStream), String> {
         let failed = |error: std::io::Error| {
             format!(
                 "cannot start the process that watches over the command: {error}; the worker may have too many processes or open files"
@@ -204,12 +228,12 @@ impl Attempt<'_> {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let shim = process.spawn().map_err(failed)?;
-        Ok((shim, UnixStream::from_std(ours).map_err(failed)?))
+        Ok((Shim(shim), UnixStream::from_std(ours).map_err(failed)?))
     }
 
     /// Tells the shim what to run, and to stop if it must; answers with what it tells. If this is
     /// dropped, the socket closes, and the shim kills all.
-    async fn talk(&self, socket: UnixStream, spec: &Spec) -> Result<Told, String> {
+    async fn talk(&self, socket: UnixStream, spec: &Spec, shim: &Shim) -> Result<Told, String> {
         let (told, mut tell) = socket.into_split();
         let mut told = BufReader::new(told).lines();
         say(&mut tell, spec).await?;
@@ -227,7 +251,10 @@ impl Attempt<'_> {
                     self.cx.log_at(LogLevel::Warn, &stopping(reason, grace));
                     let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
                     say(&mut tell, &Ask::Stop { grace_ms }).await?;
+                    shim.wake();
                 }
+                // The command may stop it again.
+                () = pause(WAKE_AGAIN), if is_stopped => shim.wake(),
             }
         }
     }
@@ -263,7 +290,7 @@ impl Attempt<'_> {
             };
             if now >= lines + LINES_AT_ONCE {
                 lines = now;
-                breathe().await;
+                pause(BREATH).await;
             }
         }
     }
@@ -273,8 +300,8 @@ impl Attempt<'_> {
     clippy::disallowed_methods,
     reason = "a handler of the application's own takes its own time"
 )]
-async fn breathe() {
-    tokio::time::sleep(BREATH).await;
+async fn pause(length: Duration) {
+    tokio::time::sleep(length).await;
 }
 
 async fn say(

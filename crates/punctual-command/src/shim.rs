@@ -3,10 +3,10 @@
 //! It leads a session of its own and is a subreaper: what a command leaves behind, however it was
 //! started, comes back to it as a child. So when the system says that it has no child left, nothing
 //! is left of the command. Its only tie to the worker is a socket; the end of that is the end of the
-//! worker.
+//! worker. A command that runs as the worker's user can stop it; the worker, or its end, wakes it.
 
-use std::io::{self, Seek, Write};
-use std::os::fd::AsFd;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::pin::Pin;
 use std::process::{Command, ExitCode, Stdio};
@@ -14,18 +14,17 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, getpid, getrlimit, kill_process_group,
-    set_child_subreaper, setrlimit, setsid, wait,
+    Pid, Signal, WaitOptions, getpid, kill_process_group, set_child_subreaper,
+    set_parent_process_death_signal, setsid, wait,
 };
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::time::Sleep;
 
-use crate::config::Limits;
 use crate::descendants;
-use crate::wire::{Ask, Exit, NotStarted, Spec, Step, Told};
+use crate::wire::{Ask, Become, Exit, NotStarted, Spec, Step, Told};
 
 /// How long after a kill to look again: somebody may have been born between two looks.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -43,6 +42,8 @@ pub fn shim() -> ExitCode {
 }
 
 async fn run() -> io::Result<()> {
+    // Whoever stops this process shall not have it sleep through the end of the worker.
+    set_parent_process_death_signal(Some(Signal::CONT))?;
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     let socket = std::os::unix::net::UnixStream::from(socket);
     socket.set_nonblocking(true)?;
@@ -60,72 +61,58 @@ async fn run() -> io::Result<()> {
         signal(SignalKind::quit())?,
     ];
     let children = signal(SignalKind::child())?;
-    let told = match start(&spec) {
-        Ok(command) => Told::Ended(watch(command, &mut asked, children).await),
-        Err(failed) => Told::NotStarted(failed),
-    };
+    let told = attend(spec, &mut asked, children).await?;
     let mut line = serde_json::to_vec(&told)?;
     line.push(b'\n');
     tell.write_all(&line).await
 }
 
-fn start(spec: &Spec) -> Result<Pid, NotStarted> {
-    let at = |step: Step| {
-        move |error: io::Error| NotStarted {
-            step,
-            errno: error.raw_os_error(),
-            why: error.to_string(),
+/// Starts what will be the command, and stays until nothing is left of it.
+async fn attend(
+    spec: Spec,
+    asked: &mut Lines<BufReader<OwnedReadHalf>>,
+    children: Signals,
+) -> io::Result<Told> {
+    let (command, socket) = match start() {
+        Ok(started) => started,
+        Err(error) => {
+            let (errno, why) = (error.raw_os_error(), error.to_string());
+            return Ok(Told::NotStarted(NotStarted { step: Step::Prepare, errno, why }));
         }
     };
-    prepare(spec).map_err(at(Step::Prepare))?;
-    std::env::set_current_dir(&spec.cwd).map_err(at(Step::Directory))?;
-    let input = input(spec.stdin.as_deref()).map_err(at(Step::Prepare))?;
-    let mut command = Command::new(&spec.program);
-    command.args(&spec.args).env_clear().envs(&spec.env).stdin(input).process_group(0);
-    if let Some((uid, gid)) = spec.become_ids {
-        // Root's further groups are dropped with it.
-        command.uid(uid).gid(gid);
-    }
-    let child = command.spawn().map_err(at(Step::Start))?;
-    Ok(Pid::from_child(&child))
+    let told = serde_json::to_vec(&Become { spec, shim: getpid().as_raw_pid() })?;
+    let (mut failed, mut tell) = socket.into_split();
+    let hand_over = async {
+        tell.write_all(&told).await?;
+        tell.shutdown().await
+    };
+    // It may be ended before it has heard all; then that is what is told.
+    let (exit, _) = tokio::join!(watch(command, asked, children), hand_over);
+    // Nobody is left to hold the other end. One that was ended before it had heard all breaks it.
+    let mut line = Vec::new();
+    let _ = failed.read_to_end(&mut line).await;
+    Ok(match line.is_empty() {
+        true => Told::Ended(exit),
+        false => Told::NotStarted(serde_json::from_slice(&line)?),
+    })
 }
 
-/// All that the command inherits.
-fn prepare(spec: &Spec) -> io::Result<()> {
+fn start() -> io::Result<(Pid, UnixStream)> {
     setsid()?;
     set_child_subreaper(Some(getpid()))?;
     // Without it nobody could be found again.
     std::fs::metadata("/proc/self/stat")?;
-    rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
-    if !spec.new_privileges {
-        rustix::thread::set_no_new_privs(true)?;
-    }
-    let Limits { cpu_seconds, memory_bytes, processes, open_files, file_bytes } = spec.limits;
-    let limits = [
-        (Resource::Core, Some(0)),
-        (Resource::Cpu, cpu_seconds),
-        (Resource::As, memory_bytes),
-        (Resource::Nproc, processes),
-        (Resource::Nofile, open_files),
-        (Resource::Fsize, file_bytes),
-    ];
-    for (resource, limit) in limits {
-        let Some(limit) = limit else { continue };
-        // More than the worker has is not to be had.
-        let most = getrlimit(resource).maximum.map_or(limit, |most| most.min(limit));
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
-    }
-    Ok(())
-}
-
-/// What the command reads: a file in memory, so that nobody has to feed it.
-fn input(text: Option<&str>) -> io::Result<Stdio> {
-    let Some(text) = text else { return Ok(Stdio::null()) };
-    let file = rustix::fs::memfd_create("stdin", rustix::fs::MemfdFlags::CLOEXEC)?;
-    let mut file = std::fs::File::from(file);
-    file.write_all(text.as_bytes())?;
-    file.rewind()?;
-    Ok(Stdio::from(file))
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    let ours = UnixStream::from_std(ours)?;
+    let child = Command::new("/proc/self/exe")
+        .arg0("punctual")
+        .arg(crate::LAST_STEP)
+        .env_clear()
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .process_group(0)
+        .spawn()?;
+    Ok((Pid::from_child(&child), ours))
 }
 
 /// Waits until the command is over and nothing of it is left.

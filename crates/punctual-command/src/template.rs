@@ -60,11 +60,6 @@ impl Template {
             Part::Text(_) => None,
         })
     }
-
-    /// Does it begin with a place, so that what is put there could look like an option?
-    pub(crate) fn begins_with(&self, name: &str) -> bool {
-        matches!(self.0.first(), Some(Part::Place(first)) if first == name)
-    }
 }
 
 impl Type {
@@ -97,6 +92,11 @@ impl Param {
             Param::Any(of) => Full { of: *of, default: None, values: None },
             Param::Full(full) => full.clone(),
         }
+    }
+
+    /// Can it be nothing but a number, whose sign is no option?
+    pub(crate) fn is_number(&self) -> bool {
+        matches!(self.full().of, Type::Integer | Type::Number)
     }
 
     /// Says what is wrong with it, as the configuration has it.

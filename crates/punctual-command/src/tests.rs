@@ -135,6 +135,55 @@ fn a_parameter_is_no_option() {
     assert_eq!((check("after"), check("within")), (Ok(()), Ok(())));
 }
 
+/// However it is put together, and whatever number it looks like.
+#[test]
+fn only_a_number_begins_with_a_dash() {
+    let params = [
+        ("a", Type::String),
+        ("b", Type::String),
+        ("whole", Type::Integer),
+        ("part", Type::Number),
+    ];
+    let named = |argument: &str| Named {
+        argv: vec!["ls".to_owned(), argument.to_owned()],
+        params: params
+            .iter()
+            .filter(|(name, _)| argument.contains(&format!("{{{name}}}")))
+            .map(|(name, of)| ((*name).to_owned(), Param::Any(*of)))
+            .collect(),
+        ..Named::default()
+    };
+    let all = ["{a}{b}", "{whole}", "{part},{whole}"].map(|text| (text.to_owned(), named(text)));
+    let all = BTreeMap::from(all);
+    let commands = Commands::new(Config::default(), all, Secrets::default()).expect("all are fine");
+    let check = |name: &str, params| commands.check(&json!({ "name": name, "params": params }));
+    assert_snapshot!(check("{a}{b}", json!({ "a": "", "b": "-la" })).expect_err("an option"), @"command `{a}{b}`: parameter `b` is `-la`, which the program would take for an option; put `--` before it in the command's argv if the program knows it");
+    for text in ["-", "-1", "-inf", "-nan", "-1e5"] {
+        let refused = check("{a}{b}", json!({ "a": text, "b": "la" })).expect_err(text);
+        assert!(refused.contains("would take for an option"), "{refused}");
+    }
+    assert_eq!(check("{a}{b}", json!({ "a": "x", "b": "-la" })), Ok(()));
+    assert_eq!(check("{whole}", json!({ "whole": -1 })), Ok(()));
+    assert_eq!(check("{part},{whole}", json!({ "part": -1.5, "whole": -1 })), Ok(()));
+}
+
+/// A secret may be any text, and the text of a shell is run.
+#[test]
+fn a_secret_is_no_shell() {
+    let config = Config { allow_api_argv: true, allow_shell: true, ..Config::default() };
+    let named = |argv: &[&str]| {
+        let argv = argv.iter().map(|text| (*text).to_owned()).collect();
+        let named = Named { argv, shell: true, ..Named::default() };
+        let all = BTreeMap::from([("a".to_owned(), named)]);
+        Commands::new(config.clone(), all, Secrets::default())
+    };
+    assert_snapshot!(named(&["echo secret://x"]).expect_err("a script"), @r#"commands.a: a secret within the text of a shell would be read as shell; put it in `env` as NAME and write "$NAME""#);
+    let commands = named(&[r#"echo "$1""#, "secret://x"]).expect("an argument is data");
+    let check = |argv: &[&str]| commands.check(&json!({ "argv": argv, "shell": true }));
+    assert_snapshot!(check(&["echo secret://x"]).expect_err("a script"), @r#"a secret within the text of a shell would be read as shell; put it in `env` as NAME and write "$NAME""#);
+    assert_eq!(check(&[r#"echo "$1""#, "secret://x"]), Ok(()));
+}
+
 /// What a test cannot bring about without being somebody else.
 #[test]
 fn what_the_system_refuses_is_explained() {
@@ -152,7 +201,7 @@ fn what_the_system_refuses_is_explained() {
         let why = std::io::Error::from_raw_os_error(errno).to_string();
         explain::not_started(&spec(become_ids), &NotStarted { step, errno: Some(errno), why })
     };
-    assert_snapshot!(told(Step::Directory, 13, None), @"the worker may not enter the directory `/srv/private`; permit it, or give another `cwd`");
+    assert_snapshot!(told(Step::Directory, 13, None), @"the worker's user may not enter the directory `/srv/private`; permit it, or give another `cwd`");
     assert_snapshot!(told(Step::Start, 13, None), @"the worker's user may not execute `/bin/sh`; permit it to read and execute the file and to enter its directories, and see that they are not mounted with `noexec`");
     assert_snapshot!(told(Step::Start, 13, Some((33, 33))), @"user number 33 may not execute `/bin/sh`; permit it to read and execute the file and to enter its directories, and see that they are not mounted with `noexec`");
     assert_snapshot!(told(Step::Start, 1, Some((33, 33))), @"the worker may not become user number 33 to run `/bin/sh`: Operation not permitted (os error 1); run the worker as root, or leave `user` out");

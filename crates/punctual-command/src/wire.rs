@@ -22,6 +22,14 @@ pub(crate) struct Spec {
     pub(crate) new_privileges: bool,
 }
 
+/// What a shim tells the process that will be the command.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Become {
+    pub(crate) spec: Spec,
+    /// The process number of the shim: another parent means that it is gone.
+    pub(crate) shim: i32,
+}
+
 /// What a worker asks of a shim that runs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

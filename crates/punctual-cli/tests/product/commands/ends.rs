@@ -86,6 +86,46 @@ fn nothing_of_a_command_outlives_its_attempt() {
     assert_eq!(shown["state"], "ready", "{shown}");
 }
 
+/// A command of the worker's own user can signal the process that watches over it.
+#[test]
+fn a_command_that_stops_or_kills_its_shim_ends_all_the_same() {
+    let place = Place::new(SETTINGS);
+    let server = place.serve();
+    let mark = |what: &str| format!("{what}-{}", std::process::id());
+    let script = "kill -$0 $PPID; while :; do sleep 0.05; done";
+    let payload = |signal: &str, mark: &str| json!({ "argv": ["sh", "-c", script, signal], "env": { "MARK": mark } });
+
+    // It takes too long, and the shim is stopped.
+    let late = mark("stopped-late");
+    let job = enqueue(&server, &payload("STOP", &late), &["--timeout", "1s"]);
+    let job = ended(&server, &job);
+    assert_eq!((&job["attempts"][0]["outcome"], marked(&late)), (&json!("timed_out"), 0), "{job}");
+
+    // The shim is gone, and the command with it.
+    let alone = mark("alone");
+    let job = run(&server, &payload("KILL", &alone));
+    assert!(job["error"].as_str().unwrap().starts_with("lost touch with"), "{job}");
+    until("nothing is left of the command", GONE, || marked(&alone) == 0);
+
+    // The worker is killed, and the shim is stopped.
+    let killed = mark("stopped-killed");
+    let job = enqueue(&server, &payload("STOP", &killed), &[]);
+    until("the shim is stopped", PATIENCE, || is_shim_stopped(&job));
+    assert_ne!(marked(&killed), 0);
+    server.kill();
+    until("nothing is left of the command", GONE, || marked(&killed) == 0);
+}
+
+fn is_shim_stopped(job: &str) -> bool {
+    let is_it = |entry: &std::fs::DirEntry| {
+        let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
+        let (command, stat) = (read("cmdline"), read("stat"));
+        command.ends_with(format!("__run-command\0{job}\0").as_bytes())
+            && stat.windows(4).any(|window| window == b") T ")
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| is_it(&entry))
+}
+
 /// Whoever listens to TERM is given the time for it.
 #[test]
 fn a_command_that_listens_may_clean_up() {

@@ -105,7 +105,8 @@ fn mistakes_in_the_settings_are_told_before_anything_starts() {
     assert_snapshot!(told("[commands.a]\nargv = [\"x\", \"{y\"]"), @"error: commands.a: `{y` has a brace without its other; write `{{` or `}}` for the brace itself");
     assert_snapshot!(told("[commands.a]\nargv = [\"x | y\"]\nshell = true"), @"error: commands.a: it uses a shell, and `command.allow_shell` is false; allow it, or give the program and its arguments one by one");
     assert_snapshot!(told("[command]\nallow_shell = true\n[commands.a]\nargv = [\"x {y}\"]\nshell = true\nparams = { y = \"string\" }"), @r#"error: commands.a: a parameter within the text of a shell would be read as shell; give it as a further argument and write "$1""#);
+    assert_snapshot!(told("[command]\nallow_shell = true\n[commands.a]\nargv = [\"x secret://y\"]\nshell = true"), @r#"error: commands.a: a secret within the text of a shell would be read as shell; put it in `env` as NAME and write "$NAME""#);
     assert_snapshot!(told("[command]\nkill_grace = \"1m\""), @"error: command.kill_grace is 1m; the most is 3500ms, since a worker that is out of touch has to end its work before others take it");
-    assert_snapshot!(told("[command]\nlimits = { memory_bytes = 1000 }"), @"error: command.limits.memory_bytes is 1000; the least is 268435456, which is what it takes to start a program and to watch it");
+    assert_snapshot!(told("[command]\nlimits = { memory_bytes = 1000 }"), @"error: command.limits.memory_bytes is 1000; the least is 268435456, which is what it takes to start a program");
     assert_snapshot!(told("[secrets]\n\"a b\" = { env = \"X\" }"), @"error: secrets: `a b` is no name for a secret; use letters, digits, `_` and `-`");
 }

@@ -1,5 +1,7 @@
 //! What a command is given, and what is kept of it.
 
+use std::os::unix::fs::DirBuilderExt;
+
 use serde_json::{Value, json};
 
 use super::{Place, ended, enqueue, log, run};
@@ -137,6 +139,51 @@ fn a_shell_and_other_users_are_there_for_those_who_allow_them() {
     } else {
         assert!(error.contains("may not become `nobody`; run the worker as root"), "{error}");
     }
+}
+
+/// The shim has to live to the end, whatever its command may use.
+#[test]
+fn limits_are_for_the_command_and_not_for_its_shim() {
+    let place = Place::new(
+        "[command]\nallow_api_argv = true\nlimits = { cpu_seconds = 100, file_bytes = 4096 }\n",
+    );
+    let server = place.serve();
+    let script = "wc -c; grep -E 'Max (cpu time|file size)' /proc/self/limits /proc/$PPID/limits";
+    // More to read than the command may write.
+    let payload = json!({ "argv": ["sh", "-c", script], "stdin": "x".repeat(10_000) });
+    let job = run(&server, &payload);
+    assert_eq!(job["state"], "succeeded", "{job}");
+    let stdout = job["result"]["stdout"].as_str().unwrap();
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let told: Vec<Vec<String>> =
+        stdout.lines().map(|line| words(line.split_once(':').map_or(line, |it| it.1))).collect();
+    let own = std::fs::read_to_string("/proc/self/limits").unwrap();
+    let own = |name: &str| words(own.lines().find(|line| line.starts_with(name)).unwrap());
+    let expected = [
+        words("10000"),
+        words("Max cpu time 100 100 seconds"),
+        words("Max file size 4096 4096 bytes"),
+        own("Max cpu time"),
+        own("Max file size"),
+    ];
+    assert_eq!(told, expected, "{stdout}");
+}
+
+/// What only the worker may enter is not for a command of somebody else.
+#[test]
+fn a_directory_is_entered_as_the_user_of_the_command() {
+    let place = Place::new("[command]\nallow_api_argv = true\nusers = [\"nobody\"]\n");
+    let private = place.path().join("private");
+    std::fs::DirBuilder::new().mode(0o700).create(&private).unwrap();
+    let server = place.serve();
+    let payload = json!({ "argv": ["pwd"], "user": "nobody", "cwd": private });
+    let job = run(&server, &payload);
+    let error = job["error"].as_str().unwrap();
+    let expected = match rustix::process::geteuid().is_root() {
+        true => format!("may not enter the directory `{}`; permit it", private.display()),
+        false => "may not become `nobody`".to_owned(),
+    };
+    assert!(error.contains(&expected), "{error}");
 }
 
 #[test]
