@@ -90,7 +90,7 @@ async fn hostile(job: Hostile, cx: Ctx) -> Result<(), punctual::BoxError> {
 async fn no_text_becomes_a_script() {
     let builder = Punctual::memory()
         .name("\"><script>alert(1)</script>")
-        .label("<svg onload=alert(1)>", "<script>alert(1)</script>");
+        .label("<script>alert(1)</script>", "<svg onload=alert(1)>");
     let punctual = builder.handle(hostile).start().await.unwrap();
     let admin = punctual.admin();
     let mut last = None;
