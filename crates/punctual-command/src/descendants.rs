@@ -14,22 +14,29 @@ const ROUNDS_MAX: usize = 50;
 
 /// A process, as it was seen. The number alone may soon be another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
-    pid: Pid,
+pub(crate) struct Seen {
+    pub(crate) pid: Pid,
     parent: i32,
-    started: u64,
-    is_zombie: bool,
+    pub(crate) started: u64,
+    pub(crate) is_zombie: bool,
 }
 
 /// Kills every descendant of this process. Those in other sessions and groups, and those whose parent
 /// is gone, are descendants all the same, since orphans come to a subreaper. The answer is how many
 /// were alive.
 pub(crate) fn kill_all() -> io::Result<usize> {
+    kill(|_| false)
+}
+
+/// The same without those children of this process that are spared, and all that these have started.
+pub(crate) fn kill(is_spared: impl Fn(&Seen) -> bool) -> io::Result<usize> {
     let mut stopped = HashSet::new();
     let mut alive = 0;
     for _ in 0..ROUNDS_MAX {
-        let new: Vec<Seen> =
-            list()?.into_iter().filter(|seen| stopped.insert((seen.pid, seen.started))).collect();
+        let new: Vec<Seen> = list(&is_spared)?
+            .into_iter()
+            .filter(|seen| stopped.insert((seen.pid, seen.started)))
+            .collect();
         if new.is_empty() {
             break;
         }
@@ -39,14 +46,20 @@ pub(crate) fn kill_all() -> io::Result<usize> {
             signal(seen, Signal::STOP)?;
         }
     }
-    for seen in list()? {
+    for seen in list(&is_spared)? {
         signal(seen, Signal::KILL)?;
     }
     Ok(alive)
 }
 
-/// Every descendant of this process.
-fn list() -> io::Result<Vec<Seen>> {
+/// The children of this process that are not spared.
+pub(crate) fn orphans(is_spared: impl Fn(&Seen) -> bool) -> io::Result<Vec<Seen>> {
+    let own = getpid().as_raw_pid();
+    Ok(list(&is_spared)?.into_iter().filter(|seen| seen.parent == own).collect())
+}
+
+/// Every descendant of this process that is none of a child which is spared.
+fn list(is_spared: &impl Fn(&Seen) -> bool) -> io::Result<Vec<Seen>> {
     let mut children: BTreeMap<i32, Vec<Seen>> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc")? {
         let name = entry?.file_name();
@@ -59,8 +72,12 @@ fn list() -> io::Result<Vec<Seen>> {
             children.entry(seen.parent).or_default().push(seen);
         }
     }
+    let own = getpid().as_raw_pid();
+    if let Some(own) = children.get_mut(&own) {
+        own.retain(|child| !is_spared(child));
+    }
     let mut found = Vec::new();
-    let mut parents = vec![getpid().as_raw_nonzero().get()];
+    let mut parents = vec![own];
     while let Some(parent) = parents.pop() {
         for child in children.remove(&parent).unwrap_or_default() {
             parents.push(child.pid.as_raw_nonzero().get());
@@ -70,7 +87,7 @@ fn list() -> io::Result<Vec<Seen>> {
     Ok(found)
 }
 
-fn look(pid: Pid) -> Option<Seen> {
+pub(crate) fn look(pid: Pid) -> Option<Seen> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     // The name stands in parentheses and may contain anything, such as more of them.
     let (_, behind) = stat.rsplit_once(')')?;

@@ -20,6 +20,8 @@ mod explain;
 #[cfg(target_os = "linux")]
 mod last;
 #[cfg(target_os = "linux")]
+mod orphans;
+#[cfg(target_os = "linux")]
 mod output;
 mod payload;
 #[cfg(target_os = "linux")]
@@ -38,9 +40,11 @@ mod wire;
 pub use commands::Commands;
 pub use config::{Config, Limits, Named, Param, Type};
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{command, last_step, shim};
+pub use elsewhere::{adopt_orphans, command, last_step, shim};
 #[cfg(target_os = "linux")]
 pub use last::last_step;
+#[cfg(target_os = "linux")]
+pub use orphans::adopt_orphans;
 pub use payload::Command;
 #[cfg(target_os = "linux")]
 pub use run::{Report, command};

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::process::Stdio;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use punctual::{BoxError, Ctx, Done, Failure, LogLevel, StopReason};
@@ -16,6 +16,7 @@ use tokio::process::{Child, Command as Process};
 
 use crate::commands::Commands;
 use crate::explain;
+use crate::orphans::Watched;
 use crate::output::{Room, Stream};
 use crate::payload::Command;
 use crate::plan::{self, Plan, Refusal};
@@ -132,7 +133,7 @@ fn with_last_words(error: &str, report: &Report) -> String {
 
 /// The shim of an attempt. A command of the same user can stop it with a signal; it has to hear that
 /// the attempt is over all the same.
-struct Shim(Child);
+pub(crate) struct Shim(pub(crate) Child, pub(crate) Arc<Watched>);
 
 impl Shim {
     fn wake(&self) {
@@ -141,6 +142,13 @@ impl Shim {
             // Nobody else has its number before it was waited for. If it is over, so much the better.
             let _ = kill_process(pid, Signal::CONT);
         }
+    }
+
+    /// Ends what it has left behind, beside the work of others: that takes many looks at files. Only
+    /// if threads cannot be started is nothing done.
+    async fn end_orphans(&self) -> usize {
+        let watched = self.1.clone();
+        tokio::task::spawn_blocking(move || watched.end_orphans()).await.unwrap_or(0)
     }
 }
 
@@ -180,6 +188,10 @@ impl Attempt<'_> {
                     _ = &mut read, if !is_read => is_read = true,
                 }
             };
+            let told = match told {
+                Ok(told) => Ok(told),
+                Err(error) => Err((error, shim.end_orphans().await)),
+            };
             if !is_read && tokio::time::timeout(DRAIN, read).await.is_err() {
                 let text = "somebody else holds the command's output; the rest of it is left out";
                 self.cx.log_at(LogLevel::Warn, text);
@@ -188,7 +200,13 @@ impl Attempt<'_> {
         };
         let told = match told {
             Ok(told) => told,
-            Err(error) => return Err(self.without_a_word(&error, &mut shim.0).await),
+            Err((error, left)) => {
+                if left > 0 {
+                    let text = format!("{left} processes were left behind and were killed");
+                    self.cx.log_at(LogLevel::Warn, &text);
+                }
+                return Err(self.without_a_word(&error, &mut shim.0).await);
+            }
         };
         let (mut room, mut out, mut err) = (lock(&room), lock(&out), lock(&err));
         let log = |level: LogLevel, line: &str| self.cx.log_at(level, line);
@@ -227,8 +245,8 @@ impl Attempt<'_> {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let shim = process.spawn().map_err(failed)?;
-        Ok((Shim(shim), UnixStream::from_std(ours).map_err(failed)?))
+        let (shim, watched) = Watched::start(&mut process).map_err(failed)?;
+        Ok((Shim(shim, Arc::new(watched)), UnixStream::from_std(ours).map_err(failed)?))
     }
 
     /// Tells the shim what to run, and to stop if it must; answers with what it tells. If this is

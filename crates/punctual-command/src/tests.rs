@@ -1,16 +1,20 @@
-//! What holds of arguments and output, without any process.
+//! What holds of arguments and output, without any command.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use insta::assert_snapshot;
 use punctual::LogLevel;
 use punctual_secrets::{Mask, Secrets};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::config::{Limits, Param, Type};
+use crate::orphans::Watched;
 use crate::output::{Room, Stream};
 use crate::plain::Plain;
+use crate::run::Shim;
 use crate::template::{Template, fill};
 use crate::wire::{NotStarted, Spec, Step};
 use crate::{Commands, Config, Named, explain};
@@ -208,4 +212,29 @@ fn what_the_system_refuses_is_explained() {
     assert_snapshot!(told(Step::Start, 7, None), @"the arguments and variables of `/bin/sh` are too long for the system; give it what it needs in a file or as `stdin`");
     assert_snapshot!(told(Step::Start, 11, None), @"`/bin/sh` would be one process too many; raise `limits.processes`, or let fewer run at once");
     assert_snapshot!(told(Step::Prepare, 1, None), @"cannot prepare the command: Operation not permitted (os error 1); see whether the worker's container or service limits what it may do");
+}
+
+/// It has to see the end of its socket, even if its command has stopped it.
+#[tokio::test]
+async fn a_shim_is_woken_when_its_attempt_is_dropped() {
+    let state = |pid: Pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid()));
+        let stat = stat.expect("nobody has waited for it");
+        stat.rsplit_once(") ").and_then(|(_, behind)| behind.chars().next())
+    };
+    let until = |pid: Pid, is_so: fn(Option<char>) -> bool| {
+        let is_it = (0..2_000).any(|_| {
+            std::thread::park_timeout(Duration::from_millis(5));
+            is_so(state(pid))
+        });
+        assert!(is_it, "{:?}", state(pid));
+    };
+    let mut process = tokio::process::Command::new("sleep");
+    let (child, watched) = Watched::start(process.arg("60")).expect("it starts");
+    let pid = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)).expect("it lives");
+    kill_process(pid, Signal::STOP).expect("it is ours");
+    until(pid, |state| state == Some('T'));
+    drop(Shim(child, Arc::new(watched)));
+    until(pid, |state| state == Some('S'));
+    kill_process(pid, Signal::KILL).expect("it is ours");
 }

@@ -72,6 +72,11 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
         false => None,
     };
     let listens_at = listener.as_ref().map(|listener| listener.local_addr().unwrap_or(listen));
+    if roles.contains(&Role::Worker)
+        && let Err(error) = punctual_command::adopt_orphans()
+    {
+        tracing::warn!(%error, "if a shim is killed, what its command has started will stay");
+    }
     let commands = settings.commands()?;
     let punctual = start(settings, &roles, &commands, listens_at, is_demo).await?;
     let demo = is_demo.then(|| demo::keep_busy(punctual.clone()));

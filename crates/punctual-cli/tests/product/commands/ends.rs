@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::{Place, STUBBORN, STUBBORN_COUNT, ended, enqueue, log, marked, run, stubborn, until};
@@ -116,14 +117,81 @@ fn a_command_that_stops_or_kills_its_shim_ends_all_the_same() {
     until("nothing is left of the command", GONE, || marked(&killed) == 0);
 }
 
-fn is_shim_stopped(job: &str) -> bool {
+/// The worker ends what its command cannot take along, and nothing else.
+#[test]
+fn what_a_killed_shim_leaves_behind_is_ended_by_the_worker() {
+    let place = Place::new(SETTINGS);
+    let program = place.file("stubborn", 0o755, STUBBORN);
+    let server = place.serve();
+    let mark = |what: &str| format!("{what}-{}", std::process::id());
+
+    // One that began before it and one that began after it, which go on.
+    let patient = "while [ ! -e \"$0\" ]; do sleep 0.05; done";
+    let (end, others) = (place.path().join("end"), mark("others"));
+    let other = json!({ "argv": ["sh", "-c", patient, end], "env": { "MARK": others } });
+    let before = enqueue(&server, &other, &[]);
+    until("the first is there", PATIENCE, || shim_of(&before).is_some());
+    let left = mark("left-by-shim");
+    let job = enqueue(&server, &stubborn(&program, &left), &[]);
+    until("the command is there", PATIENCE, || marked(&left) >= STUBBORN_COUNT);
+    let after = enqueue(&server, &other, &[]);
+    until("the last is there", PATIENCE, || shim_of(&after).is_some());
+    kill_process(shim_of(&job).unwrap(), Signal::KILL).unwrap();
+    until("nothing is left of the command", GONE, || marked(&left) == 0);
+    let lost = ended(&server, &job);
+    assert!(lost["error"].as_str().unwrap().starts_with("lost touch with"), "{lost}");
+    let lines = log(&server, &job);
+    let told = " processes were left behind and were killed";
+    assert!(lines.iter().any(|line| line["text"].as_str().unwrap().ends_with(told)), "{lines:?}");
+    std::fs::write(&end, "").unwrap();
+    for job in [before, after] {
+        assert_eq!(ended(&server, &job)["state"], "succeeded");
+    }
+    // Nor is a corpse left.
+    until("the worker has no child", PATIENCE, || children_of(server.pid()) == 0);
+    assert_eq!(marked(&others), 0);
+
+    // The command itself does not have to wait for the worker, which may be held up.
+    let alone = mark("alone-by-kernel");
+    let job = enqueue(&server, &json!({ "argv": ["sleep", "60"], "env": { "MARK": alone } }), &[]);
+    until("the command is there", PATIENCE, || marked(&alone) == 1);
+    let worker = Pid::from_raw(server.pid().try_into().unwrap()).unwrap();
+    kill_process(worker, Signal::STOP).unwrap();
+    kill_process(shim_of(&job).unwrap(), Signal::KILL).unwrap();
+    until("nothing is left of the command", GONE, || marked(&alone) == 0);
+    kill_process(worker, Signal::CONT).unwrap();
+    assert_eq!(ended(&server, &job)["state"], "failed");
+}
+
+/// The process that watches over the command of a job.
+fn shim_of(job: &str) -> Option<Pid> {
+    let own = format!("__run-command\0{job}\0");
     let is_it = |entry: &std::fs::DirEntry| {
-        let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
-        let (command, stat) = (read("cmdline"), read("stat"));
-        command.ends_with(format!("__run-command\0{job}\0").as_bytes())
-            && stat.windows(4).any(|window| window == b") T ")
+        std::fs::read(entry.path().join("cmdline")).is_ok_and(|it| it.ends_with(own.as_bytes()))
     };
-    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| is_it(&entry))
+    let mut all = std::fs::read_dir("/proc").unwrap().flatten();
+    let name = all.find(is_it)?.file_name();
+    name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
+}
+
+/// What the system tells of a process, from its state on.
+fn stat(pid: &str) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ").map(|(_, behind)| behind.to_owned())
+}
+
+fn children_of(parent: u32) -> usize {
+    let parent = parent.to_string();
+    let is_child = |entry: &std::fs::DirEntry| {
+        let stat = entry.file_name().to_str().and_then(stat);
+        stat.is_some_and(|stat| stat.split(' ').nth(1) == Some(&parent))
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().filter(is_child).count()
+}
+
+fn is_shim_stopped(job: &str) -> bool {
+    let stat = shim_of(job).and_then(|pid| stat(&pid.as_raw_pid().to_string()));
+    stat.is_some_and(|stat| stat.starts_with('T'))
 }
 
 /// Whoever listens to TERM is given the time for it.

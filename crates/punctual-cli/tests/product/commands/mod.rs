@@ -65,14 +65,15 @@ fn log(server: &Serving, id: &str) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A program that does all it can to stay: it starts others, in its group, in sessions of their own
-/// and without a parent, and none of them listens to TERM.
+/// A program that does all it can to stay: it starts others, in its group, in sessions of their own,
+/// without a parent and without its environment, and none of them listens to TERM.
 const STUBBORN: &str = r#"#!/bin/sh
 trap '' TERM HUP INT
 stay='trap "" TERM HUP INT; while :; do sleep 1; done'
 sh -c "$stay" &
 setsid sh -c "$stay" &
 (setsid sh -c "(setsid sh -c '$stay' &)" &)
+setsid env -i "PATH=$PATH" sh -c "$stay" "MARK=$MARK" &
 if [ "$1" = leave ]; then
   while [ "$(grep -lz "MARK=$MARK" /proc/[0-9]*/environ 2>/dev/null | wc -l)" -lt 10 ]; do :; done
   exit 0
@@ -80,20 +81,22 @@ fi
 while :; do sleep 1; done
 "#;
 
-/// How many processes `STUBBORN` comes to when all are there: four shells and what they wait for.
-const STUBBORN_COUNT: usize = 8;
+/// How many processes with a mark `STUBBORN` comes to when all are there: four shells and what they
+/// wait for, and one shell that has it among its arguments.
+const STUBBORN_COUNT: usize = 9;
 
 fn stubborn(program: &Path, mark: &str) -> Value {
     json!({ "argv": [program], "env": { "MARK": mark } })
 }
 
-/// How many processes have this mark in their environment. All have it that a command with the mark
-/// has started.
+/// How many processes have this mark in their environment, or among their arguments. All have it that
+/// a command with the mark has started, but for what `STUBBORN` waits for without an environment.
 fn marked(mark: &str) -> usize {
     let mark = format!("MARK={mark}");
     let has_mark = |entry: &std::fs::DirEntry| {
-        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+        let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
+        let has = |all: &[u8]| all.split(|byte| *byte == 0).any(|one| one == mark.as_bytes());
+        has(&read("environ")) || has(&read("cmdline"))
     };
     std::fs::read_dir("/proc").unwrap().flatten().filter(has_mark).count()
 }
