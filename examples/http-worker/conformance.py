@@ -9,6 +9,7 @@ one database, it asks them in turn: none may remember what another has to know. 
 """
 
 import argparse
+import atexit
 import itertools
 import json
 import os
@@ -233,10 +234,12 @@ def refuses():
     told(409, "conflict", "POST", f"/nodes/{engine['id']}/drain", {})
 
 
-def start_worker(name, queue):
-    words = ["--server", next(SERVERS), "--name", name, "--queue", queue, "--max", "2"]
+def start_worker(name, queue, most=2):
+    words = ["--server", next(SERVERS), "--name", name, "--queue", queue, "--max", str(most)]
     here = Path(__file__).with_name("worker.py")
-    return subprocess.Popen([sys.executable, str(here), *words], stderr=subprocess.DEVNULL)
+    worker = subprocess.Popen([sys.executable, str(here), *words], stderr=subprocess.DEVNULL)
+    atexit.register(worker.kill)
+    return worker
 
 
 def node_named(name):
@@ -294,6 +297,48 @@ class Doomed:
         assert (status, problem["code"]) == (409, "node_dead"), problem
 
 
+class Lasting:
+    """A worker whose only job takes longer than it may be silent: its heartbeats keep it."""
+
+    def __init__(self):
+        self.queue = f"{QUEUE}-lasting"
+        self.worker = start_worker("lasting", self.queue, 1)
+        ask = {"queue": self.queue, "payload": {"seconds": 18}, "max_attempts": 1}
+        self.job = ok("POST", "/jobs", {"kind": "nap", **ask})["id"]
+
+    def check(self):
+        ok("GET", f"/jobs/{self.job}/wait?timeout=30s")
+        done = job(self.job)
+        assert (done["state"], len(done["attempts"])) == ("succeeded", 1), done
+        self.worker.terminate()
+        assert self.worker.wait(30) == 0
+
+
+class Stunned:
+    """A worker that is stopped until its job is another's, and comes back."""
+
+    def __init__(self):
+        self.queue = f"{QUEUE}-stunned"
+        self.worker = start_worker("stunned", self.queue, 1)
+        ask = {"queue": self.queue, "payload": {"seconds": 600}, "max_attempts": 1}
+        self.job = ok("POST", "/jobs", {"kind": "nap", **ask})["id"]
+        until("it naps", lambda: job(self.job)["state"] == "running")
+        self.first = node_named("stunned")["id"]
+        self.worker.send_signal(signal.SIGSTOP)
+
+    def check(self):
+        until("its job is taken back", lambda: job(self.job)["state"] == "failed", 60.0)
+        self.worker.send_signal(signal.SIGCONT)
+        # It has one place, so that it has to stop the nap for this, and to claim as another node.
+        ask = {"queue": self.queue, "payload": {"name": "Ada"}}
+        id = ok("POST", "/jobs", {"kind": "greet", **ask})["id"]
+        assert ok("GET", f"/jobs/{id}/wait?timeout=30s")["state"] == "succeeded"
+        assert job(self.job)["attempts"][0]["outcome"] == "abandoned", "what it said came too late"
+        assert node_named("stunned")["id"] != self.first
+        self.worker.terminate()
+        assert self.worker.wait(30) == 0
+
+
 CHECKS = [
     claims_and_completes,
     waits_for_work,
@@ -312,12 +357,16 @@ def main():
     words.add_argument("--server", action="append", help="may be given several times")
     given = words.parse_args().server or ["http://127.0.0.1:7347"]
     SERVERS = itertools.cycle([server.rstrip("/") for server in given])
-    doomed = Doomed()
+    doomed, lasting, stunned = Doomed(), Lasting(), Stunned()
     for check in CHECKS:
         check()
         print("ok", check.__name__, flush=True)
     doomed.check()
     print("ok returns_the_jobs_of_the_dead", flush=True)
+    lasting.check()
+    print("ok keeps_what_is_heard_of", flush=True)
+    stunned.check()
+    print("ok stops_what_is_anothers", flush=True)
 
 
 if __name__ == "__main__":

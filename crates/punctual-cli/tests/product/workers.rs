@@ -18,7 +18,7 @@ fn check(servers: &[&Serving]) {
     let output = python.output().expect("python3 runs the script; install it");
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{out}\n{err}");
-    assert_eq!(out.lines().filter(|line| line.starts_with("ok ")).count(), 9, "{out}");
+    assert_eq!(out.lines().filter(|line| line.starts_with("ok ")).count(), 11, "{out}");
     let nodes = text(&servers[0].run(&["node", "list"]).stdout);
     assert!(nodes.contains("dead since") && nodes.contains(", remote"), "{nodes}");
 }

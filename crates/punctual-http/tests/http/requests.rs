@@ -1,6 +1,9 @@
 //! What a receiver gets, and what is kept of its answer.
 
-use punctual::{JobState, Order};
+use std::time::Duration;
+
+use punctual::remote::{Failed, Held, Holder};
+use punctual::{ErrorKind, JobState, LeaseId, LogLevel, Order, Timestamp};
 use punctual_http::Config;
 use punctual_secrets::{Secrets, Source};
 use serde_json::{Value, json};
@@ -187,6 +190,50 @@ async fn who_was_sent_away_and_comes_back_shows_nothing_again() {
     };
     assert_eq!(shown(0), ("GET / HTTP/1.1", true, true));
     assert_eq!(shown(1), ("GET /chosen HTTP/1.1", false, false));
+    punctual.stop().await;
+}
+
+/// A name that somebody made up is good for nothing, whichever part of it is wrong.
+#[tokio::test]
+async fn only_the_name_of_the_lease_as_it_was_told_settles_a_job_later() {
+    let accepted = "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n";
+    let receiver = Receiver::answering(accepted).await;
+    let punctual = node(loopback()).await;
+    let order = Order::of_kind("http", &json!({ "url": receiver.url }));
+    let job = punctual.enqueue(order).await.unwrap().id;
+    let seen = loop {
+        match receiver.seen().pop() {
+            Some(seen) => break seen,
+            None => tokio::task::yield_now().await,
+        }
+    };
+    let told: Held = seen.header("punctual-lease").unwrap().parse().unwrap();
+    let node = punctual.admin().nodes().await.unwrap()[0].info.id;
+    let lease = LeaseId::mint(Timestamp::from_seconds(1_800_000_000), [7; 10]);
+    let remote = punctual.remote();
+    for held in [
+        Held { lease, ..told },
+        Held { attempt: told.attempt + 1, ..told },
+        // The node beats for itself, and nobody else does.
+        Held { by: Some(Holder { node }), ..told },
+    ] {
+        let line = vec![(LogLevel::Info, "not mine".to_owned())];
+        let failed = Failed { error: "no".to_owned(), retry: false, retry_after: None };
+        let answers = [
+            remote.heartbeat(&held, None).await.map(drop),
+            remote.write_log(&held, Some(1), line).await.map(drop),
+            remote.fail(&held, failed).await.map(drop),
+            remote.snooze(&held, Duration::from_secs(1)).await.map(drop),
+            remote.complete(&held, None).await.map(drop),
+        ];
+        for (index, answer) in answers.into_iter().enumerate() {
+            let kind = answer.map_err(|error| error.kind());
+            assert_eq!(kind, Err(ErrorKind::Fenced), "{index} of {held}");
+        }
+    }
+    assert!(punctual.admin().log(job, None, 10).await.unwrap().items.is_empty());
+    assert_eq!(remote.complete(&told, None).await.unwrap(), JobState::Succeeded);
+    assert_eq!(punctual.wait(job).await.unwrap().state, JobState::Succeeded);
     punctual.stop().await;
 }
 

@@ -1,5 +1,7 @@
 //! What cannot be run: the cause, and the way out.
 
+use std::os::unix::fs::PermissionsExt;
+
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
@@ -10,7 +12,7 @@ const SETTINGS: &str = r#"
 [command]
 allow_api_argv = true
 search_path = ["/usr/bin", "/bin"]
-users = ["no-such-user"]
+users = ["no-such-user", "nobody"]
 
 [commands.backup]
 argv = ["/bin/echo", "{days}", "{target}"]
@@ -47,6 +49,30 @@ fn an_attempt_that_cannot_start_says_why_and_what_to_do() {
     oh no
     ");
     assert_snapshot!(error(json!({"argv": ["sh", "-c", "kill -SEGV $$"]})), @"the command was ended by signal SEGV; it wrote nothing");
+}
+
+/// Root may do everything, but a command of somebody else may not.
+#[test]
+fn a_program_that_may_not_be_executed_says_who_may_not() {
+    let place = Place::new(SETTINGS);
+    let locked = place.path().join("locked");
+    std::fs::create_dir(&locked).unwrap();
+    let program = place.file("locked/program", 0o755, "#!/bin/sh\n");
+    let is_root = rustix::process::geteuid().is_root();
+    let mode = std::fs::Permissions::from_mode(if is_root { 0o700 } else { 0o600 });
+    std::fs::set_permissions(&locked, mode).unwrap();
+    let payload = match is_root {
+        true => json!({ "argv": [program], "user": "nobody" }),
+        false => json!({ "argv": [program] }),
+    };
+    let job = run(&place.serve(), &payload);
+    let error = job["error"].as_str().unwrap();
+    let way_out = format!(
+        " may not execute `{}`; permit it to read and execute the file and to enter its directories, and see that they are not mounted with `noexec`",
+        program.display()
+    );
+    let who = error.strip_suffix(&way_out).unwrap_or_else(|| panic!("{error}"));
+    assert!(who.starts_with(if is_root { "user number " } else { "the worker's user" }), "{who}");
 }
 
 #[test]

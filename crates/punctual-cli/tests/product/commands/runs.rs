@@ -231,6 +231,8 @@ fn much_output_is_bounded_and_the_memory_flat() {
     assert!(tail.ends_with("\nthe end") && tail.len() <= 4 << 10, "{} bytes", tail.len());
     let lines = log(&server, &job);
     assert!(lines.len() < 10_000, "{}", lines.len());
+    let kept: usize = lines.iter().map(|line| line["text"].as_str().unwrap().len()).sum();
+    assert!(kept <= (512 << 10) + 200, "{kept} bytes");
     let last = lines.last().unwrap()["text"].as_str().unwrap();
     assert!(last.starts_with("output truncated after "), "{last}");
 }
