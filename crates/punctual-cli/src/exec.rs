@@ -5,6 +5,7 @@
 //! be recorded or not.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,18 +13,24 @@ use std::time::Duration;
 
 use clap::Args;
 use punctual::{BoxError, Ctx, Done, Job, JobId, LogLevel, Punctual, ServedQueue};
+use punctual_secrets::{Mask, Secrets};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 
 use crate::exit::Failure;
+use crate::serve::settings;
 use crate::{output, target};
 
 #[derive(Args)]
 pub(crate) struct Exec {
     /// What it is called in lists: the job gets it as its tag
     name: String,
+    /// The file with the settings whose `[secrets]` are masked in what is kept [default:
+    /// punctual.toml, if it is there]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
@@ -50,6 +57,8 @@ const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 /// The one run of the command.
 struct Run {
     argv: Vec<String>,
+    /// Nothing is kept of what it says that has not passed this.
+    mask: Mask,
     is_taken: AtomicBool,
     ended: watch::Sender<Option<u8>>,
 }
@@ -67,14 +76,20 @@ impl Exec {
     }
 
     async fn run_once(&self, database: Option<&str>) -> Result<u8, Failure> {
+        let secrets = settings::secrets_of(self.config.clone());
         let run = Arc::new(Run {
             argv: self.command.clone(),
+            mask: secrets.as_ref().map(Secrets::mask).unwrap_or_default(),
             is_taken: AtomicBool::new(false),
             ended: watch::Sender::new(None),
         });
-        let recorded = match database {
-            Some(url) => tokio::time::timeout(PATIENCE, self.record(url, run.clone())).await,
-            None => {
+        let recorded = match (database, &secrets) {
+            // What cannot be masked is not kept.
+            (Some(_), Err(error)) => Ok(Err(error.message().to_owned())),
+            (Some(url), Ok(_)) => {
+                tokio::time::timeout(PATIENCE, self.record(url, run.clone())).await
+            }
+            (None, _) => {
                 Ok(Err("no database is named; give --database or PUNCTUAL_DATABASE".to_owned()))
             }
         };
@@ -112,6 +127,7 @@ impl Exec {
         };
         // Nobody else may run it, not even another run of the same line.
         let queue = format!("exec/{}@{host}:{}", self.name, std::process::id());
+        let mask = run.mask.clone();
         let builder = target::node(url).await.map_err(|error| error.to_string())?;
         let node = builder
             .name(&format!("exec {}", self.name))
@@ -124,7 +140,8 @@ impl Exec {
             .map_err(|error| error.to_string())?;
         let now = output::now().floor_seconds();
         let slot = punctual::Timestamp::from_seconds(now - now.rem_euclid(60)).to_string();
-        let kept = Kept { name: self.name.clone(), argv: self.command.clone(), host, slot };
+        let argv = self.command.iter().map(|it| mask.text(it).into_owned()).collect();
+        let kept = Kept { name: self.name.clone(), argv, host, slot };
         let order = kept.order().queue(&queue).timeout(LONGEST).tag(&self.name);
         match node.enqueue(order).await {
             Ok(receipt) => Ok((node, receipt.id)),
@@ -198,7 +215,8 @@ impl Run {
             Ok(child) => child,
             Err(error) => {
                 let code = self.not_found(&error);
-                cx.log_at(LogLevel::Error, &format!("cannot run `{}`: {error}", self.argv[0]));
+                let text = format!("cannot run `{}`: {error}", self.argv[0]);
+                cx.log_at(LogLevel::Error, &self.mask.text(&text));
                 self.ended.send_replace(Some(code));
                 return Ok(code);
             }
@@ -206,8 +224,10 @@ impl Run {
         let (out, err) = (child.stdout.take(), child.stderr.take());
         let passed = async {
             tokio::join!(
-                pass_on(out, std::io::stdout(), |line| cx.log(line)),
-                pass_on(err, std::io::stderr(), |line| cx.log_at(LogLevel::Warn, line)),
+                pass_on(out, std::io::stdout(), |line| cx.log(&self.mask.text(line))),
+                pass_on(err, std::io::stderr(), |line| {
+                    cx.log_at(LogLevel::Warn, &self.mask.text(line));
+                }),
             )
         };
         let (status, _) = tokio::join!(child.wait(), passed);

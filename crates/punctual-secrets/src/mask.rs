@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 /// What stands where a value was.
 const MASKED: &str = "•••";
 
@@ -45,7 +47,11 @@ impl Mask {
         for value in values {
             let lines = value.lines().filter(|line| line.len() >= LINE_MIN && *line != value);
             for text in std::iter::once(value).chain(lines).filter(|text| !text.is_empty()) {
-                all.extend([text.to_owned(), in_json(text), in_url(text)].map(String::into_bytes));
+                // Some write JSON in ASCII alone, and URLs in small letters or as forms do.
+                let url = in_url(text);
+                let forms = [text.to_owned(), in_json(text, false), in_json(text, true)];
+                all.extend(forms.map(String::into_bytes));
+                all.extend([url.replace("%20", "+"), in_small(&url), url].map(String::into_bytes));
             }
         }
         all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
@@ -80,6 +86,35 @@ impl Mask {
         masked.extend(stream.finish());
         // A value is whole characters, so that what is left is, too.
         Cow::Owned(String::from_utf8(masked).unwrap_or_else(|_| MASKED.to_owned()))
+    }
+
+    /// The document without the values: in its texts, in its keys, and where a number is one. If the
+    /// whole of it still shows one, since a secret may be a piece of JSON, nothing of it is left.
+    pub fn json(&self, document: Value) -> Value {
+        if self.is_empty() {
+            return document;
+        }
+        let masked = self.within(document);
+        match self.text(&masked.to_string()) {
+            Cow::Borrowed(_) => masked,
+            Cow::Owned(_) => Value::String(MASKED.to_owned()),
+        }
+    }
+
+    fn within(&self, document: Value) -> Value {
+        match document {
+            Value::String(text) => Value::String(self.text(&text).into_owned()),
+            Value::Array(items) => items.into_iter().map(|item| self.within(item)).collect(),
+            Value::Object(fields) => fields
+                .into_iter()
+                .map(|(key, value)| (self.text(&key).into_owned(), self.within(value)))
+                .collect(),
+            Value::Number(number) => match self.text(&number.to_string()) {
+                Cow::Borrowed(_) => Value::Number(number),
+                Cow::Owned(masked) => Value::String(masked),
+            },
+            plain => plain,
+        }
     }
 
     /// A mask for bytes that come in pieces, which may part a value.
@@ -156,7 +191,7 @@ impl MaskStream {
 }
 
 /// The text as it stands within a JSON string.
-fn in_json(text: &str) -> String {
+fn in_json(text: &str, is_ascii: bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -164,6 +199,12 @@ fn in_json(text: &str) -> String {
             '\n' => escaped.push_str("\\n"),
             '\r' => escaped.push_str("\\r"),
             '\t' => escaped.push_str("\\t"),
+            c if is_ascii && !c.is_ascii() => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    // A string takes whatever is written to it.
+                    let _ = write!(escaped, "\\u{unit:04x}");
+                }
+            }
             c => escaped.push(c),
         }
     }
@@ -185,4 +226,16 @@ fn in_url(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// A URL's text with its escapes in small letters.
+fn in_small(url: &str) -> String {
+    let mut parts = url.split('%');
+    let mut small = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        // Two digits, which are ASCII.
+        let (digits, rest) = part.split_at_checked(2).unwrap_or((part, ""));
+        small.extend(["%", &digits.to_ascii_lowercase(), rest]);
+    }
+    small
 }

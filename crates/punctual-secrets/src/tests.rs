@@ -126,3 +126,35 @@ fn a_secret_goes_only_to_the_origins_that_it_names() {
         assert_eq!(error.to_string(), told);
     }
 }
+
+#[test]
+fn a_document_is_masked_wherever_a_value_stands() {
+    let mask = Mask::new(["hunter22", "20260411", "{\"key\":\"a b\"}"]);
+    let masked = |text: &str| {
+        let document = serde_json::from_str(text).expect("it is JSON");
+        mask.json(document).to_string()
+    };
+    assert_eq!(masked(r#"{"a":["x hunter22",{"hunter22":1}]}"#), r#"{"a":["x •••",{"•••":1}]}"#);
+    assert_eq!(
+        masked(r#"[20260411,-20260411,2026,true,null]"#),
+        r#"["•••","-•••",2026,true,null]"#
+    );
+    assert_eq!(masked(r#"{"told":{ "key": "a b" }}"#), r#""•••""#, "the secret is a document");
+    assert_eq!(masked(r#"{"key":"a"}"#), r#"{"key":"a"}"#);
+    assert_eq!(Mask::default().json(7.into()), 7);
+}
+
+#[test]
+fn a_value_is_known_in_every_form_that_json_and_urls_have() {
+    let mask = Mask::new(["tür \"a\"/🔑"]);
+    for form in [
+        r#"tür "a"/🔑"#,
+        r#"tür \"a\"/🔑"#,
+        r#"t\u00fcr \"a\"/\ud83d\udd11"#,
+        "t%C3%BCr%20%22a%22%2F%F0%9F%94%91",
+        "t%c3%bcr%20%22a%22%2f%f0%9f%94%91",
+        "t%C3%BCr+%22a%22%2F%F0%9F%94%91",
+    ] {
+        assert_eq!(mask.text(&format!("<{form}>")), "<•••>");
+    }
+}

@@ -12,6 +12,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use punctual::Punctual;
 use punctual::remote::Remote;
 use punctual_api::{Event, Problem};
+use punctual_secrets::{Mask, Secrets};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::TimeoutLayer;
 use utoipa::OpenApi;
@@ -43,6 +44,8 @@ pub struct Server {
     pub metrics: Option<PrometheusHandle>,
     /// Asked about every payload before it is kept.
     pub check: Option<Check>,
+    /// What is taken out of all that workers send, before it is kept.
+    pub secrets: Secrets,
 }
 
 /// What handlers share.
@@ -57,6 +60,11 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn punctual(&self) -> &Punctual {
         &self.server.punctual
+    }
+
+    /// What takes the values of secrets out of a worker's words, as these are now.
+    pub(crate) fn mask(&self) -> Mask {
+        self.server.secrets.mask()
     }
 
     /// Refuses the payload, which stands at this place of the request, if it is known to be wrong.
@@ -115,6 +123,7 @@ impl Server {
             read_only: false,
             metrics: None,
             check: None,
+            secrets: Secrets::default(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use punctual::tokio_postgres::Config as Postgres;
 use punctual::tokio_postgres::config::Host;
 use punctual_http::{Config, Http};
+use punctual_secrets::Secrets;
 
 use super::settings::Settings;
 use crate::exit::Failure;
@@ -16,6 +17,7 @@ const DEV: [&str; 2] = ["127.0.0.0/8", "::1"];
 /// The handler, for a process that listens there.
 pub(super) fn handler(
     settings: &Settings,
+    secrets: &Secrets,
     listens_at: Option<SocketAddr>,
     is_dev: bool,
 ) -> Result<Http, Failure> {
@@ -28,7 +30,7 @@ pub(super) fn handler(
         ca_file: settings.http.ca_file.clone(),
         listeners: vec![listens_at.map_or_else(|| settings.listen(), Ok)?],
         database: database(&settings.database.url)?,
-        secrets: settings.secrets()?,
+        secrets: secrets.clone(),
         resolver: None,
     };
     Http::new(config).map_err(Failure::usage)

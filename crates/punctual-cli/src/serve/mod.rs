@@ -13,6 +13,7 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusHandle;
 use punctual::{Builder, Punctual, ServedQueue, Timing};
 use punctual_command::Commands;
+use punctual_http::Http;
 use punctual_server::{Check, OPERATIONS, Server, Token};
 use settings::{Role, Settings};
 use tokio::net::TcpListener;
@@ -77,18 +78,22 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
     {
         tracing::warn!(%error, "if a shim is killed, what its command has started will stay");
     }
-    let commands = settings.commands()?;
-    let punctual = start(settings, &roles, &commands, listens_at, is_demo).await?;
+    // One for all: what a job was handed stays masked, even if the secret has changed since.
+    let secrets = settings.secrets()?;
+    let commands = settings.commands(&secrets)?;
+    let worker = (&commands, http::handler(settings, &secrets, listens_at, is_demo)?);
+    let punctual = start(settings, &roles, worker, is_demo).await?;
     let demo = is_demo.then(|| demo::keep_busy(punctual.clone()));
     let told = roles.iter().map(|role| role.as_str().to_owned()).collect();
     // Only who runs commands knows which there are.
-    let check = roles.contains(&Role::Worker).then(|| check(commands));
+    let check = roles.contains(&Role::Worker).then(|| check(commands.clone()));
     let server = Server {
         roles: told,
         token,
         read_only: settings.server.read_only,
         metrics: Some(metrics),
         check,
+        secrets,
         ..Server::new(punctual.clone())
     };
     if let Some(listener) = listener {
@@ -162,8 +167,7 @@ fn cancel_grace(commands: &Commands) -> Duration {
 async fn start(
     settings: &Settings,
     roles: &[Role],
-    commands: &Commands,
-    listens_at: Option<SocketAddr>,
+    (commands, http): (&Commands, Http),
     is_demo: bool,
 ) -> Result<Punctual, Failure> {
     let has = |role: Role| roles.contains(&role);
@@ -180,10 +184,7 @@ async fn start(
         .max_running(settings.worker.max_running)
         .shutdown_grace(settings.shutdown_grace()?);
     let builder = match has(Role::Worker) {
-        true => {
-            let http = http::handler(settings, listens_at, is_demo)?;
-            http.handle(serving(builder, settings))
-        }
+        true => http.handle(serving(builder, settings)),
         false => builder.never_works(),
     };
     let builder = if has(Role::Scheduler) { builder } else { builder.never_leads() };

@@ -241,14 +241,27 @@ impl Flags {
     }
 }
 
+/// The secrets that a file of settings names, for a process that needs nothing else of it.
+pub(crate) fn secrets_of(config: Option<PathBuf>) -> Result<Secrets, Failure> {
+    let layers = Flags { config, ..Flags::default() }.layers(None)?;
+    let sources: BTreeMap<String, Source> =
+        layers.extract_inner("secrets").map_err(|error| Failure::usage(error.to_string()))?;
+    of_sources(sources)
+}
+
+fn of_sources(sources: BTreeMap<String, Source>) -> Result<Secrets, Failure> {
+    Secrets::from_config(sources).map_err(|error| Failure::usage(format!("secrets: {error}")))
+}
+
 /// The settings that the layers come to, checked.
 pub(crate) fn read(layers: &Figment) -> Result<Settings, Failure> {
     let settings: Settings = layers.extract().map_err(|error| Failure::usage(error.to_string()))?;
     settings.listen()?;
     settings.roles()?;
     settings.shutdown_grace()?;
-    settings.commands()?;
-    super::http::handler(&settings, None, false)?;
+    let secrets = settings.secrets()?;
+    settings.commands(&secrets)?;
+    super::http::handler(&settings, &secrets, None, false)?;
     Ok(settings)
 }
 
@@ -286,15 +299,14 @@ impl Settings {
     }
 
     /// The commands that jobs may ask for.
-    pub(crate) fn commands(&self) -> Result<Commands, Failure> {
+    pub(crate) fn commands(&self, secrets: &Secrets) -> Result<Commands, Failure> {
         let (config, named) = (self.command.clone(), self.commands.clone());
-        Commands::new(config, named, self.secrets()?).map_err(Failure::usage)
+        Commands::new(config, named, secrets.clone()).map_err(Failure::usage)
     }
 
     /// The secrets that jobs may refer to; none is read yet.
     pub(crate) fn secrets(&self) -> Result<Secrets, Failure> {
-        Secrets::from_config(self.secrets.clone())
-            .map_err(|error| Failure::usage(format!("secrets: {error}")))
+        of_sources(self.secrets.clone())
     }
 
     /// The token: from the file if one is named, or what `--token` or the environment gives.

@@ -1,5 +1,8 @@
 //! Remote workers: they claim, beat and settle here. See `docs/workers.md`; that nothing of it is
 //! remembered in this process is the doing of [`punctual::remote`].
+//!
+//! A worker may have been handed a secret, as the receiver of a request has, and may send it back in
+//! whatever it says. So each text of it passes the mask of this process before anything is kept.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -64,11 +67,13 @@ fn wish(app: &App, ask: Claim) -> Result<Wish, Fault> {
             Fault::invalid(&format!("/leases/{index}"), error.to_string())
         })?);
     }
+    // Queues and kinds are names that have to be found again, and for people to choose.
+    let mask = app.mask();
     let queues = if ask.queues.is_empty() { vec!["default".to_owned()] } else { ask.queues };
     Ok(Wish {
         node,
-        name: ask.name,
-        version: ask.version,
+        name: mask.text(&ask.name).into_owned(),
+        version: mask.text(&ask.version).into_owned(),
         queues,
         kinds: ask.kinds,
         most: ask.max.unwrap_or(1),
@@ -105,7 +110,9 @@ async fn heartbeat(
     Id(held): Id<Held>,
     MaybeBody(ask): MaybeBody<Heartbeat>,
 ) -> Answer<Heartbeaten> {
-    let report = ask.progress.map(|it| Report { percent: it.percent, note: it.note });
+    let report = ask
+        .progress
+        .map(|it| Report { percent: it.percent, note: app.mask().text(&it.note).into_owned() });
     let pulse = app.remote.heartbeat(&held, report).await.map_err(about_lease)?;
     Ok(Json(pulse.into()))
 }
@@ -124,7 +131,8 @@ async fn complete(
     Id(held): Id<Held>,
     MaybeBody(ask): MaybeBody<Complete>,
 ) -> Answer<Settled> {
-    let result = ask.result.map(|result| punctual::Json::new(&result)).transpose();
+    let result = ask.result.map(|result| punctual::Json::new(&app.mask().json(result)));
+    let result = result.transpose();
     let result = result.map_err(|error| Fault::invalid("/result", error.to_string()))?;
     settled(&held, app.remote.complete(&held, result).await)
 }
@@ -139,7 +147,7 @@ async fn fail(
     Body(ask): Body<Fail>,
 ) -> Answer<Settled> {
     let failed = Failed {
-        error: ask.error,
+        error: app.mask().text(&ask.error).into_owned(),
         retry: ask.retry.unwrap_or(true),
         retry_after: length("/retry_after", ask.retry_after.as_deref())?,
     };
@@ -189,7 +197,7 @@ async fn logs(
     Query(numbered): Query<Numbered>,
     body: Bytes,
 ) -> Answer<Logged> {
-    let mut lines = Vec::new();
+    let (mut lines, mask) = (Vec::new(), app.mask());
     let all = body.split(|byte| *byte == b'\n').enumerate();
     for (index, line) in all.filter(|(_, line)| !line.trim_ascii().is_empty()) {
         let place = format!("line {}", index + 1);
@@ -201,7 +209,7 @@ async fn logs(
         })?;
         let level = line.level.as_deref().unwrap_or("info").parse::<LogLevel>();
         let level = level.map_err(|error| Fault::unreadable(&place, error.to_string()))?;
-        lines.push((level, line.text));
+        lines.push((level, mask.text(&line.text).into_owned()));
         if lines.len() > LINES_MAX {
             return Err(Fault::invalid(
                 &place,
