@@ -310,8 +310,8 @@ class Lasting:
         ok("GET", f"/jobs/{self.job}/wait?timeout=30s")
         done = job(self.job)
         assert (done["state"], len(done["attempts"])) == ("succeeded", 1), done
-        self.worker.terminate()
-        assert self.worker.wait(30) == 0
+        self.worker.kill()
+        self.worker.wait()
 
 
 class Stunned:
@@ -335,8 +335,8 @@ class Stunned:
         assert ok("GET", f"/jobs/{id}/wait?timeout=30s")["state"] == "succeeded"
         assert job(self.job)["attempts"][0]["outcome"] == "abandoned", "what it said came too late"
         assert node_named("stunned")["id"] != self.first
-        self.worker.terminate()
-        assert self.worker.wait(30) == 0
+        self.worker.kill()
+        self.worker.wait()
 
 
 CHECKS = [

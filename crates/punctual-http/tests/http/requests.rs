@@ -193,6 +193,27 @@ async fn who_was_sent_away_and_comes_back_shows_nothing_again() {
     punctual.stop().await;
 }
 
+/// Where it was sent it may be sent on: that is no way back to what may be shown.
+#[tokio::test]
+async fn who_was_sent_away_and_on_shows_nothing_there() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let away = format!("http://{}", listener.local_addr().unwrap());
+    let receiver = Receiver::at(listener, leads(307, &format!("{away}/further")));
+    let start = Receiver::answering(leads(307, &away)).await;
+    let punctual = node(loopback()).await;
+    let payload = json!({
+        "url": start.url, "method": "GET", "headers": {"authorization": "Bearer x"},
+        "follow_redirects": 2,
+    });
+    ended(&punctual, payload, 1).await;
+    let lines: Vec<String> = receiver.seen().iter().map(|seen| seen.line.clone()).collect();
+    assert_eq!(lines, ["GET / HTTP/1.1", "GET /further HTTP/1.1"]);
+    for seen in receiver.seen() {
+        assert_eq!((seen.header("authorization"), seen.header("punctual-lease")), (None, None));
+    }
+    punctual.stop().await;
+}
+
 /// A name that somebody made up is good for nothing, whichever part of it is wrong.
 #[tokio::test]
 async fn only_the_name_of_the_lease_as_it_was_told_settles_a_job_later() {

@@ -100,7 +100,12 @@ fn a_command_that_stops_or_kills_its_shim_ends_all_the_same() {
     let late = mark("stopped-late");
     let job = enqueue(&server, &payload("STOP", &late), &["--timeout", "1s"]);
     let job = ended(&server, &job);
-    assert_eq!((&job["attempts"][0]["outcome"], marked(&late)), (&json!("timed_out"), 0), "{job}");
+    let attempt = &job["attempts"][0];
+    assert_eq!((&attempt["outcome"], marked(&late)), (&json!("timed_out"), 0), "{job}");
+    // The shim was woken to be told, and not only when the worker gave up waiting for it: 3 s later.
+    let at = |name: &str| attempt[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let took = at("ended_at").duration_since(at("claimed_at"));
+    assert!(took.as_millis() < 3_500, "{job}");
 
     // The shim is gone, and the command with it.
     let alone = mark("alone");
