@@ -33,7 +33,7 @@ const STEPS: u64 = 100;
 /// Every second one goes through the pooler.
 #[test]
 fn random_commands_are_answered_as_the_reference_model_answers_them() {
-    let cases = setting("PUNCTUAL_PROOF_CASES").unwrap_or(300);
+    let cases = setting("PUNCTUAL_PROOF_CASES").unwrap_or(120);
     let first = setting("PUNCTUAL_PROOF_SEED").unwrap_or(0);
     std::thread::scope(|scope| {
         for part in 0..PARTS {
