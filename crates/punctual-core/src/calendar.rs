@@ -99,6 +99,12 @@ impl Calendar {
     /// Adds an entry: a date, days, a day of every year, or a time of the week.
     pub(crate) fn add(&mut self, entry: &str) -> Result<(), String> {
         let entry = entry.trim();
+        if entry.starts_with('@') {
+            let shown = crate::cron::echo(entry);
+            return Err(format!(
+                "`{shown}` names a calendar, which only a file has; give its entries"
+            ));
+        }
         match entry.starts_with(|first: char| first.is_ascii_digit()) {
             true => self.add_dates(entry),
             false => self.add_weekly(entry),

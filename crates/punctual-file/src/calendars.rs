@@ -28,7 +28,8 @@ pub(crate) struct Calendars {
 /// Names of files that this one reads beside it; none if it cannot be read itself.
 pub fn beside(source: &Source) -> Vec<String> {
     let (document, _) = DeTable::parse_recoverable(&source.text);
-    let Some(DeValue::Table(calendars)) = document.get_ref().get("calendars").map(|it| it.get_ref())
+    let Some(DeValue::Table(calendars)) =
+        document.get_ref().get("calendars").map(|it| it.get_ref())
     else {
         return Vec::new();
     };
@@ -73,7 +74,8 @@ impl Calendars {
         value: &Value<'_>,
     ) -> Result<Json, Vec<Mistake>> {
         let DeValue::Array(_) = value.get_ref() else {
-            let wrong = expected(key, value.get_ref(), "a list of texts", "[\"@holidays\", \"12-24\"]");
+            let wrong =
+                expected(key, value.get_ref(), "a list of texts", "[\"@holidays\", \"12-24\"]");
             return Err(vec![wrong.at(source, value.span())]);
         };
         let texts = each_text(source, key, value).map_err(|mistake| vec![mistake])?;
@@ -207,8 +209,13 @@ fn events(source: &Source, value: &Value<'_>, beside: Beside<'_>) -> Result<Vec<
 fn checked(text: &str) -> Result<(), Wrong> {
     let own = CalendarText::from_lines(text);
     let read = match text.contains('#') || text.trim().is_empty() {
-        true => return Err(Wrong::new(format!("`{}` is neither a day nor a time of the week", echo(text)))
-            .hint("write it like `2027-12-24`, `12-25`, `Sat` or `Sat 00:00-Mon 06:00`")),
+        true => {
+            return Err(Wrong::new(format!(
+                "`{}` is neither a day nor a time of the week",
+                echo(text)
+            ))
+            .hint("write it like `2027-12-24`, `12-25`, `Sat` or `Sat 00:00-Mon 06:00`"));
+        }
         false => own.read(),
     };
     read.map(|_| ()).map_err(|error| Wrong::new(error.message))

@@ -60,8 +60,7 @@ pub fn read_beside(
     let mut names: BTreeMap<String, Place> = BTreeMap::new();
     for source in sources {
         let calendars = Calendars::default();
-        let mut file =
-            File { source, mistakes: Vec::new(), names: &mut names, calendars, beside };
+        let mut file = File { source, mistakes: Vec::new(), names: &mut names, calendars, beside };
         if let Some((set, schedules)) = file.read() {
             sets.entry(set).or_default().extend(schedules);
         }

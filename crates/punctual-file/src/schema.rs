@@ -54,7 +54,9 @@ fn of(key: &Key) -> Json {
     let mut schema = match key.kind {
         Kind::Text => json!({"type": "string", "minLength": 1}),
         Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
-        Kind::Excluded => json!({"type": "array", "items": {"type": "string", "examples": ["2027-12-24", "2027-12-24..2028-01-02", "12-25", "Sat", "Sat 00:00-Mon 06:00", "@holidays"]}}),
+        Kind::Excluded => {
+            json!({"type": "array", "items": {"type": "string", "examples": ["2027-12-24", "2027-12-24..2028-01-02", "12-25", "Sat", "Sat 00:00-Mon 06:00", "@holidays"]}})
+        }
         Kind::Flag => json!({"type": "boolean"}),
         Kind::Number(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
         Kind::Word(known) => json!({"enum": known}),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Missed, NODE_QUEUE, OnExcluded, Overlap, RunOn};
 use crate::{
-    Calendar, Cron, DstFold, DstGap, Spec, Timestamp, When, Window, Zone, format_duration,
+    Calendar, Cron, DstFold, DstGap, Moved, Spec, Timestamp, When, Window, Zone, format_duration,
     parse_duration,
 };
 
@@ -195,6 +195,15 @@ impl Rule {
     /// Is this slot excluded?
     pub fn is_excluded(&self, slot: Timestamp) -> bool {
         self.excluded.excludes(self.spec.zone(), slot)
+    }
+
+    /// Where an excluded slot goes, in words; none if it is not excluded or stays where it is.
+    pub fn moved(&self, slot: Timestamp) -> Option<String> {
+        let zone = self.spec.zone();
+        self.spec.moved(slot).map(|moved| match moved {
+            Moved::To(to) => format!("moved to {} {zone}", zone.local(to).strftime("%F %H:%M")),
+            Moved::Nowhere(why) => why.to_owned(),
+        })
     }
 
     /// The first slot after this instant that is not excluded; none if there is none, or if it lies

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Missed, Rule};
 use crate::job::SlotOutcome;
-use crate::{Moved, Timestamp, format_duration};
+use crate::{Timestamp, format_duration};
 
 /// A slot that is decided within this time is on time, whatever the policy for missed ones: it is
 /// longer than it takes another node to take over.
@@ -179,13 +179,8 @@ impl<'a> Planner<'a> {
 
     /// Why an excluded slot is skipped, and where it went.
     fn moved(&self, slot: Timestamp) -> String {
-        match self.rule.spec.moved(slot) {
-            Some(Moved::To(to)) => {
-                let zone = self.rule.spec.zone();
-                let local = zone.local(to).strftime("%Y-%m-%d %H:%M");
-                format!("{EXCLUDED}; moved to {local} {zone}")
-            }
-            Some(Moved::Nowhere(why)) => format!("{EXCLUDED}; {why}"),
+        match self.rule.moved(slot) {
+            Some(moved) => format!("{EXCLUDED}; {moved}"),
             None => EXCLUDED.to_owned(),
         }
     }
