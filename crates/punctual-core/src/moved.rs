@@ -134,7 +134,8 @@ impl Moves {
         let segment = spec.zone.segment(slot);
         let shown = slot + segment.offset;
         let skipped = match slot == segment.start {
-            true => segment.wall_start_before(),
+            // Where the clock goes back it skips nothing.
+            true => segment.wall_start_before().min(shown),
             false => shown,
         };
         let days = skipped.div_euclid(DAY)..=shown.div_euclid(DAY);
