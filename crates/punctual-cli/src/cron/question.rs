@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use jiff::civil::{Date, DateTime};
-use punctual_core::schedule::{Definition, Rule};
+use punctual_core::schedule::{Definition, OnExcluded, Rule};
 use punctual_core::{DstFold, DstGap, Spec, Timestamp, When, Zone};
 use serde::Deserialize;
 
@@ -224,7 +224,7 @@ impl Options {
             dst_fold: self.dst_fold.map(|fold| fold.word().to_owned()),
             exclude: self.exclude.entries()?,
             on_excluded: on_excluded
-                .parse()
+                .parse::<OnExcluded>()
                 .map_err(|error| Unasked::from(format!("--on-excluded: {error}")))?,
             ..Definition::new(expression, "")
         };
