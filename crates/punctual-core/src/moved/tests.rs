@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use jiff::ToSpan;
@@ -118,6 +118,7 @@ struct Walked {
     local: HashMap<Timestamp, DateTime>,
     instants: HashMap<DateTime, Vec<Timestamp>>,
     in_order: Vec<Timestamp>,
+    dates: HashSet<Date>,
 }
 
 impl Walked {
@@ -135,7 +136,8 @@ impl Walked {
             in_order.push(instant);
             instant = instant + MINUTE;
         }
-        Walked { zone, first, last, local, instants, in_order }
+        let dates = local.values().map(|shown| shown.date()).collect();
+        Walked { zone, first, last, local, instants, in_order, dates }
     }
 
     /// When a civil time is, by looking at every minute.
@@ -147,7 +149,7 @@ impl Walked {
                 _ => found.clone(),
             };
         }
-        let had_date = self.instants.keys().any(|shown| shown.date() == wall.date());
+        let had_date = self.dates.contains(&wall.date());
         let resumed = self.in_order.iter().find(|instant| self.local[instant] > wall);
         match gap {
             "end" if had_date => resumed.into_iter().copied().collect(),
@@ -264,7 +266,7 @@ fn slots_agree_with_a_walk_through_every_minute() {
     for (zone, middle) in zones {
         let walked = Walked::new(zone, middle);
         let middle: Date = middle.parse().unwrap();
-        for _ in 0..60 {
+        for _ in 0..30 {
             let rules: Vec<&Rule> = (0..=below(2)).map(|_| &RULES[below(7) as usize]).collect();
             let entries: Vec<Entry> =
                 (0..=below(3)).map(|_| entry(below(9), middle, below(12))).collect();
@@ -328,7 +330,7 @@ fn slots_agree_with_a_walk_through_every_minute() {
             let found: Vec<Timestamp> = spec.slots(from, to, usize::MAX).collect();
             assert_eq!(found, expected, "{what}");
             assert_eq!(spec.count(from, to), expected.len() as u64, "{what}");
-            for _ in 0..20 {
+            for _ in 0..8 {
                 let span = to.since(from).as_secs();
                 let point = from + Duration::from_secs(below(span));
                 let next = slots.range(point + Duration::from_micros(1)..).next().copied();
