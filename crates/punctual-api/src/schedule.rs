@@ -101,6 +101,9 @@ pub struct ScheduleBody {
     /// year, `Sat`, or `Sat 00:00-Mon 06:00`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
+    /// `skip` or `next_working_day`: what becomes of a slot that `exclude` has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_excluded: Option<String>,
     /// The job that a slot becomes.
     pub job: ScheduleJob,
 }
@@ -192,6 +195,18 @@ pub struct Revision {
 pub struct NextSlots {
     /// In order.
     pub next: Vec<String>,
+    /// Those of them that are there instead of an excluded one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moved: Vec<MovedSlot>,
+}
+
+/// A slot that is there instead of an excluded one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MovedSlot {
+    /// When it is.
+    pub slot: String,
+    /// When it would have been, the last if there are several.
+    pub from: String,
 }
 
 /// A job that was made by hand.

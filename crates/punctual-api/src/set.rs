@@ -148,7 +148,7 @@ impl SetStep {
         let next = |definition: Option<&Definition>, name: &str, is_on: bool| -> Vec<String> {
             let rule = definition.filter(|_| is_on).and_then(|it| it.rule(name).ok());
             let Some(rule) = rule else { return Vec::new() };
-            let slots = std::iter::successors(rule.spec.next(at), |slot| rule.spec.next(*slot));
+            let slots = std::iter::successors(rule.next(at), |slot| rule.next(*slot));
             slots.take(NEXT).map(|slot| slot.to_string()).collect()
         };
         let old_name = before.map_or("", |schedule| schedule.name.as_str());

@@ -7,6 +7,7 @@ mod config;
 mod cron;
 mod db;
 mod events;
+mod exclude;
 mod exec;
 mod exit;
 mod files;

@@ -8,9 +8,9 @@ use punctual::Timestamp;
 use punctual_api::{
     List, NextSlots, PauseAsk, Ran, Revision, Schedule, ScheduleBody, ScheduleJob, Slot,
 };
-use punctual_core::CalendarText;
 use serde_json::{Map, Value};
 
+use crate::exclude::ExcludeArgs;
 use crate::exit::Failure;
 use crate::output::{self, FAINT, print_json};
 use crate::target::{Client, json, part};
@@ -236,7 +236,12 @@ impl Command {
             }
             Command::Next { name, count } => {
                 let next: NextSlots = client.get(&at(&name, &format!("/next?n={count}")))?;
-                said(is_json, &next, &next.next.join("\n"))
+                let line = |slot: &String| match next.moved.iter().find(|it| it.slot == *slot) {
+                    Some(moved) => format!("{slot}  moved from {}", moved.from),
+                    None => slot.clone(),
+                };
+                let lines: Vec<String> = next.next.iter().map(line).collect();
+                said(is_json, &next, &lines.join("\n"))
             }
             Command::Slots { name, limit } => slots(
                 &client.get(&at(&name, &format!("/slots?limit={}", limit.clamp(1, 500))))?,
@@ -407,38 +412,6 @@ fn revisions(revisions: &List<Revision>, is_json: bool) -> Result<(), Failure> {
     Ok(output::print_table(&mut out, &head, rows.collect())?)
 }
 
-/// When a schedule does not fire.
-#[derive(clap::Args)]
-struct ExcludeArgs {
-    /// A day or a time of the week at which it does not fire: 2027-12-24, 12-25, Sat or
-    /// 'Sat 00:00-Mon 06:00'; may be given several times
-    #[arg(long = "exclude", value_name = "WHEN")]
-    entries: Vec<String>,
-    /// A file of these, one a line, or of all-day events (.ics)
-    #[arg(long = "exclude-file", value_name = "FILE")]
-    files: Vec<std::path::PathBuf>,
-}
-
-impl ExcludeArgs {
-    fn entries(self) -> Result<Vec<String>, Failure> {
-        let mut entries = self.entries;
-        for file in self.files {
-            let shown = file.display();
-            let text = std::fs::read_to_string(&file)
-                .map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}")))?;
-            let is_ics = file.extension().is_some_and(|it| it.eq_ignore_ascii_case("ics"));
-            let read = match is_ics {
-                true => CalendarText::from_ics(&text),
-                false => Ok(CalendarText::from_lines(&text)),
-            };
-            let read = read.and_then(|read| read.read().map(|_| read));
-            let read = read.map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
-            entries.extend(read.entries());
-        }
-        Ok(entries)
-    }
-}
-
 impl CreateArgs {
     fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
         let mut when = self.crons;
@@ -462,6 +435,7 @@ impl CreateArgs {
             run_on: self.run_on,
             pause_after_failures: self.pause_after_failures,
             exclude: self.exclude.entries()?,
+            on_excluded: self.exclude.on_excluded,
             job: ScheduleJob {
                 kind: self.kind,
                 payload: value("--payload", &self.payload)?,
@@ -489,6 +463,7 @@ impl EditArgs {
             ("overlap", self.overlap),
             ("jitter", self.jitter),
             ("run_on", self.run_on),
+            ("on_excluded", self.exclude.on_excluded.clone()),
         ];
         for (name, field) in fields {
             changes.extend(field.map(|field| (name.to_owned(), Value::String(field))));
@@ -504,7 +479,7 @@ impl EditArgs {
         }
         if changes.is_empty() {
             return Err(Failure::usage(
-                "nothing changes; give --cron, --tz, --missed, --overlap, --jitter, --run-on, --pause-after-failures, --exclude or --set",
+                "nothing changes; give --cron, --tz, --missed, --overlap, --jitter, --run-on, --pause-after-failures, --exclude, --on-excluded or --set",
             ));
         }
         let path = format!("/schedules/{}{}", part(&self.name), because(&self.why));

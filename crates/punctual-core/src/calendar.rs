@@ -99,6 +99,12 @@ impl Calendar {
     /// Adds an entry: a date, days, a day of every year, or a time of the week.
     pub(crate) fn add(&mut self, entry: &str) -> Result<(), String> {
         let entry = entry.trim();
+        if entry.starts_with('@') {
+            let shown = crate::cron::echo(entry);
+            return Err(format!(
+                "`{shown}` names a calendar, which only a file has; give its entries"
+            ));
+        }
         match entry.starts_with(|first: char| first.is_ascii_digit()) {
             true => self.add_dates(entry),
             false => self.add_weekly(entry),
@@ -169,17 +175,33 @@ impl Calendar {
 
     /// Is this instant excluded, as the wall clock of a zone has it?
     pub fn excludes(&self, zone: &Zone, at: Timestamp) -> bool {
-        let wall = at.floor_seconds() + zone.offset(at.floor_seconds());
+        self.excludes_wall(at.floor_seconds() + zone.offset(at.floor_seconds()))
+    }
+
+    /// Is this civil time excluded, in seconds?
+    pub(crate) fn excludes_wall(&self, wall: i64) -> bool {
         let (day, second) = (wall.div_euclid(DAY), wall.rem_euclid(DAY));
-        self.of_day(day).iter().any(|(start, end)| (*start..*end).contains(&second))
+        let of_week = i64::from(weekday(day)) * DAY + second;
+        self.weekly.iter().any(|(start, end)| (*start..*end).contains(&of_week))
+            || self.has_whole(day)
+    }
+
+    /// Is anything of this day excluded?
+    pub(crate) fn has_any(&self, day: i64) -> bool {
+        let midnight = i64::from(weekday(day)) * DAY;
+        self.weekly.iter().any(|(start, end)| *start < midnight + DAY && *end > midnight)
+            || self.has_whole(day)
+    }
+
+    fn has_whole(&self, day: i64) -> bool {
+        let Date { month, day: day_of_month, .. } = Date::from_day(day);
+        self.yearly.contains(&(month, day_of_month))
+            || self.days.iter().any(|(first, last)| (*first..=*last).contains(&day))
     }
 
     /// What is excluded of a day, as seconds of it; in no order, and what is said twice is told twice.
     fn of_day(&self, day: i64) -> Vec<(i64, i64)> {
-        let Date { month, day: day_of_month, .. } = Date::from_day(day);
-        let is_whole = self.yearly.contains(&(month, day_of_month))
-            || self.days.iter().any(|(first, last)| (*first..=*last).contains(&day));
-        if is_whole {
+        if self.has_whole(day) {
             return vec![(0, DAY)];
         }
         let midnight = i64::from(weekday(day)) * DAY;

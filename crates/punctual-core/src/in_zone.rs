@@ -104,6 +104,27 @@ impl InZone<'_> {
         }
     }
 
+    /// The slots that a civil time would be, whether the expression names it or not: none if the
+    /// clock skips it and such times are dropped, two if the clock repeats it and both count.
+    pub(crate) fn instants(&self, wall: i64) -> Vec<i64> {
+        let mut found = Vec::new();
+        // No offset is as much as a day.
+        let mut segment = self.zone.segment(wall - DAY);
+        loop {
+            if self.gap == DstGap::End && skips(&segment, wall) {
+                found.push(segment.start);
+            }
+            let (first, end) = self.walls(&segment);
+            if (first..end).contains(&wall) {
+                found.push(wall - segment.offset);
+            }
+            if segment.end > wall + DAY {
+                return found;
+            }
+            segment = self.zone.segment_after(&segment);
+        }
+    }
+
     /// Is the start of `segment` a slot because of the times that were skipped there?
     fn has_gap_slot(&self, segment: &Segment) -> bool {
         self.gap == DstGap::End && self.missing_time(segment).is_some()
@@ -119,11 +140,10 @@ impl InZone<'_> {
         let mut from = skipped;
         loop {
             let wall = self.cron.next_wall(from).filter(|wall| *wall < resumed)?;
-            let midnight = wall.div_euclid(DAY) * DAY;
-            if midnight < skipped || midnight + DAY > resumed {
+            if skips(segment, wall) {
                 return Some(wall);
             }
-            from = midnight + DAY;
+            from = (wall.div_euclid(DAY) + 1) * DAY;
         }
     }
 
@@ -142,6 +162,13 @@ impl InZone<'_> {
         };
         (first, end)
     }
+}
+
+/// Did the clock skip this civil time when `segment` began, and not its whole date?
+fn skips(segment: &Segment, wall: i64) -> bool {
+    let (skipped, resumed) = (segment.wall_start_before(), segment.wall_start());
+    let midnight = wall.div_euclid(DAY) * DAY;
+    (skipped..resumed).contains(&wall) && (midnight < skipped || midnight + DAY > resumed)
 }
 
 /// The seconds of a minute that lie in `from..to`, counted from its start.

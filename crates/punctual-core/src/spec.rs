@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::civil::DAY;
 use crate::in_zone::InZone;
+use crate::moved::Moves;
 use crate::sheet::Sheet;
 use crate::slots::Slots;
 use crate::zone::Segment;
@@ -61,12 +62,15 @@ pub struct Spec {
     window: Window,
     dst_gap: Option<DstGap>,
     dst_fold: Option<DstFold>,
+    /// Boxed, since few have it and all are passed around.
+    pub(crate) moves: Option<Box<Moves>>,
 }
 
 impl Spec {
     /// A schedule with one rule, always open, with the usual behaviour at clock changes.
     pub fn new(when: When, zone: Zone) -> Spec {
-        Spec { whens: vec![when], zone, window: Window::default(), dst_gap: None, dst_fold: None }
+        let window = Window::default();
+        Spec { whens: vec![when], zone, window, dst_gap: None, dst_fold: None, moves: None }
     }
 
     /// Adds a rule. A slot that several rules name is one slot.
@@ -102,6 +106,11 @@ impl Spec {
         &self.zone
     }
 
+    /// Do excluded slots move?
+    pub fn moves_excluded(&self) -> bool {
+        self.moves.is_some()
+    }
+
     /// The first slot strictly after `after`, if there is one before the end of 2199.
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         self.next_at(after.floor_seconds() + 1).map(Timestamp::from_seconds)
@@ -118,7 +127,15 @@ impl Spec {
             }
             When::At(instant) => Some(instant.floor_seconds()).filter(|instant| *instant <= at),
         });
-        slots.max().filter(|slot| *slot >= first).map(Timestamp::from_seconds)
+        let mut slot = slots.max().filter(|slot| *slot >= first)?;
+        // What was moved to behind this one comes from it or from one before it.
+        if let Some(mut moved) = self.walk_moved(slot) {
+            while let Some(later) = moved.next_before(at + 1) {
+                slot = slot.max(later);
+                moved.take();
+            }
+        }
+        Some(Timestamp::from_seconds(slot))
     }
 
     /// The slots of `from..to` in ascending order, at most `limit` of them.
@@ -134,6 +151,7 @@ impl Spec {
         let (first, last) = self.bounds();
         let (mut from, to) = (from.ceil_seconds().max(first), to.ceil_seconds().min(last + 1));
         let mut count = 0;
+        let mut moved = self.walk_moved(from);
         while let Some(slot) = self.next_at(from).filter(|slot| *slot < to) {
             let mut sheet = Sheet::of_day(slot);
             for when in &self.whens {
@@ -148,6 +166,12 @@ impl Spec {
                         }
                     }
                 }
+            }
+            while let Some(moved) = &mut moved
+                && let Some(slot) = moved.next_before(sheet.end())
+            {
+                sheet.mark(slot);
+                moved.take();
             }
             count += sheet.count(from, to);
             from = sheet.end();
@@ -189,7 +213,10 @@ impl Spec {
         let (first, last) = self.bounds();
         let at = at.max(first);
         let slots = self.whens.iter().filter_map(|when| self.next_of(when, at, &mut None));
-        slots.min().filter(|slot| *slot <= last)
+        let slot = slots.min().filter(|slot| *slot <= last);
+        let mut moved = self.walk_moved(at);
+        let moved = moved.as_mut().and_then(|moved| moved.next_before(slot.unwrap_or(last + 1)));
+        moved.or(slot)
     }
 
     pub(crate) fn next_of(&self, when: &When, at: i64, near: &mut Option<Segment>) -> Option<i64> {
@@ -218,7 +245,7 @@ impl Spec {
 
     /// The first and the last second that may be a slot: the window, and the years 1970 to
     /// 2199 on any wall clock.
-    fn bounds(&self) -> (i64, i64) {
+    pub(crate) fn bounds(&self) -> (i64, i64) {
         let (first, last) = (FIRST_SECOND - DAY, LAST_SECOND + DAY);
         let start = self.window.start.map_or(first, |start| start.ceil_seconds().max(first));
         let end = self.window.end.map_or(last, |end| end.floor_seconds().min(last));

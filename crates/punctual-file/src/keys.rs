@@ -8,6 +8,8 @@ pub(crate) enum Kind {
     Text,
     /// Texts.
     Texts,
+    /// Days and times of the week, and names of calendars.
+    Excluded,
     /// Yes or no.
     Flag,
     /// A whole number within these bounds.
@@ -113,7 +115,18 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Number(1, 1_000_000),
         "Paused after this many failed jobs in a row",
     ),
-    key("exclude", "/exclude", Kind::Texts, "Days and times of the week at which it does not fire"),
+    key(
+        "exclude",
+        "/exclude",
+        Kind::Excluded,
+        "Days and times of the week at which it does not fire; `@NAME` stands for a calendar",
+    ),
+    key(
+        "on_excluded",
+        "/on_excluded",
+        Kind::Word(&["skip", "next_working_day"]),
+        "What becomes of a slot that `exclude` has",
+    ),
     key("queue", "/job/queue", Kind::Text, "Where its jobs wait"),
     key("priority", "/job/priority", Kind::Number(-100, 100), "Higher goes first"),
     key(
@@ -168,6 +181,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("kind", "job"),
     ("start_within", "must_start_within"),
     ("on_time_within", "must_start_within"),
+    ("holidays", "exclude"),
+    ("blackout", "exclude"),
     ("not_before", "start"),
     ("not_after", "end"),
     ("disabled", "enabled"),

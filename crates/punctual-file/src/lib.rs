@@ -1,6 +1,7 @@
 //! Schedules in files. Text comes in; definitions go out, or all its mistakes with their places.
 //!
-//! Nothing here reads a file, asks a clock or writes anything.
+//! Nothing here reads a file, asks a clock or writes anything; a file that another names beside it is
+//! read by whoever calls.
 //!
 //! ```
 //! let text = r#"
@@ -17,6 +18,7 @@
 //! assert_eq!(sets[0].schedules[0].definition.when, ["0 8 * * MON-FRI"]);
 //! ```
 
+mod calendars;
 pub mod crontab;
 mod job;
 mod keys;
@@ -28,8 +30,9 @@ mod toml_text;
 mod value;
 mod write;
 
+pub use calendars::beside;
 pub use keys::key_of;
 pub use place::{Mistake, Mistakes, Place, Source};
-pub use read::{Declared, Set, read};
+pub use read::{Declared, Set, read, read_beside};
 pub use schema::schema;
 pub use write::write;

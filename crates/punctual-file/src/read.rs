@@ -8,8 +8,9 @@ use punctual_core::{When, Zone};
 use serde_json::{Map, Value as Json, json};
 use toml::de::{DeTable, DeValue};
 
+use crate::calendars::{Beside, Calendars};
 use crate::job;
-use crate::keys::{KEYS, OWN, meant};
+use crate::keys::{KEYS, Kind, OWN, meant};
 use crate::place::{Mistake, Mistakes, Place, Source, echo};
 use crate::value::{self, Value, Wrong, each_text, expected, inside};
 
@@ -45,11 +46,21 @@ const NAME_BYTES_MAX: usize = 200;
 /// Reads files, of which several may be of one set. If anything is wrong anywhere, all that is
 /// wrong is told and nothing else.
 pub fn read(sources: &[Source]) -> Result<Vec<Set>, Mistakes> {
+    read_beside(sources, &|_, _| Err("files beside this one are not read here".to_owned()))
+}
+
+/// The same for files that name others beside them (`ics = "holidays.ics"`): these are read by
+/// `beside`, from the file that names one and the name.
+pub fn read_beside(
+    sources: &[Source],
+    beside: &dyn Fn(&Source, &str) -> Result<String, String>,
+) -> Result<Vec<Set>, Mistakes> {
     let mut mistakes = Vec::new();
     let mut sets: BTreeMap<String, Vec<Declared>> = BTreeMap::new();
     let mut names: BTreeMap<String, Place> = BTreeMap::new();
     for source in sources {
-        let mut file = File { source, mistakes: Vec::new(), names: &mut names };
+        let calendars = Calendars::default();
+        let mut file = File { source, mistakes: Vec::new(), names: &mut names, calendars, beside };
         if let Some((set, schedules)) = file.read() {
             sets.entry(set).or_default().extend(schedules);
         }
@@ -89,6 +100,8 @@ struct File<'a> {
     source: &'a Source,
     mistakes: Vec<Mistake>,
     names: &'a mut BTreeMap<String, Place>,
+    calendars: Calendars,
+    beside: Beside<'a>,
 }
 
 /// Values of keys that go into a definition, and where they stand.
@@ -113,6 +126,12 @@ impl File<'_> {
         let table = document.get_ref();
         let mut set = None;
         let mut defaults = Told::default();
+        // Before anything that may name one.
+        if let Some(value) = table.get("calendars") {
+            let (calendars, mut mistakes) = Calendars::read(source, value, self.beside);
+            self.calendars = calendars;
+            self.mistakes.append(&mut mistakes);
+        }
         for (key, value) in table {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("set", DeValue::String(name)) => {
@@ -129,13 +148,13 @@ impl File<'_> {
                     let message = format!("`defaults` is {}, not a table", value::what(other));
                     self.wrong(value.span(), message, Some("write `[defaults]`".to_owned()));
                 }
-                ("schedule", DeValue::Array(_)) => {}
+                ("schedule", DeValue::Array(_)) | ("calendars", _) => {}
                 ("schedule", _) => {
                     let hint = Some("write `[[schedule]]`, with two brackets".to_owned());
                     self.wrong(key.span(), "`schedule` is no list of schedules", hint);
                 }
                 (other, _) => {
-                    let known = ["set", "defaults", "schedule"];
+                    let known = ["set", "defaults", "calendars", "schedule"];
                     let hint = match other {
                         "schedules" => Some("did you mean `schedule`?".to_owned()),
                         // It would have been meant for a schedule, or for all of them.
@@ -204,9 +223,13 @@ impl File<'_> {
                 continue;
             };
             told.places.insert(known.at.to_owned(), inside(self.source, value));
-            match value::read(self.source, name, known.kind, value) {
+            let read = match known.kind {
+                Kind::Excluded => self.calendars.expand(self.source, name, value),
+                kind => value::read(self.source, name, kind, value).map_err(|it| vec![it]),
+            };
+            match read {
                 Ok(json) => told.values.push((known.at, json)),
-                Err(mistake) => self.mistakes.push(mistake),
+                Err(mut mistakes) => self.mistakes.append(&mut mistakes),
             }
         }
         told

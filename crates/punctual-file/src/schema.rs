@@ -24,6 +24,15 @@ pub fn schema() -> Json {
                 "additionalProperties": false,
                 "properties": shared,
             },
+            "calendars": {
+                "type": "object",
+                "description": "Days and times under a name, for which `@NAME` stands in `exclude`",
+                "additionalProperties": {
+                    "type": "object",
+                    "additionalProperties": false,
+                    "properties": calendar_keys(),
+                },
+            },
             "schedule": {
                 "type": "array",
                 "items": {
@@ -45,6 +54,9 @@ fn of(key: &Key) -> Json {
     let mut schema = match key.kind {
         Kind::Text => json!({"type": "string", "minLength": 1}),
         Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
+        Kind::Excluded => {
+            json!({"type": "array", "items": {"type": "string", "examples": ["2027-12-24", "2027-12-24..2028-01-02", "12-25", "Sat", "Sat 00:00-Mon 06:00", "@holidays"]}})
+        }
         Kind::Flag => json!({"type": "boolean"}),
         Kind::Number(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
         Kind::Word(known) => json!({"enum": known}),
@@ -57,6 +69,23 @@ fn of(key: &Key) -> Json {
     };
     schema["description"] = json!(key.about);
     schema
+}
+
+fn calendar_keys() -> Json {
+    let texts = |examples: &[&str]| json!({"type": "array", "items": {"type": "string", "examples": examples}});
+    let mut keys = json!({
+        "dates": texts(&["2027-12-24", "2027-12-24..2028-01-02", "12-25"]),
+        "weekly": texts(&["Sat", "Sat 00:00-Mon 06:00"]),
+        "ics": {"type": "string", "minLength": 1, "examples": ["holidays.ics"]},
+    });
+    for (key, about) in [
+        ("dates", "Days: of one year, from one to another, or of every year"),
+        ("weekly", "Times of every week"),
+        ("ics", "An iCalendar file beside this one: its all-day events"),
+    ] {
+        keys[key]["description"] = json!(about);
+    }
+    keys
 }
 
 fn own_keys() -> Map<String, Json> {

@@ -70,7 +70,7 @@ pub(crate) fn read(
 ) -> Result<Json, Mistake> {
     let wrong = |wrong: Wrong| wrong.at(source, inside(source, value));
     match kind {
-        Kind::Texts => texts(source, key, value),
+        Kind::Texts | Kind::Excluded => texts(source, key, value),
         Kind::Flag => match value.get_ref() {
             DeValue::Boolean(flag) => Ok(json!(flag)),
             other => Err(wrong(expected(key, other, "true or false", "true"))),

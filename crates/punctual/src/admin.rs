@@ -238,6 +238,19 @@ impl Admin {
         Ok(std::iter::successors(rule.next(now), |slot| rule.next(*slot)).take(most).collect())
     }
 
+    /// Which of these slots of a schedule are there instead of an excluded one, and of which.
+    pub async fn moved_slots(
+        &self,
+        name: &str,
+        slots: &[Timestamp],
+    ) -> Result<Vec<(Timestamp, Timestamp)>> {
+        let schedule = self.schedule(name).await?;
+        let definition = Definition::parse(schedule.spec.as_str()).ok();
+        let rule = definition.and_then(|definition| definition.rule(name).ok());
+        let moved = |slot: &Timestamp| Some((*slot, rule.as_ref()?.spec.moved_from(*slot)?));
+        Ok(slots.iter().filter_map(moved).collect())
+    }
+
     /// The ledger of a schedule, newest slot first.
     pub async fn slots(
         &self,

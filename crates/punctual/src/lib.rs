@@ -90,7 +90,7 @@ pub use outcome::{BoxError, Done, Failure, IntoEnded, Outcome};
 pub use punctual_core::job::{
     AttemptOutcome, Backoff, Growth, JobState, LogLevel, SlotOutcome, Spread,
 };
-pub use punctual_core::schedule::{Definition, Facts, Missed, Overlap, Template};
+pub use punctual_core::schedule::{Definition, Facts, Missed, OnExcluded, Overlap, Template};
 pub use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
 #[cfg(feature = "derive")]
 pub use punctual_derive::Job;

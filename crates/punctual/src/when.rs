@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_core::schedule::{Definition, Missed, Overlap, RunOn, Template};
+use punctual_core::schedule::{Definition, Missed, OnExcluded, Overlap, RunOn, Template};
 use punctual_core::{Timestamp, format_duration};
 
 /// When a schedule is due, and what becomes of slots that could not be fired in time.
@@ -124,6 +124,12 @@ impl When {
     /// `Sat`, or `Sat 00:00-Mon 06:00`. May be said several times.
     pub fn exclude(self, entry: &str) -> When {
         self.set(|it| it.exclude.push(entry.to_owned()))
+    }
+
+    /// What becomes of a slot that [`exclude`](When::exclude) has: nothing, or it goes to the next day
+    /// on which its time is not excluded.
+    pub fn on_excluded(self, choice: OnExcluded) -> When {
+        self.set(|it| it.on_excluded = choice)
     }
 
     /// With the job that a slot becomes.

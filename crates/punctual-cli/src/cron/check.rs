@@ -8,7 +8,7 @@ use punctual_file::crontab::{Form, parse};
 use punctual_file::{Mistake, Source};
 
 use crate::Failure;
-use crate::files::read_file;
+use crate::files::{beside, read_file};
 use crate::output::{self, print_json};
 
 #[derive(Args)]
@@ -86,7 +86,7 @@ impl Found {
     }
 
     fn schedules_of(&mut self, source: Source) {
-        let sets = match punctual_file::read(&[source]) {
+        let sets = match punctual_file::read_beside(&[source], &beside) {
             Ok(sets) => sets,
             Err(mistakes) => return self.mistakes.extend(mistakes.0),
         };

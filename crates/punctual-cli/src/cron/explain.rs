@@ -6,6 +6,7 @@ use jiff::civil::DateTime;
 use punctual_core::{ClockChange, DstFold, DstGap, Spec, Timestamp, When};
 use serde::{Serialize, Serializer};
 
+use super::excluded::Effect;
 use super::next::shown;
 use super::question::{Asked, Options};
 use crate::Failure;
@@ -29,6 +30,9 @@ struct Due {
     slot: Option<Timestamp>,
     local: String,
     note: Option<String>,
+    /// Is it a slot that does not fire?
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    excluded: bool,
     /// The local time for people.
     #[serde(skip)]
     shown: String,
@@ -51,7 +55,7 @@ pub(super) fn run(expression: &str, options: &Options, json: bool) -> Result<(),
         tz: asked.spec.zone().name(),
         clock_changes: clock_changes_in_words(&asked.spec, when, asked.from),
         next: due(&asked),
-        warnings: asked.spec.warnings(asked.from),
+        warnings: asked.warnings(),
     };
     let mut stdout = anstream::stdout().lock();
     if json {
@@ -106,7 +110,11 @@ fn clock_changes_in_words(spec: &Spec, when: &When, from: Timestamp) -> String {
 /// The slots, with a note where the clock plays a part, and between them the local times that
 /// have none because of it.
 fn due(asked: &Asked) -> Vec<Due> {
-    let slots: Vec<Timestamp> = asked.slots().collect();
+    let firing: Vec<Timestamp> = asked.slots().collect();
+    let effect = Effect::on(asked, &firing);
+    let excluded = effect.iter().flat_map(|effect| &effect.excluded).map(|it| it.at);
+    let mut slots: Vec<Timestamp> = firing.iter().copied().chain(excluded).collect();
+    slots.sort_unstable();
     let Some(last) = slots.last() else { return Vec::new() };
     // A change repeats or skips at most a day.
     let day = std::time::Duration::from_secs(86_400);
@@ -116,9 +124,13 @@ fn due(asked: &Asked) -> Vec<Due> {
     for slot in &slots {
         let zoned = slot.to_jiff().to_zoned(asked.spec.zone().to_jiff().clone());
         let local = zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
-        let note = changes.iter().find_map(|change| note(asked, change, *slot));
+        let of_clock = changes.iter().find_map(|change| note(asked, change, *slot));
+        let of_calendar = effect.as_ref().and_then(|effect| effect.words(*slot));
+        let notes: Vec<String> = of_calendar.into_iter().chain(of_clock).collect();
+        let note = (!notes.is_empty()).then(|| notes.join("; "));
         let shown = shown(asked, *slot);
-        due.push(Due { slot: Some(*slot), local, note, shown, at: *slot });
+        let excluded = !firing.contains(slot);
+        due.push(Due { slot: Some(*slot), local, note, excluded, shown, at: *slot });
     }
     for change in &changes {
         let without_slot =
@@ -131,7 +143,8 @@ fn due(asked: &Asked) -> Vec<Due> {
             let shown = if a_date_is_gone { shown } else { format!("{shown} {}", time(missing)) };
             let what = if a_date_is_gone { "date" } else { "time" };
             let note = format!("no slot: this {what} does not exist, {}", in_words(change));
-            due.push(Due { slot: None, local, note: Some(note), shown, at: change.at });
+            let note = Some(note);
+            due.push(Due { slot: None, local, note, excluded: false, shown, at: change.at });
         }
     }
     due.sort_by_key(|due| due.at);

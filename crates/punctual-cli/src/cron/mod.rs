@@ -2,6 +2,7 @@
 
 mod batch;
 mod check;
+mod excluded;
 mod explain;
 mod next;
 mod question;
@@ -54,7 +55,7 @@ pub(crate) struct Next {
     ///
     /// A question is {"expr", "tz", "from", "n", "name", "dst_gap", "dst_fold"}, of which only
     /// "expr" is needed. An answer is {"next": […]} or {"error": "…"}.
-    #[arg(long, conflicts_with_all = ["expression", "tz", "from", "count", "name", "dst_gap", "dst_fold"])]
+    #[arg(long, conflicts_with_all = ["expression", "tz", "from", "count", "name", "dst_gap", "dst_fold", "exclude", "exclude_file", "on_excluded"])]
     batch: bool,
 }
 

@@ -2,9 +2,11 @@
 
 use clap::{Args, ValueEnum};
 use jiff::civil::{Date, DateTime};
+use punctual_core::schedule::{Definition, OnExcluded, Rule};
 use punctual_core::{DstFold, DstGap, Spec, Timestamp, When, Zone};
 use serde::Deserialize;
 
+use crate::exclude::ExcludeArgs;
 use crate::{Failure, output};
 
 /// The most due times of one answer. A list that long is no longer for reading, and without a
@@ -41,6 +43,10 @@ pub(crate) struct Options {
     /// What becomes of local times that a clock change repeats [default: by the kind of expression]
     #[arg(long, value_name = "RULE")]
     dst_fold: Option<Fold>,
+
+    #[command(flatten)]
+    #[serde(skip)]
+    exclude: ExcludeArgs,
 }
 
 fn utc() -> String {
@@ -71,11 +77,32 @@ enum Fold {
     Both,
 }
 
+impl Gap {
+    fn word(self) -> &'static str {
+        match self {
+            Gap::End => "end",
+            Gap::Skip => "skip",
+        }
+    }
+}
+
+impl Fold {
+    fn word(self) -> &'static str {
+        match self {
+            Fold::First => "first",
+            Fold::Second => "second",
+            Fold::Both => "both",
+        }
+    }
+}
+
 /// A question that makes sense.
 pub(crate) struct Asked {
     pub(crate) spec: Spec,
     pub(crate) from: Timestamp,
     pub(crate) count: usize,
+    /// What the calendar makes of it, if there is one; its spec is the one above.
+    pub(crate) rule: Option<Rule>,
 }
 
 impl Asked {
@@ -84,10 +111,30 @@ impl Asked {
         &self.spec.whens()[0]
     }
 
-    /// The answer: slots strictly after `from`.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = Timestamp> {
-        let just_after = Timestamp::from_micros(self.from.as_micros() + 1);
-        self.spec.slots(just_after, Timestamp::MAX, self.count)
+    /// The answer: slots strictly after `from`, without those that are excluded.
+    pub(crate) fn slots(&self) -> Box<dyn Iterator<Item = Timestamp> + '_> {
+        match &self.rule {
+            None => Box::new(self.spec.slots(self.just_after(), Timestamp::MAX, self.count)),
+            Some(rule) => {
+                let next = std::iter::successors(rule.next(self.from), |slot| rule.next(*slot));
+                Box::new(next.take(self.count))
+            }
+        }
+    }
+
+    /// The first instant that may be a slot of the answer.
+    pub(crate) fn just_after(&self) -> Timestamp {
+        Timestamp::from_micros(self.from.as_micros() + 1)
+    }
+
+    /// What a person should know before relying on it.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.spec.warnings(self.from);
+        let never = self.rule.as_ref().is_some_and(|rule| rule.next(self.from).is_none());
+        if never && self.spec.never_fires(self.from).is_none() {
+            warnings.push("never fires: every slot is excluded".to_owned());
+        }
+        warnings
     }
 }
 
@@ -100,6 +147,12 @@ pub(crate) struct Unasked {
 impl From<String> for Unasked {
     fn from(message: String) -> Unasked {
         Unasked { report: message.clone(), line: message }
+    }
+}
+
+impl From<Failure> for Unasked {
+    fn from(failure: Failure) -> Unasked {
+        failure.message().to_owned().into()
     }
 }
 
@@ -153,7 +206,30 @@ impl Options {
                 Fold::Both => DstFold::Both,
             });
         }
-        Ok(Asked { spec, from, count: self.count })
+        let rule = self.rule(expression)?;
+        let spec = rule.as_ref().map_or(spec, |rule| rule.spec.clone());
+        Ok(Asked { spec, from, count: self.count, rule })
+    }
+
+    /// The rule of a schedule with this expression and calendar, if there is one.
+    fn rule(&self, expression: &str) -> Result<Option<Rule>, Unasked> {
+        if self.exclude.is_empty() {
+            return Ok(None);
+        }
+        let on_excluded = self.exclude.on_excluded.as_deref().unwrap_or("skip");
+        let definition = Definition {
+            tz: self.tz.clone(),
+            seconds: true,
+            dst_gap: self.dst_gap.map(|gap| gap.word().to_owned()),
+            dst_fold: self.dst_fold.map(|fold| fold.word().to_owned()),
+            exclude: self.exclude.entries()?,
+            on_excluded: on_excluded
+                .parse::<OnExcluded>()
+                .map_err(|error| Unasked::from(format!("--on-excluded: {error}")))?,
+            ..Definition::new(expression, "")
+        };
+        let name = self.name.as_deref().unwrap_or_default();
+        definition.rule(name).map(Some).map_err(|error| Unasked::from(error.to_string()))
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) use apply::{Apply, Diff};
 pub(crate) use export::Export;
 pub(crate) use import::Import;
 pub(crate) use simulate::Simulate;
-pub(crate) use source::{Files, mistaken, read_file};
+pub(crate) use source::{Files, beside, mistaken, read_file};
 
 use std::io::Write;
 

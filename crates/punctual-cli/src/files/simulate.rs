@@ -8,7 +8,7 @@ use punctual_core::Timestamp;
 use punctual_file::Declared;
 use punctual_file::simulate::{Decision, Story, simulate};
 
-use super::{Files, mistaken, read_file};
+use super::{Files, beside, mistaken, read_file};
 use crate::exit::Failure;
 use crate::output::{self, print_json};
 
@@ -56,7 +56,8 @@ impl Simulate {
                 return Err(Failure::usage(format!("--deploy {text} is none; write it TIME=FILE")));
             };
             let source = read_file(&PathBuf::from(path))?;
-            let sets = punctual_file::read(&[source]).map_err(|it| mistaken(&it, self.json))?;
+            let sets = punctual_file::read_beside(&[source], &beside)
+                .map_err(|it| mistaken(&it, self.json))?;
             story.deploys.push((instant("--deploy", at)?, declared(sets)));
         }
         let simulated = simulate(&story, from, to)

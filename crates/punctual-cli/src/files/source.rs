@@ -31,12 +31,20 @@ impl Files {
 
     /// The sets that they declare; whatever is wrong is told with its place.
     pub(crate) fn sets(&self, is_json: bool) -> Result<Vec<Set>, Failure> {
-        punctual_file::read(&self.sources()?).map_err(|mistakes| mistaken(&mistakes, is_json))
+        punctual_file::read_beside(&self.sources()?, &beside)
+            .map_err(|mistakes| mistaken(&mistakes, is_json))
     }
 
     /// What tells whether a file has changed: its name, size and time of change.
     pub(crate) fn mark(&self) -> Vec<(PathBuf, u64, Option<std::time::SystemTime>)> {
         let files = self.files.iter().flat_map(|path| each(path).unwrap_or_default());
+        // What they read beside them is theirs.
+        let files = files.flat_map(|file| {
+            let source = (file != Path::new("-")).then(|| read_file(&file).ok()).flatten();
+            let names = source.map(|source| punctual_file::beside(&source)).unwrap_or_default();
+            let others: Vec<PathBuf> = names.iter().map(|name| next_to(&file, name)).collect();
+            std::iter::once(file).chain(others)
+        });
         let mark = |file: PathBuf| {
             let about = std::fs::metadata(&file).ok();
             let changed = about.as_ref().and_then(|about| about.modified().ok());
@@ -84,6 +92,16 @@ pub(crate) fn read_file(path: &Path) -> Result<Source, Failure> {
         _ => std::fs::read_to_string(path),
     };
     text.map(|text| Source::new(name, text)).map_err(|error| cannot_read(path, &error))
+}
+
+/// Reads a file that another names.
+pub(crate) fn beside(source: &Source, name: &str) -> Result<String, String> {
+    let file = next_to(Path::new(&source.path), name);
+    std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+fn next_to(file: &Path, name: &str) -> PathBuf {
+    file.parent().unwrap_or(Path::new("")).join(name)
 }
 
 /// Tells all mistakes; the failure is what is left to say.

@@ -39,11 +39,11 @@ fn what_was_applied_differs_in_nothing_and_what_was_exported_changes_nothing() {
     let here = place.path();
     example(here);
     let (out, _) = says(here, &["diff", "-f", "s.toml"], 1);
-    assert!(out.starts_with("set ops: 5 to add, 0 to change, 0 to remove, 0 unchanged\n"), "{out}");
+    assert!(out.starts_with("set ops: 6 to add, 0 to change, 0 to remove, 0 unchanged\n"), "{out}");
     assert!(out.contains("+ digest             every 15 minutes → send_digest"), "{out}");
     let (out, _) = says(here, &["apply", "-f", "s.toml"], 0);
-    assert!(out.starts_with("set ops: 5 added, 0 changed, 0 removed, 0 unchanged\n"), "{out}");
-    let same = "set ops: 0 to add, 0 to change, 0 to remove, 5 unchanged\n";
+    assert!(out.starts_with("set ops: 6 added, 0 changed, 0 removed, 0 unchanged\n"), "{out}");
+    let same = "set ops: 0 to add, 0 to change, 0 to remove, 6 unchanged\n";
     assert_eq!(says(here, &["diff", "-f", "s.toml"], 0).0, same);
     // A directory of files is the same as one file.
     std::fs::create_dir(here.join("dir")).unwrap();
@@ -51,7 +51,7 @@ fn what_was_applied_differs_in_nothing_and_what_was_exported_changes_nothing() {
     std::fs::write(here.join("dir/1.toml"), &exported).unwrap();
     assert_eq!(says(here, &["diff", "-f", "dir"], 0).0, same);
     let (out, _) = says(here, &["apply", "-f", "dir", "--prune", "--adopt"], 0);
-    assert_eq!(out, "set ops: 0 added, 0 changed, 0 removed, 5 unchanged\n");
+    assert_eq!(out, "set ops: 0 added, 0 changed, 0 removed, 6 unchanged\n");
     assert_eq!(says(here, &["export", "--set", "ops"], 0).0, exported);
     for schedule in json(here, &["schedule", "list"])["items"].as_array().unwrap() {
         assert_eq!(schedule["revision"], 1, "{schedule}");
@@ -73,7 +73,7 @@ fn a_change_is_shown_with_its_slots_and_a_pause_is_kept() {
     std::fs::write(here.join("s.toml"), kept).unwrap();
     let (out, _) = says(here, &["diff", "-f", "s.toml"], 1);
     let lines: Vec<&str> = out.lines().collect();
-    assert_eq!(lines[0], "set ops: 0 to add, 2 to change, 1 to remove, 2 unchanged");
+    assert_eq!(lines[0], "set ops: 0 to add, 2 to change, 1 to remove, 3 unchanged");
     assert_eq!(lines[1], "~ nightly-backup");
     assert!(lines[2].starts_with("    cron                \"30 2 * * *\" "), "{out}");
     assert!(lines[2].ends_with("→  \"45 2 * * *\""), "{out}");
@@ -94,6 +94,42 @@ fn a_change_is_shown_with_its_slots_and_a_pause_is_kept() {
     let kept = json(here, &["schedule", "show", "sync-crm"]);
     assert_eq!(kept["pause"]["why"], "their server moves");
     assert_eq!(run(here, &["schedule", "show", "report"]).status.code(), Some(3));
+}
+
+#[test]
+fn an_edit_of_a_calendar_is_an_edit_of_each_schedule_that_names_it() {
+    let place = tempfile::tempdir().unwrap();
+    let here = place.path();
+    let text = "set = \"pay\"\n[calendars.holidays]\nics = \"days.ics\"\nweekly = [\"Sat\", \"Sun\"]\n\
+        [defaults]\non_excluded = \"next_working_day\"\n\
+        [[schedule]]\nname = \"payroll\"\ncron = \"0 9 1 1 *\"\nexclude = [\"@holidays\"]\njob = \"pay\"\n\
+        [[schedule]]\nname = \"other\"\ncron = \"0 9 * * *\"\njob = \"pay\"\n";
+    std::fs::write(here.join("s.toml"), text).unwrap();
+    let (_, err) = says(here, &["diff", "-f", "s.toml"], 2);
+    assert!(err.contains("s.toml:3:8: cannot read `days.ics`"), "{err}");
+    let event = |day: &str| {
+        let lines = ["BEGIN:VCALENDAR", "BEGIN:VEVENT", day, "RRULE:FREQ=YEARLY", "END:VEVENT"];
+        let text = lines.join("\r\n") + "\r\nEND:VCALENDAR\r\n";
+        std::fs::write(here.join("days.ics"), text).unwrap();
+    };
+    event("DTSTART;VALUE=DATE:20270102");
+    says(here, &["apply", "-f", "s.toml"], 0);
+    event("DTSTART;VALUE=DATE:20270101");
+    let (out, _) = says(here, &["diff", "-f", "s.toml"], 1);
+    assert!(out.starts_with("set pay: 0 to add, 1 to change, 0 to remove, 1 unchanged\n"), "{out}");
+    assert!(out.contains("    exclude") && out.contains("01-01"), "{out}");
+    says(here, &["apply", "-f", "s.toml"], 0);
+    assert_eq!(json(here, &["schedule", "show", "payroll"])["revision"], 2);
+    assert_eq!(json(here, &["schedule", "show", "other"])["revision"], 1);
+    // New Year is always excluded now, so that all that fires has moved.
+    let next = json(here, &["schedule", "next", "payroll", "-n", "3"]);
+    assert_eq!(next["moved"].as_array().map(Vec::len), Some(3), "{next}");
+    let (out, _) = says(here, &["schedule", "next", "payroll", "-n", "1"], 0);
+    assert!(out.contains("-01-01T09:00:00Z") && out.contains("  moved from "), "{out}");
+    let (exported, _) = says(here, &["export", "--set", "pay"], 0);
+    assert!(exported.contains("exclude = [\"01-01\", \"Sat\", \"Sun\"]"), "{exported}");
+    std::fs::write(here.join("exported.toml"), exported).unwrap();
+    says(here, &["diff", "-f", "exported.toml"], 0);
 }
 
 #[test]

@@ -50,7 +50,8 @@ macro_rules! firing_suite {
                 an_edit_of_a_policy_never_fires_in_the_past,
                 an_edit_is_a_revision_and_a_stale_one_is_refused;
             excluding: excluded_slots_are_skipped_with_the_reason,
-                an_edit_of_what_is_excluded_never_fires_in_the_past;
+                an_edit_of_what_is_excluded_never_fires_in_the_past,
+                excluded_slots_move_to_the_next_working_day;
             failing: failures_in_a_row_pause_a_schedule,
                 a_count_of_failures_begins_anew_when_somebody_resumes;
             applying: what_is_applied_is_there_and_stays, two_sets_never_touch_each_other,
@@ -440,7 +441,7 @@ mod tests {
         let lines = sources.iter().flat_map(|source| source.lines());
         let names = lines.filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
         let names: Vec<&str> = names.collect();
-        assert_eq!(names.len(), 40);
+        assert_eq!(names.len(), 41);
         for name in names {
             let is_listed = list.split([' ', ',', ';', '\n']).any(|word| word == name);
             assert!(is_listed, "{name} is not in the suite");

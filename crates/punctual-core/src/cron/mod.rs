@@ -148,6 +148,27 @@ impl Cron {
         (only_days && (29..=31).contains(&first) && some_month_is_short).then_some(first)
     }
 
+    /// How many times of day it names.
+    pub(crate) fn times_a_day(&self) -> usize {
+        let count = |bits: u64| bits.count_ones() as usize;
+        count(self.times.seconds) * count(self.times.minutes) * count(self.times.hours)
+    }
+
+    /// The times of day that it names, in seconds from midnight.
+    pub(crate) fn times_of_day(&self) -> Vec<i64> {
+        let mut times = Vec::new();
+        self.times.each_minute(|minute, seconds| {
+            let named = (0..60).filter(|second| seconds >> second & 1 == 1);
+            times.extend(named.map(|second| minute + second));
+        });
+        times
+    }
+
+    /// The first day at or after `day` that it names, as a day number.
+    pub(crate) fn next_day(&self, day: i64) -> Option<i64> {
+        self.dates.next(day)
+    }
+
     /// The first civil second at or after `wall` that the expression names.
     pub(crate) fn next_wall(&self, wall: i64) -> Option<i64> {
         let day = wall.div_euclid(DAY);

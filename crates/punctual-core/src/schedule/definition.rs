@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Missed, NODE_QUEUE, Overlap, RunOn};
+use super::{Missed, NODE_QUEUE, OnExcluded, Overlap, RunOn};
 use crate::{
-    Calendar, Cron, DstFold, DstGap, Spec, Timestamp, When, Window, Zone, format_duration,
+    Calendar, Cron, DstFold, DstGap, Moved, Spec, Timestamp, When, Window, Zone, format_duration,
     parse_duration,
 };
 
@@ -68,6 +68,9 @@ pub struct Definition {
     /// year, `Sat`, or `Sat 00:00-Mon 06:00`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
+    /// `skip` or `next_working_day`: what becomes of a slot that `exclude` has.
+    #[serde(default = "leave_out", skip_serializing_if = "is_left_out")]
+    pub on_excluded: OnExcluded,
     /// The job that a slot becomes.
     pub job: Template,
 }
@@ -132,6 +135,14 @@ fn is_any(run_on: &str) -> bool {
     RunOn::parse(run_on) == Ok(RunOn::Any)
 }
 
+fn leave_out() -> OnExcluded {
+    OnExcluded::Skip
+}
+
+fn is_left_out(on_excluded: &OnExcluded) -> bool {
+    *on_excluded == OnExcluded::Skip
+}
+
 fn a_hundred() -> u32 {
     100
 }
@@ -184,6 +195,15 @@ impl Rule {
     /// Is this slot excluded?
     pub fn is_excluded(&self, slot: Timestamp) -> bool {
         self.excluded.excludes(self.spec.zone(), slot)
+    }
+
+    /// Where an excluded slot goes, in words; none if it is not excluded or stays where it is.
+    pub fn moved(&self, slot: Timestamp) -> Option<String> {
+        let zone = self.spec.zone();
+        self.spec.moved(slot).map(|moved| match moved {
+            Moved::To(to) => format!("moved to {} {zone}", zone.local(to).strftime("%F %H:%M")),
+            Moved::Nowhere(why) => why.to_owned(),
+        })
     }
 
     /// The first slot after this instant that is not excluded; none if there is none, or if it lies
@@ -257,6 +277,7 @@ impl Definition {
             run_on: any(),
             pause_after_failures: None,
             exclude: Vec::new(),
+            on_excluded: leave_out(),
             job: Template {
                 kind: kind.to_owned(),
                 payload: serde_json::Value::Null,
@@ -289,8 +310,9 @@ impl Definition {
         if let Some(failures) = self.pause_after_failures {
             between("pause_after_failures", failures, FAILURES_MAX)?;
         }
+        let excluded = self.excluded()?;
         Ok(Rule {
-            spec: self.spec(name)?,
+            spec: self.spec(name, &excluded)?,
             jitter: length("jitter", &self.jitter)?,
             missed: self.missed,
             missed_window,
@@ -299,7 +321,7 @@ impl Definition {
             missed_paused: self.missed_paused,
             overlap: self.overlap,
             run_on: self.run_on()?,
-            excluded: self.excluded()?,
+            excluded,
             timeout: some_length("job.timeout", self.job.timeout.as_deref())?,
             budget: some_length("job.budget", self.job.budget.as_deref())?,
             start_within: some_length("job.start_within", self.job.start_within.as_deref())?,
@@ -359,7 +381,7 @@ impl Definition {
         Ok(rule)
     }
 
-    fn spec(&self, name: &str) -> Result<Spec, DefinitionError> {
+    fn spec(&self, name: &str, excluded: &Calendar) -> Result<Spec, DefinitionError> {
         let zone = Zone::get(&self.tz).map_err(|error| DefinitionError::new("tz", error))?;
         if self.when.len() > WHENS_MAX {
             let message = format!("{} rules; the most is {WHENS_MAX}", self.when.len());
@@ -398,7 +420,13 @@ impl Definition {
                 _ => return Err(no_word("dst_fold", fold, "first, second, both")),
             });
         }
-        Ok(spec.within(self.window()?))
+        let spec = spec.within(self.window()?);
+        match self.on_excluded {
+            OnExcluded::Skip => Ok(spec),
+            OnExcluded::NextWorkingDay => spec
+                .next_working_day(excluded.clone())
+                .map_err(|why| DefinitionError::new("on_excluded", why)),
+        }
     }
 
     fn check_fields(&self, cron: &Cron) -> Result<(), String> {

@@ -9,5 +9,5 @@ mod run_on;
 pub use definition::{Definition, DefinitionError, Rule, Template};
 pub use facts::Facts;
 pub use plan::{ON_TIME, PausedTime, Plan, PlannedJob, PlannedSlot, plan};
-pub use policy::{Missed, Overlap, Seat};
+pub use policy::{Missed, OnExcluded, Overlap, Seat};
 pub use run_on::{EVERY_NODE_QUEUE, NODE_QUEUE, RunOn, check_node_name, label_queue, node_queue};

@@ -92,6 +92,8 @@ struct Planner<'a> {
     caught_up_from: Option<Timestamp>,
     /// When slots are excluded, in order and apart from one another.
     excluded: Vec<(Timestamp, Timestamp)>,
+    /// The first of the excluded slots that are told one by one, since each moves.
+    moved_from: Option<Timestamp>,
 }
 
 /// How far back exclusions are looked at: what lies further back is too late for any policy, and is
@@ -99,6 +101,9 @@ struct Planner<'a> {
 const EXCLUDED_BACK: Duration = Duration::from_secs(400 * 86_400);
 /// Stretches of excluded time that are told apart, the newest: each is a row of the ledger.
 const STRETCHES_MAX: usize = 100;
+/// Excluded slots of which each has a row that says where it went, the newest; older ones are one
+/// row for each stretch.
+const MOVED_MAX: usize = 100;
 /// Why a slot is excluded.
 const EXCLUDED: &str = "the schedule's `exclude` has it";
 
@@ -119,12 +124,14 @@ impl<'a> Planner<'a> {
             window_from: now - rule.missed_window,
             caught_up_from: None,
             excluded: Vec::new(),
+            moved_from: None,
         };
         let from = watermark.max(now - EXCLUDED_BACK);
         planner.excluded = rule.excluded.stretches(rule.spec.zone(), from, planner.end);
         let old = planner.excluded.len().saturating_sub(STRETCHES_MAX);
         planner.excluded.drain(..old);
         planner.caught_up_from = planner.first_caught_up();
+        planner.moved_from = rule.spec.moves_excluded().then(|| planner.first_moved());
         planner
     }
 
@@ -132,7 +139,7 @@ impl<'a> Planner<'a> {
     fn cuts(&self) -> Vec<Timestamp> {
         let pause = self.paused.map(|paused| [paused.since, paused.until]);
         let mut cuts = vec![self.watermark, self.window_from, self.on_time_from, self.end];
-        cuts.extend(pause.into_iter().flatten().chain(self.caught_up_from));
+        cuts.extend(pause.into_iter().flatten().chain(self.caught_up_from).chain(self.moved_from));
         cuts.extend(self.excluded.iter().flat_map(|(start, end)| [*start, *end]));
         cuts.retain(|cut| (self.watermark..=self.end).contains(cut));
         cuts.sort_unstable();
@@ -153,31 +160,37 @@ impl<'a> Planner<'a> {
                     reason: None,
                     job: Some(PlannedJob { due_at: slot, missed_count: 0 }),
                 })),
-                Fate::Skip(outcome, reason) => match (self.run(from, to), slots.last_mut()) {
-                    (None, _) => {}
-                    (Some((_, last, count)), Some(before))
-                        if before.outcome == outcome && before.reason.as_ref() == Some(&reason) =>
-                    {
-                        before.end = Some(last);
-                        before.count += count;
+                Fate::Skip(outcome, reason) => {
+                    if let Some((first, last, count)) = self.run(from, to) {
+                        let end = (count > 1).then_some(last);
+                        add_skipped(&mut slots, first, end, count, outcome, reason);
                     }
-                    (Some((first, last, count)), _) => slots.push(PlannedSlot {
-                        slot: first,
-                        end: (count > 1).then_some(last),
-                        count,
-                        outcome,
-                        reason: Some(reason),
-                        job: None,
-                    }),
-                },
+                }
+                Fate::Move => {
+                    for slot in self.each(from, to) {
+                        let (outcome, reason) = (SlotOutcome::SkippedExcluded, self.moved(slot));
+                        add_skipped(&mut slots, slot, None, 1, outcome, reason);
+                    }
+                }
             }
         }
         slots
     }
 
+    /// Why an excluded slot is skipped, and where it went.
+    fn moved(&self, slot: Timestamp) -> String {
+        match self.rule.moved(slot) {
+            Some(moved) => format!("{EXCLUDED}; {moved}"),
+            None => EXCLUDED.to_owned(),
+        }
+    }
+
     /// What becomes of the slots from here up to the next cut.
     fn fate(&self, from: Timestamp) -> Fate {
         if self.exclusion(from).is_some() {
+            if self.moved_from.is_some_and(|first| from >= first) {
+                return Fate::Move;
+            }
             return Fate::Skip(SlotOutcome::SkippedExcluded, EXCLUDED.to_owned());
         }
         if let Some(paused) = self.paused.filter(|_| self.is_paused(from)) {
@@ -246,6 +259,22 @@ impl<'a> Planner<'a> {
         first
     }
 
+    /// The first of the excluded slots that are told one by one: the newest ones.
+    fn first_moved(&self) -> Timestamp {
+        let mut first = self.end;
+        let mut found = 0;
+        for (start, end) in self.excluded.iter().rev() {
+            let mut before = (*end).min(self.end);
+            while let Some(slot) = self.last_before(before).filter(|slot| slot >= start) {
+                if found == MOVED_MAX {
+                    return first;
+                }
+                (first, before, found) = (slot, slot, found + 1);
+            }
+        }
+        first
+    }
+
     fn last_before(&self, before: Timestamp) -> Option<Timestamp> {
         if before <= self.watermark {
             return None;
@@ -291,8 +320,28 @@ impl<'a> Planner<'a> {
     }
 }
 
+/// Adds slots that are skipped, to the row before if that says the same.
+fn add_skipped(
+    slots: &mut Vec<PlannedSlot>,
+    slot: Timestamp,
+    end: Option<Timestamp>,
+    count: u64,
+    outcome: SlotOutcome,
+    reason: String,
+) {
+    match slots.last_mut() {
+        Some(before) if before.outcome == outcome && before.reason.as_ref() == Some(&reason) => {
+            before.end = end.or(Some(slot));
+            before.count += count;
+        }
+        _ => slots.push(PlannedSlot { slot, end, count, outcome, reason: Some(reason), job: None }),
+    }
+}
+
 /// What becomes of slots.
 enum Fate {
+    /// No job, and each goes somewhere else.
+    Move,
     Job(SlotOutcome),
     Skip(SlotOutcome, String),
 }

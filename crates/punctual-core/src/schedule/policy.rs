@@ -31,6 +31,16 @@ words! {
     }
 }
 
+words! {
+    /// What becomes of a slot that `exclude` has.
+    pub enum OnExcluded as "choice for excluded slots" {
+        /// Nothing.
+        Skip = ("skip", 1),
+        /// It goes to the next day on which its time is not excluded.
+        NextWorkingDay = ("next_working_day", 2),
+    }
+}
+
 /// Whether a job may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seat {

@@ -179,3 +179,50 @@ fn names_are_one_of_a_kind_over_all_files() {
         "{told}"
     );
 }
+
+#[test]
+fn what_is_wrong_with_calendars_is_told_with_line_and_column() {
+    let text = r#"set = "ops"
+
+[calendars.holidays]
+dates = ["2027-12-24", "2027-02-30"]
+weekly = ["Saturday"]
+ics = "none.ics"
+days = ["12-25"]
+
+[calendars.odd]
+dates = "12-25"
+
+[defaults]
+exclude = ["@holydays", "12-24"]
+on_excluded = "next_workday"
+
+[[schedule]]
+name = "digest"
+cron = "0 8 * * *"
+exclude = ["@holidays", "@mine", "Sunday", "12-24"]
+job = "digest"
+
+[[schedule]]
+name = "often"
+cron = "*/5 * * * *"
+exclude = ["@holidays", "Sat"]
+on_excluded = "next_working_day"
+job = "digest"
+"#;
+    let mistakes = crate::one(text).unwrap_err();
+    let expected = [
+        "4:25",  // no such date
+        "5:12",  // no such day of the week
+        "6:8",   // no such file
+        "7:1",   // no such key
+        "10:9",  // no list
+        "13:13", // no such calendar, did you mean
+        "14:16", // no such choice
+        "19:26", // no such calendar at all
+        "19:35", // no such day of the week
+        "26:16", // too often to move
+    ];
+    assert_eq!(told(&mistakes.0), expected, "{mistakes}");
+    insta::assert_snapshot!("calendars", mistakes);
+}

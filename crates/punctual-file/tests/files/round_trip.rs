@@ -138,3 +138,84 @@ fn the_schema_is_as_committed() {
         );
     }
 }
+
+const CALENDARS: &str = r#"set = "ops"
+
+[calendars.holidays]
+dates = [2027-12-24, "2027-12-31..2028-01-02", "12-25"]
+weekly = ["Sat", "Sun 00:00-Mon 06:00"]
+ics = "days.ics"
+
+[defaults]
+exclude = ["@holidays"]
+
+[[schedule]]
+name = "a"
+cron = "0 9 * * *"
+job = "x"
+
+[[schedule]]
+name = "b"
+cron = "0 9 * * *"
+exclude = ["05-01", "@holidays", "12-25"]
+on_excluded = "next_working_day"
+job = "x"
+
+[[schedule]]
+name = "c"
+cron = "0 9 * * *"
+exclude = []
+job = "x"
+"#;
+
+const ICS: &str = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20270517\r\n\
+    DTEND;VALUE=DATE:20270518\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n";
+
+fn with_calendars(text: &str, ics: &str) -> punctual_file::Set {
+    let source = punctual_file::Source::new("a.toml", text);
+    let beside = |source: &punctual_file::Source, name: &str| {
+        assert_eq!((source.path.as_str(), name), ("a.toml", "days.ics"));
+        Ok(ics.to_owned())
+    };
+    let read = punctual_file::read_beside(&[source], &beside);
+    read.unwrap_or_else(|mistakes| panic!("{mistakes}")).remove(0)
+}
+
+#[test]
+fn a_calendar_is_what_it_holds_to_each_schedule_that_names_it() {
+    let set = with_calendars(CALENDARS, ICS);
+    let excluded = |number: usize| -> Vec<&str> {
+        set.schedules[number].definition.exclude.iter().map(String::as_str).collect()
+    };
+    let holidays = [
+        "2027-12-24",
+        "2027-12-31..2028-01-02",
+        "12-25",
+        "2027-05-17",
+        "Sat",
+        "Sun 00:00-Mon 06:00",
+    ];
+    assert_eq!(excluded(0), holidays);
+    assert_eq!(excluded(1), [&["05-01"][..], &holidays].concat());
+    assert_eq!(excluded(2), [""; 0]);
+    // What is exported has the entries, and is the same schedules and the same bytes from then on.
+    let written = write("ops", &set.schedules);
+    let again = crate::one(&written).unwrap_or_else(|mistakes| panic!("{written}\n{mistakes}"));
+    let definitions = |set: &punctual_file::Set| -> Vec<Definition> {
+        set.schedules.iter().map(|it| it.definition.clone()).collect()
+    };
+    assert_eq!(definitions(&again), definitions(&set));
+    assert_eq!(write("ops", &again.schedules), written);
+    assert!(written.contains("on_excluded = \"next_working_day\""), "{written}");
+    // Another day in the calendar is an edit of those that name it.
+    let edited =
+        with_calendars(&CALENDARS.replace("\"12-25\"]\nweekly", "\"12-26\"]\nweekly"), ICS);
+    let changed = definitions(&edited)
+        .into_iter()
+        .zip(definitions(&set))
+        .map(|(new, old)| new != old)
+        .collect::<Vec<bool>>();
+    assert_eq!(changed, [true, true, false]);
+    let source = punctual_file::Source::new("a.toml", CALENDARS);
+    assert_eq!(punctual_file::beside(&source), ["days.ics"]);
+}

@@ -9,8 +9,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual::{Definition, ErrorKind, RevisionCursor, Seen, SlotCursor, Timestamp};
 use punctual_api::{
-    List, NextSlots, PauseAsk, Problem, Ran, Revision, Schedule, ScheduleBody, Slot, Upcoming,
-    UpcomingBucket, text,
+    List, MovedSlot, NextSlots, PauseAsk, Problem, Ran, Revision, Schedule, ScheduleBody, Slot,
+    Upcoming, UpcomingBucket, text,
 };
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
@@ -288,7 +288,7 @@ struct Count {
     n: Option<usize>,
 }
 
-/// The next slots of a schedule that it fires; those that it excludes are left out
+/// The next slots of a schedule that it fires; those that it excludes are left out, those that moved are told
 #[utoipa::path(get, path = "/schedules/{name}/next", tag = "schedules", params(("name" = String, Path), Count),
     responses((status = 200, body = NextSlots), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn next(
@@ -298,7 +298,11 @@ async fn next(
 ) -> Answer<NextSlots> {
     let most = count.n.unwrap_or(10).min(1_000);
     let next = app.punctual().admin().next_slots(&name, most).await?;
-    Ok(Json(NextSlots { next: next.iter().map(ToString::to_string).collect() }))
+    let moved = app.punctual().admin().moved_slots(&name, &next).await?.into_iter();
+    let moved = moved
+        .map(|(slot, from)| MovedSlot { slot: slot.to_string(), from: from.to_string() })
+        .collect();
+    Ok(Json(NextSlots { next: next.iter().map(ToString::to_string).collect(), moved }))
 }
 
 /// The ledger of a schedule, newest slot first

@@ -298,10 +298,15 @@ impl Known {
     /// That a slot will not fire, and which will, if it is excluded.
     fn excluded(&self, slot: Timestamp, now: Timestamp) -> String {
         let rule = self.definition.as_ref().and_then(|known| known.rule(&self.schedule.name).ok());
-        let Some(rule) = rule.filter(|rule| rule.is_excluded(slot)) else { return String::new() };
+        let Some(rule) = rule else { return String::new() };
+        if !rule.is_excluded(slot) {
+            let from = rule.spec.moved_from(slot);
+            return from.map(|from| format!(", moved from {from}")).unwrap_or_default();
+        }
+        let moved = rule.moved(slot).map(|moved| format!(" ({moved})")).unwrap_or_default();
         match rule.next(slot) {
             Some(next) => {
-                format!(", which `exclude` has; the first that fires is {}", when(now, next))
+                format!(", which `exclude` has{moved}; the first that fires is {}", when(now, next))
             }
             None => ", which `exclude` has, as all that follow".to_owned(),
         }

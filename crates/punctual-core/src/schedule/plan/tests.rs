@@ -1,4 +1,4 @@
-use super::super::Definition;
+use super::super::{Definition, OnExcluded};
 use super::*;
 use crate::hash;
 
@@ -235,17 +235,21 @@ fn random_plans_agree_with_deciding_slot_by_slot() {
         seed = hash::mix(seed.wrapping_add(0x9E37_79B9_7F4A_7C15));
         seed % most
     };
-    let whens = ["* * * * *", "*/7 * * * * *", "30 2 * * *", "0 */3 * * MON", "@every 97s"];
-    for _ in 0..4_000 {
+    let whens =
+        ["* * * * *", "*/7 * * * * *", "30 2 * * *", "0 */3 * * *", "0 */3 * * MON", "@every 97s"];
+    for _ in 0..5_000 {
+        let moves = [OnExcluded::Skip, OnExcluded::NextWorkingDay];
         let definition = Definition {
+            on_excluded: moves[below(2) as usize],
             tz: ["UTC", "Europe/Paris", "America/New_York"][below(3) as usize].to_owned(),
             missed_limit: 1 + below(40) as u32,
             missed_window: format!("{}m", 1 + below(600)),
             missed_paused: below(4) == 0,
             exclude: EXCLUDES[below(4) as usize].iter().map(|it| (*it).to_owned()).collect(),
-            ..definition(whens[below(5) as usize], Missed::ALL[below(3) as usize])
+            ..definition(whens[below(6) as usize], Missed::ALL[below(3) as usize])
         };
-        let rule = definition.rule("s").unwrap();
+        // Those of too many slots are refused.
+        let Ok(rule) = definition.rule("s") else { continue };
         let now = at("2027-03-28T04:00:00Z") + Duration::from_micros(below(7_200_000_000));
         let longest = [100, 4_000, 100_000][below(3) as usize];
         let back = Duration::from_secs(below(longest));
@@ -280,4 +284,60 @@ fn random_plans_agree_with_deciding_slot_by_slot() {
         );
         assert_eq!(plan.next, rule.spec.next(now));
     }
+}
+
+/// A payroll of every day at nine, of which Saturday and Sunday go to Monday.
+fn moving(missed: Missed) -> Definition {
+    Definition {
+        tz: "Europe/Berlin".to_owned(),
+        exclude: ["Sat", "Sun"].map(str::to_owned).to_vec(),
+        on_excluded: OnExcluded::NextWorkingDay,
+        ..definition("0 9 15,16 * *", missed)
+    }
+}
+
+#[test]
+fn an_excluded_slot_says_where_it_went_and_is_decided_there() {
+    // The 15th and 16th of May 2027 are a Saturday and a Sunday.
+    let on_time = |watermark: &str| planned(&moving(Missed::Latest), watermark, watermark);
+    let saturday = on_time("2027-05-15T07:00:00Z");
+    let reason = "the schedule's `exclude` has it; moved to 2027-05-17 09:00 Europe/Berlin";
+    assert_eq!(told(&saturday), [format!("2027-05-15T07:00:00Z skipped_excluded: {reason}")]);
+    assert_eq!(saturday.next, Some(at("2027-05-16T07:00:00Z")));
+    let sunday = on_time("2027-05-16T07:00:00Z");
+    assert_eq!(sunday.next, Some(at("2027-05-17T07:00:00Z")));
+    let monday = on_time("2027-05-17T07:00:00Z");
+    assert_eq!(told(&monday), ["2027-05-17T07:00:00Z fired"]);
+    assert_eq!(monday.next, Some(at("2027-06-15T07:00:00Z")));
+}
+
+#[test]
+fn a_moved_slot_is_missed_and_caught_up_like_any_other() {
+    let after_outage =
+        |missed| told(&planned(&moving(missed), "2027-05-15T07:00:00Z", "2027-05-17T12:00:00Z"));
+    let excluded = "2027-05-15T07:00:00Z..2027-05-16T07:00:00Z x2 skipped_excluded: \
+         the schedule's `exclude` has it; moved to 2027-05-17 09:00 Europe/Berlin";
+    assert_eq!(after_outage(Missed::Latest), [excluded, "2027-05-17T07:00:00Z caught_up"]);
+    assert_eq!(
+        after_outage(Missed::None),
+        [excluded, "2027-05-17T07:00:00Z missed: missed = none"]
+    );
+}
+
+#[test]
+fn a_long_outage_tells_the_newest_moves_and_no_more() {
+    let hourly = Definition {
+        exclude: ["Sat", "Sun"].map(str::to_owned).to_vec(),
+        on_excluded: OnExcluded::NextWorkingDay,
+        missed_limit: 1_000,
+        missed_window: "400d".to_owned(),
+        ..definition("30 * * * *", Missed::All)
+    };
+    let plan = planned(&hourly, "2026-01-01T00:30:00Z", "2027-03-28T12:00:00Z");
+    let of_each =
+        |row: &&PlannedSlot| row.reason.as_ref().is_some_and(|why| why.contains("moved to"));
+    assert_eq!(plan.slots.iter().filter(of_each).map(|row| row.count).sum::<u64>(), 100);
+    assert!(plan.slots.len() < 1_400, "more than a store takes: {}", plan.slots.len());
+    let hours = at("2027-03-28T12:00:00Z").since(at("2026-01-01T00:00:00Z")).as_secs() / 3_600;
+    assert_eq!(plan.slots.iter().map(|row| row.count).sum::<u64>(), hours);
 }

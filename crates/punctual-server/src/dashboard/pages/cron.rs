@@ -64,7 +64,7 @@ fn answer(expr: &str, tz: &str, now: Timestamp) -> Markup {
             @if normalised != expr { p.faint { "The same as " code { (normalised) } } }
             @match spec.never_fires(now) {
                 Some(reason) => p.notice.bad role="alert" { "It never fires: " (reason) "." },
-                None => (next_ten(&spec, now)),
+                None => (next_ten(&spec, None, now)),
             }
         }
     }

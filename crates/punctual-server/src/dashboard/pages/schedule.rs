@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::extract::{Path, Query};
 use maud::{Markup, html};
 use punctual::{RevisionView, Schedule, SlotCursor, SlotRun, SlotView, Timestamp};
+use punctual_core::schedule::Rule;
 use punctual_core::{ClockChange, Spec};
 
 use super::Shown;
@@ -72,7 +73,7 @@ pub(in crate::dashboard) async fn page(
         div.two {
             section.card #next-slots data-live="schedules" aria-labelledby="next-slots-title" {
                 h2 #next-slots-title { "Next ten" }
-                @match &said { Some(said) => (next_ten(&said.spec, now)), None => p.bad { "The definition cannot be read, so that nothing can be planned." } }
+                @match &said { Some(said) => (next_ten(&said.spec, said.definition.rule(&schedule.name).ok().as_ref(), now)), None => p.bad { "The definition cannot be read, so that nothing can be planned." } }
             }
             section.card #calendar-card data-live="schedules jobs" aria-labelledby="calendar-title" {
                 h2 #calendar-title { "Slots by day and hour" }
@@ -120,7 +121,7 @@ fn actions(view: &View, schedule: &Schedule, status: Status) -> Markup {
 }
 
 /// The next slots as the clocks show them, with what a change of the clocks does to them.
-pub(super) fn next_ten(spec: &Spec, now: Timestamp) -> Markup {
+pub(super) fn next_ten(spec: &Spec, rule: Option<&Rule>, now: Timestamp) -> Markup {
     let slots: Vec<Timestamp> =
         std::iter::successors(spec.next(now), |slot| spec.next(*slot)).take(10).collect();
     let Some(last) = slots.last() else {
@@ -141,6 +142,9 @@ pub(super) fn next_ten(spec: &Spec, now: Timestamp) -> Markup {
                             td.nowrap { (slot.to_jiff().strftime("%a %Y-%m-%d %H:%M:%S").to_string()) }
                             td.nowrap { time datetime=(slot) data-mine { "–" } }
                         }
+                        @if let Some(note) = rule.and_then(|rule| excluded(rule, *slot)) {
+                            tr.note { td colspan="4" { span.shape aria-hidden="true" { "⊘" } " " (note) } }
+                        }
                         @if let Some(note) = changes.iter().find_map(|change| note(spec, change, *slot)) {
                             tr.note { td colspan="4" { span.shape aria-hidden="true" { "!" } " " (note) } }
                         }
@@ -150,6 +154,16 @@ pub(super) fn next_ten(spec: &Spec, now: Timestamp) -> Markup {
         }
         @for warning in spec.warnings(now) { p.notice.warn { (sentence_of(&warning)) } }
     }
+}
+
+/// That a slot does not fire or was moved, if a calendar has a say.
+fn excluded(rule: &Rule, slot: Timestamp) -> Option<String> {
+    if rule.is_excluded(slot) {
+        let moved = rule.moved(slot).map(|moved| format!(", {moved}")).unwrap_or_default();
+        return Some(format!("excluded{moved}"));
+    }
+    let from = rule.spec.moved_from(slot)?;
+    Some(format!("moved from {}", show::in_zone(from, rule.spec.zone())))
 }
 
 fn note(spec: &Spec, change: &ClockChange, slot: Timestamp) -> Option<String> {
