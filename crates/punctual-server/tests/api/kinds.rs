@@ -82,18 +82,22 @@ async fn what_a_node_serves_or_the_history_has_is_known() {
     // Also while its only worker is away, for one who has not seen it.
     let another = producer(&store).await;
     assert_eq!(another.say("POST /jobs", ask).await.status, StatusCode::CREATED);
-    // A worker elsewhere is a node like any other.
+    // The library orders what it likes.
+    another.punctual.enqueue(Order::of_kind("anything", &Value::Null)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_worker_elsewhere_is_a_node_like_any_other() {
+    let world = World::new().await;
     let greet = r#"{"kind":"greet"}"#;
-    is_refused(&another.say("POST /jobs", greet).await, "/kind", "`greet`");
+    is_refused(&world.say("POST /jobs", greet).await, "/kind", "`greet`");
     let claim = json!({
         "node": "6f0c1a52-2f0e-4f0e-9d57-0c3b1f6f2f10", "name": "py", "queues": ["other"],
         "kinds": ["greet"],
     });
-    let claimed = another.say("POST /claims", &claim.to_string()).await;
+    let claimed = world.say("POST /claims", &claim.to_string()).await;
     assert_eq!(claimed.status, StatusCode::OK, "{}", claimed.body);
-    assert_eq!(another.say("POST /jobs", greet).await.status, StatusCode::CREATED);
-    // The library orders what it likes.
-    another.punctual.enqueue(Order::of_kind("anything", &Value::Null)).await.unwrap();
+    assert_eq!(world.say("POST /jobs", greet).await.status, StatusCode::CREATED);
 }
 
 #[tokio::test]
