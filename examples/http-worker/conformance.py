@@ -232,6 +232,8 @@ def refuses():
     told(422, "invalid", "POST", "/claims", node.ask() | {"node": "7"})
     told(422, "invalid", "POST", "/claims", node.ask(leases=["x"]))
     told(400, "unreadable", "POST", "/leases/x/complete", {})
+    told(422, "unknown_kind", "POST", "/jobs", {"kind": "unheard-of"})
+    told(400, "unknown_parameter", "POST", JOBS + "&unheard_of=1", {"kind": "r"})
     engine = next(it for it in ok("GET", "/nodes")["items"] if not it["is_remote"])
     told(422, "invalid", "POST", "/claims", node.ask() | {"node": engine["id"]})
     told(409, "conflict", "POST", f"/nodes/{engine['id']}/drain", {})

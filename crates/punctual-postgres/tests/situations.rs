@@ -291,9 +291,10 @@ async fn a_full_disk_loses_nothing_that_was_acknowledged() {
 
 /// Who did something, as events tell it up to a minute from now.
 async fn doers(store: &PostgresStore) -> Vec<String> {
-    let until = store.now(At::Database).await.unwrap() + std::time::Duration::from_secs(60);
+    let until =
+        store.now(At::Database).await.expect("the time") + std::time::Duration::from_secs(60);
     let start = EventCursor::at(Timestamp::from_seconds(0));
-    let page = store.events(&start, until, 100).await.unwrap();
+    let page = store.events(&start, until, 100).await.expect("events");
     let who = |event| match event {
         Event::Did(audit) => Some(audit.entry.actor.who),
         _ => None,
