@@ -57,7 +57,7 @@ async fn measure(databases: &Databases, scale: &Scale) -> Result<Vec<Figure>, Fa
     let slice = Duration::from_millis(scale.slice_ms);
     let database = databases.fresh("api").await?;
     let punctual = producer(&database).await?;
-    let server = Server::new(punctual.clone());
+    let server = Server { kinds: vec!["mail".to_owned()], ..Server::new(punctual.clone()) };
     let (ours, bare) = (serve(server.router()).await?, serve(bare()).await?);
     let (mut library, mut batches) = (Vec::new(), Vec::new());
     let (mut routes, mut singles) = (Vec::new(), Vec::new());

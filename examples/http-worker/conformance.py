@@ -53,9 +53,13 @@ def lost(path, body=None):
     assert (status, answer["code"]) == (409, "lease_lost"), f"{path}: {status} {answer}"
 
 
+# Some of these jobs are there before anybody has said that they serve their kind.
+JOBS = "/jobs?allow_unknown_kind=true"
+
+
 def enqueue(kind, payload=None, **more):
     ask = {"kind": kind, "payload": payload, "queue": QUEUE, **more}
-    return ok("POST", "/jobs", ask)["id"]
+    return ok("POST", JOBS, ask)["id"]
 
 
 def job(id):
@@ -229,6 +233,8 @@ def refuses():
     told(422, "invalid", "POST", "/claims", node.ask() | {"node": "7"})
     told(422, "invalid", "POST", "/claims", node.ask(leases=["x"]))
     told(400, "unreadable", "POST", "/leases/x/complete", {})
+    told(422, "unknown_kind", "POST", "/jobs", {"kind": "unheard-of"})
+    told(400, "unknown_parameter", "POST", JOBS + "&unheard_of=1", {"kind": "r"})
     engine = next(it for it in ok("GET", "/nodes")["items"] if not it["is_remote"])
     told(422, "invalid", "POST", "/claims", node.ask() | {"node": engine["id"]})
     told(409, "conflict", "POST", f"/nodes/{engine['id']}/drain", {})
@@ -251,15 +257,15 @@ def runs_the_worker():
     queue = f"{QUEUE}-worker"
     worker = start_worker("worker", queue)
     ask = {"queue": queue, "max_attempts": 3}
-    greeted = ok("POST", "/jobs", {"kind": "greet", "payload": {"name": "Ada"}, **ask})["id"]
-    flaky = ok("POST", "/jobs", {"kind": "flaky", "payload": {"works_at": 2}, **ask})["id"]
-    bad = ok("POST", "/jobs", {"kind": "greet", "payload": {}, **ask, "max_attempts": 1})["id"]
+    greeted = ok("POST", JOBS, {"kind": "greet", "payload": {"name": "Ada"}, **ask})["id"]
+    flaky = ok("POST", JOBS, {"kind": "flaky", "payload": {"works_at": 2}, **ask})["id"]
+    bad = ok("POST", JOBS, {"kind": "greet", "payload": {}, **ask, "max_attempts": 1})["id"]
     done = ok("GET", f"/jobs/{greeted}/wait?timeout=20s")
     assert done["result"] == {"greeting": "hello, Ada"}, done
     assert ok("GET", f"/jobs/{flaky}/wait?timeout=20s")["result"] == {"attempt": 2}
     assert "KeyError" in ok("GET", f"/jobs/{bad}/wait?timeout=20s")["error"]
     # Told to drain, it finishes what it has and ends.
-    napping = ok("POST", "/jobs", {"kind": "nap", "payload": {"seconds": 2}, **ask})["id"]
+    napping = ok("POST", JOBS, {"kind": "nap", "payload": {"seconds": 2}, **ask})["id"]
     until("it naps", lambda: job(napping)["state"] == "running")
     ok("POST", f"/nodes/{node_named('worker')['id']}/drain")
     assert worker.wait(30) == 0
@@ -274,7 +280,7 @@ class Doomed:
         self.queue = f"{QUEUE}-doomed"
         self.worker = start_worker("doomed", self.queue)
         ask = {"queue": self.queue, "payload": {"seconds": 60}}
-        self.job = ok("POST", "/jobs", {"kind": "nap", **ask})["id"]
+        self.job = ok("POST", JOBS, {"kind": "nap", **ask})["id"]
         until("it naps", lambda: job(self.job)["state"] == "running")
         self.worker.send_signal(signal.SIGKILL)
         self.worker.wait()

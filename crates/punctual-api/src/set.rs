@@ -58,6 +58,9 @@ pub struct SetChange {
     pub unchanged: usize,
     /// One for each schedule.
     pub steps: Vec<SetStep>,
+    /// What is carried out, and is most likely not meant so.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// What is done with one schedule of a set.
@@ -135,6 +138,7 @@ impl SetChange {
             left: count(What::Leave),
             unchanged: count(What::Keep),
             steps: applied.steps.iter().map(|step| SetStep::new(step, applied.at)).collect(),
+            warnings: Vec::new(),
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::exit::Failure;
 use crate::output::print_json;
-use crate::target::{Database, Target, database, interruptible, producer};
+use crate::target::{Database, Target, database, interruptible, must_be_there, producer};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -48,8 +48,14 @@ impl Command {
                 interruptible()?.block_on(async { producer(url, true).await?.start().await })?;
                 status(target, is_json, &mut out)
             }
-            Command::Backup { file } => backup(named(target)?, &file, is_json, &mut out),
-            Command::Check => check(named(target)?, is_json, &mut out),
+            Command::Backup { file } => {
+                must_be_there(named(target)?)?;
+                backup(named(target)?, &file, is_json, &mut out)
+            }
+            Command::Check => {
+                must_be_there(named(target)?)?;
+                check(named(target)?, is_json, &mut out)
+            }
             Command::Status => status(target, is_json, &mut out),
         }
     }

@@ -33,7 +33,7 @@ const WAITS_MAX: u32 = 30;
 impl Args {
     pub(crate) fn run(self, client: &Client) -> Result<(), Failure> {
         let path = self.path()?;
-        let mut reader = Reader { last: None, is_json: self.json };
+        let mut reader = Reader { last: None, is_json: self.json, is_endless: self.follow };
         let mut waits = 0;
         loop {
             let last = reader.last.clone();
@@ -82,14 +82,24 @@ fn pause() {
 struct Reader {
     last: Option<String>,
     is_json: bool,
+    /// Does the stream go on until somebody cuts it off?
+    is_endless: bool,
 }
 
 impl Reader {
     fn read(&mut self, stream: &mut dyn Read) -> Result<(), Failure> {
         let (mut name, mut data, mut id) = (String::new(), String::new(), None);
         for line in BufReader::new(stream).lines() {
-            // A server that is killed ends the stream in the midst of it.
-            let Ok(line) = line else { return Ok(()) };
+            let line = match line {
+                Ok(line) => line,
+                // A server that is killed ends the stream in the midst of it; it is asked again.
+                Err(_) if self.is_endless => return Ok(()),
+                Err(error) => {
+                    return Err(Failure::out_of_reach(format!(
+                        "the stream broke off, so that events are missing: {error}\nhint: give the command again"
+                    )));
+                }
+            };
             match line.split_once(':') {
                 Some(("event", value)) => name = value.trim().to_owned(),
                 Some(("id", value)) => id = Some(value.trim().to_owned()),
@@ -111,6 +121,11 @@ impl Reader {
 
     fn tell(&self, name: &str, data: &str) -> Result<(), Failure> {
         let mut out = anstream::stdout().lock();
+        if name == "error" {
+            return Err(Failure::out_of_reach(format!(
+                "the stream broke off, so that events are missing: {data}\nhint: give the command again"
+            )));
+        }
         if name == "reset" {
             output::say_warning(&format!("some events may be missing: {data}"));
             return Ok(());

@@ -76,7 +76,7 @@ impl Failure {
     /// Says it on stderr, unless there is nothing to say.
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {
-            output::say_error(&self.message);
+            output::say_failure(&self.message, self.code);
         }
         ExitCode::from(self.code)
     }

@@ -97,6 +97,9 @@ pub(crate) struct EnqueueArgs {
     /// The command may be given again within a day with the same key, and makes no second job
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
+    /// Enqueue it although no node serves its kind and there never was a job of it
+    #[arg(long)]
+    allow_unknown_kind: bool,
     /// Wait until it has ended; exit 0 if it succeeded, 1 if not
     #[arg(long)]
     wait: bool,
@@ -181,7 +184,11 @@ impl EnqueueArgs {
         };
         let key = self.idempotency_key.as_deref().map(|key| ("idempotency-key", key));
         let headers: Vec<(&str, &str)> = key.into_iter().collect();
-        let enqueued: Enqueued = client.ask(Method::POST, "/jobs", Some(json(&ask)?), &headers)?;
+        let path = match self.allow_unknown_kind {
+            true => "/jobs?allow_unknown_kind=true",
+            false => "/jobs",
+        };
+        let enqueued: Enqueued = client.ask(Method::POST, path, Some(json(&ask)?), &headers)?;
         if self.wait {
             return wait(client, &enqueued.id, is_json);
         }

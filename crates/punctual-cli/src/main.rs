@@ -21,7 +21,7 @@ mod top;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::Failure;
 use serve::settings::Flags;
 use target::Target;
@@ -157,12 +157,25 @@ fn main() -> ExitCode {
         Some(word) if word == punctual_command::LAST_STEP => return punctual_command::last_step(),
         _ => {}
     }
-    let Arguments { target, command } = Arguments::parse();
-    let done = run(&target, command);
-    match done {
+    output::speak_as_asked(std::env::args_os());
+    match understood().and_then(|Arguments { target, command }| run(&target, command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// What is asked for. A question about the commands themselves is answered here, and ends the process.
+fn understood() -> Result<Arguments, Failure> {
+    let understood = Arguments::command().try_get_matches().and_then(|matches| {
+        let mut arguments = Arguments::from_arg_matches(&matches)?;
+        arguments.target.prefer_flags(&matches);
+        Ok(arguments)
+    });
+    understood.map_err(|error| match (error.use_stderr(), output::is_json()) {
+        (true, true) => Failure::usage(error.to_string().trim().trim_start_matches("error: ")),
+        // With colours, and help on stdout.
+        _ => error.exit(),
+    })
 }
 
 fn run(target: &Target, command: Command) -> Result<(), Failure> {
@@ -177,8 +190,20 @@ fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::Dev(flags) => {
             serve::serve(&flags.settings(target.database())?, target.token(), true)
         }
-        Command::Schedule { json, command } => command.run(&target.client()?, json),
-        Command::Job { json, command } => command.run(&target.client()?, json),
+        Command::Schedule { json, command } => {
+            let client = match command {
+                schedules::Command::Create(_) => target.client_that_may_create(),
+                _ => target.client(),
+            };
+            command.run(&client?, json)
+        }
+        Command::Job { json, command } => {
+            let client = match command {
+                jobs::Command::Enqueue(_) => target.client_that_may_create(),
+                _ => target.client(),
+            };
+            command.run(&client?, json)
+        }
         Command::Queue { json, command } => command.run(&target.client()?, json),
         Command::Node { json, command } => command.run(&target.client()?, json),
         Command::Leader { json } => cluster::leaders(&target.client()?, json),
@@ -187,7 +212,7 @@ fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::Why { json, about } => answers::why(about, &target.client()?, json),
         Command::Doctor { json } => answers::doctor(target, json),
         Command::Diff(diff) => diff.run(&target.client()?),
-        Command::Apply(apply) => apply.run(&target.client()?),
+        Command::Apply(apply) => apply.run(&target.client_that_may_create()?),
         Command::Export(export) => export.run(&target.client()?),
         Command::Import(import) => import.run(),
         Command::Simulate(simulate) => simulate.run(),

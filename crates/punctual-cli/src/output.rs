@@ -1,7 +1,9 @@
 //! What goes to the screen: colours where there is a terminal, plain text elsewhere.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ContentArrangement, Table, presets};
@@ -15,6 +17,35 @@ pub(crate) const FAINT: Style = Style::new().dimmed();
 /// For what should not be overlooked.
 pub(crate) const NOTICE: Style = AnsiColor::Yellow.on_default();
 
+/// Is what goes to stderr for programs, too?
+static IS_JSON: OnceLock<bool> = OnceLock::new();
+
+/// Mistakes and warnings are objects of JSON from now on, one a line, if `--json` is among the
+/// arguments: also those of somebody who could not be understood otherwise.
+pub(crate) fn speak_as_asked(mut arguments: impl Iterator<Item = OsString>) {
+    // What comes behind `--` is for another program.
+    let is_asked = arguments.by_ref().take_while(|word| word != "--").any(|word| word == "--json");
+    // It is said once.
+    let _ = IS_JSON.set(is_asked);
+}
+
+pub(crate) fn is_json() -> bool {
+    IS_JSON.get().copied().unwrap_or(false)
+}
+
+/// What a command could not do, and how it ends.
+pub(crate) fn say_failure(message: &str, code: u8) {
+    if !is_json() {
+        return say_error(message);
+    }
+    let (error, hint) = match message.split_once("\nhint:") {
+        Some((error, hint)) => (error, Some(hint.trim())),
+        None => (message, None),
+    };
+    let error = serde_json::json!({ "error": error, "hint": hint, "code": code });
+    say(format_args!("{error}"));
+}
+
 pub(crate) fn say_error(message: &str) {
     // A line that begins a hint stands out, so that the way out is found at a glance.
     let message = message.replace("\nhint:", &format!("\n{HINT}hint:{HINT:#}"));
@@ -22,6 +53,9 @@ pub(crate) fn say_error(message: &str) {
 }
 
 pub(crate) fn say_warning(message: &str) {
+    if is_json() {
+        return say(format_args!("{}", serde_json::json!({ "warning": message })));
+    }
     say(format_args!("{WARNING}warning:{WARNING:#} {message}"));
 }
 

@@ -151,6 +151,9 @@ pub(crate) struct CreateArgs {
     pause_after_failures: Option<u32>,
     #[command(flatten)]
     exclude: ExcludeArgs,
+    /// Create it although no node serves its kind and there never was a job of it
+    #[arg(long)]
+    allow_unknown_kind: bool,
     /// Why it is created
     #[arg(long, default_value = "")]
     why: String,
@@ -186,6 +189,9 @@ pub(crate) struct EditArgs {
     /// Anything else, as the fields of the definition that change
     #[arg(long, value_name = "JSON", default_value = "{}")]
     set: String,
+    /// Change its kind although no node serves that and there never was a job of it
+    #[arg(long)]
+    allow_unknown_kind: bool,
     /// Why it is changed
     #[arg(long, default_value = "")]
     why: String,
@@ -254,6 +260,12 @@ impl Command {
 /// Why, as the API takes it.
 fn because(why: &str) -> String {
     if why.is_empty() { String::new() } else { format!("?why={}", part(why)) }
+}
+
+/// Where a definition is written, why, and whether its kind is meant as it stands.
+fn defining(name: &str, why: &str, allow_unknown_kind: bool) -> String {
+    let meant = if allow_unknown_kind { "&allow_unknown_kind=true" } else { "" };
+    format!("/schedules/{}?why={}{meant}", part(name), part(why))
 }
 
 fn said(is_json: bool, document: &impl serde::Serialize, text: &str) -> Result<(), Failure> {
@@ -444,7 +456,7 @@ impl CreateArgs {
                 ..ScheduleJob::default()
             },
         };
-        let path = format!("/schedules/{}{}", part(&self.name), because(&self.why));
+        let path = defining(&self.name, &self.why, self.allow_unknown_kind);
         let new = [("if-none-match", "*")];
         show(&client.ask(Method::PUT, &path, Some(json(&body)?), &new)?, is_json)
     }
@@ -482,7 +494,7 @@ impl EditArgs {
                 "nothing changes; give --cron, --tz, --missed, --overlap, --jitter, --run-on, --pause-after-failures, --exclude, --on-excluded or --set",
             ));
         }
-        let path = format!("/schedules/{}{}", part(&self.name), because(&self.why));
+        let path = defining(&self.name, &self.why, self.allow_unknown_kind);
         let seen: Vec<(&str, &str)> = self.etag.iter().map(|etag| ("if-match", &**etag)).collect();
         show(&client.ask(Method::PATCH, &path, Some(json(&changes)?), &seen)?, is_json)
     }

@@ -4,7 +4,8 @@ use std::io::{self, Read};
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{Method, Request, StatusCode};
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
 use futures_util::StreamExt;
 use punctual::{Builder, ErrorKind, OpenPostgres, OpenSqlite, Punctual};
 use punctual_api::Problem;
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 use tower::ServiceExt;
 
 use crate::exit::Failure;
+use crate::serve::kinds;
 
 /// Whom to ask.
 #[derive(Args, Clone, Debug)]
@@ -23,13 +25,7 @@ pub(crate) struct Target {
     #[arg(long, global = true, env = "PUNCTUAL_SERVER", value_name = "URL")]
     server: Option<String>,
     /// Ask this database, without a server: sqlite://FILE or postgres://…
-    #[arg(
-        long,
-        global = true,
-        env = "PUNCTUAL_DATABASE",
-        value_name = "URL",
-        conflicts_with = "server"
-    )]
+    #[arg(long, global = true, env = "PUNCTUAL_DATABASE", value_name = "URL")]
     database: Option<String>,
     /// The token that the server asks for; for a server itself, unless --token-file names one, the
     /// token to ask for
@@ -73,22 +69,52 @@ fn actor() -> String {
 }
 
 impl Target {
+    /// What is said with the command beats what the environment says: a server that was named there
+    /// does not matter to whoever names a database, and the other way round.
+    pub(crate) fn prefer_flags(&mut self, matches: &ArgMatches) {
+        let is_flag = |name| matches.value_source(name) == Some(ValueSource::CommandLine);
+        match (is_flag("server"), is_flag("database")) {
+            (true, false) => self.database = None,
+            (false, true) => self.server = None,
+            _ => {}
+        }
+    }
+
+    /// Somebody who answers, from what is there: a database that is not is not made by a question.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
+        if let Some(url) = &self.database {
+            must_be_there(url)?;
+        }
+        self.open(true)
+    }
+
+    /// The same for who brings something along, for which a database may be made.
+    pub(crate) fn client_that_may_create(&self) -> Result<Client, Failure> {
         self.open(true)
     }
 
     /// The same, and tables that are old stay so: whoever examines a database changes nothing.
     pub(crate) fn client_as_it_is(&self) -> Result<Client, Failure> {
+        if let Some(url) = &self.database {
+            must_be_there(url)?;
+        }
         self.open(false)
     }
 
     fn open(&self, may_migrate: bool) -> Result<Client, Failure> {
+        if self.server.is_some() && self.database.is_some() {
+            return Err(Failure::usage(
+                "both a server and a database are named (--server, PUNCTUAL_SERVER and --database, PUNCTUAL_DATABASE)\nhint: say with the command which one to ask",
+            ));
+        }
         let runtime = interruptible()?;
         let way = match &self.database {
             Some(url) => {
                 let open = async { producer(url, may_migrate).await?.start().await };
                 let punctual = runtime.block_on(open)?;
-                Way::Here(Server::new(punctual).router())
+                // Whoever serves this database most likely runs this very program.
+                let kinds = kinds::ALL.map(str::to_owned).to_vec();
+                Way::Here(Server { kinds, ..Server::new(punctual) }.router())
             }
             None => {
                 let server = self.server.as_deref().unwrap_or(USUAL_SERVER);
@@ -158,6 +184,18 @@ pub(crate) async fn node(url: &str) -> punctual::Result<Builder> {
         Ok(("sqlite", path)) => Punctual::sqlite(path).await,
         Ok((_, _)) => Punctual::postgres(url).await,
         Err(error) => Err(error),
+    }
+}
+
+/// Whoever looks at a file that is not there has most likely misspelt it.
+pub(crate) fn must_be_there(url: &str) -> Result<(), Failure> {
+    let ("sqlite", path) = split(url)? else { return Ok(()) };
+    // What cannot even be looked at is told by whoever opens it.
+    match std::path::Path::new(path).try_exists() {
+        Ok(false) => Err(Failure::not_found(format!(
+            "there is no database {url}\nhint: check the name and the directory, or make one with `punctual serve` or `punctual db migrate`"
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What has happened, in the order of its instants.
 
+use std::time::Duration;
+
 use punctual_core::Timestamp;
 use punctual_store::{Event, EventCursor, EventKey, EventRow, Page, event_rows, merge_events};
 use tokio_postgres::Row;
@@ -16,6 +18,10 @@ pub(crate) async fn events(
     until: Timestamp,
     most: usize,
 ) -> Outcome<Page<Event, EventCursor>> {
+    let until = match horizon(conn).await? {
+        Some(open) => until.min(open - Duration::from_micros(1)),
+        None => until,
+    };
     let (until, count) = (Instant(until), rows::count(event_rows(most)));
     let (at, job) = after.ended();
     let bound: Bound<'_> = &[&Instant(at), &job.as_uuid(), &until, &count];
@@ -31,6 +37,17 @@ pub(crate) async fn events(
     let bound: Bound<'_> = &[&Instant(at), &id, &until, &count];
     let did = all(conn, &sql::EVENT_AUDITS, bound, did).await?;
     Ok(merge_events(vec![ended, decided, led, did], most))
+}
+
+/// A transaction of the caller's own that has been open for longer is not waited for: a session that
+/// somebody forgot must not stop all news.
+const WAITED_FOR: Duration = Duration::from_secs(300);
+
+/// Since when a transaction is open that may still commit events of the past.
+async fn horizon(conn: &mut Conn) -> Outcome<Option<Timestamp>> {
+    let bound: Bound<'_> = &[&WAITED_FOR.as_secs_f64()];
+    let found = all(conn, &sql::EVENT_HORIZON, bound, |row| rows::instant_opt(row, 0)).await?;
+    Ok(found.into_iter().next().flatten())
 }
 
 /// A job that cannot be read has its place and is not shown.

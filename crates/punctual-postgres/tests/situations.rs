@@ -7,11 +7,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Schema, connect, direct_url, options, schema};
+use common::{Fresh, Schema, connect, direct_url, options, schema};
 use punctual_conformance::cluster::{Cluster, give};
 use punctual_core::{JobId, Timestamp, hash};
 use punctual_postgres::{Options, PostgresStore};
-use punctual_store::{At, EnqueueAnswer, JobFilter, Json, NewJob, Store, StoreError};
+use punctual_store::{
+    Actor, At, AuditEntry, EnqueueAnswer, Event, EventCursor, JobFilter, Json, NewJob, Store,
+    StoreError,
+};
 use tokio_postgres::NoTls;
 
 /// Opens a store that cannot be opened, and tells why, with ports left out.
@@ -284,4 +287,47 @@ async fn a_full_disk_loses_nothing_that_was_acknowledged() {
     assert_eq!(found, acknowledged);
     drop(store);
     drop(cluster);
+}
+
+/// Who did something, as events tell it up to a minute from now.
+async fn doers(store: &PostgresStore) -> Vec<String> {
+    let until =
+        store.now(At::Database).await.expect("the time") + std::time::Duration::from_secs(60);
+    let start = EventCursor::at(Timestamp::from_seconds(0));
+    let page = store.events(&start, until, 100).await.expect("events");
+    let who = |event| match event {
+        Event::Did(audit) => Some(audit.entry.actor.who),
+        _ => None,
+    };
+    page.items.into_iter().filter_map(who).collect()
+}
+
+#[tokio::test]
+async fn what_is_younger_than_an_open_transaction_is_told_after_it() {
+    let Fresh { store, schema } = Fresh::direct().await;
+    let note = async |who: &str| {
+        let actor = Actor::new(who, "");
+        let (action, subject) = ("look".to_owned(), "it".to_owned());
+        store.audit(At::Database, &AuditEntry { actor, action, subject }).await.unwrap();
+    };
+    note("before").await;
+    let slow = connect().await;
+    let write = format!(
+        "BEGIN; INSERT INTO {}.audit (at, who, why, action, subject)
+         VALUES (clock_timestamp(), 'slow', '', 'look', 'it')",
+        schema.0
+    );
+    slow.batch_execute(&write).await.unwrap();
+    note("quick").await;
+    // A reader who were told of the quick one now would go on behind it.
+    assert_eq!(doers(&store).await, ["before"]);
+    slow.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(doers(&store).await, ["before", "slow", "quick"]);
+    // Somebody who only reads is in nobody's way.
+    let read = format!("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM {}.audit", schema.0);
+    slow.batch_execute(&read).await.unwrap();
+    note("last").await;
+    assert_eq!(doers(&store).await, ["before", "slow", "quick", "last"]);
+    // The schema can be dropped once nobody looks at it.
+    slow.batch_execute("COMMIT").await.unwrap();
 }

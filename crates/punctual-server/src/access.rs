@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use punctual_api::Problem;
 
 use crate::fault::Fault;
+use crate::parameters::{self, Known};
 
 /// The secret that whoever may do everything knows.
 #[derive(Clone)]
@@ -49,17 +50,21 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Lets those pass who may.
-pub(crate) async fn check(
-    State(token): State<Option<Token>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let may = match &token {
+/// Whom and what to let pass.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    pub(crate) token: Option<Token>,
+    pub(crate) known: Known,
+}
+
+/// Lets those pass who may, and who ask for what there is.
+pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    let may = match &gate.token {
         Some(token) => knows(token, &request),
         None => is_local(&request),
     };
-    match may.and_then(|()| is_own_doing(&request)) {
+    let may = may.and_then(|()| is_own_doing(&request));
+    match may.and_then(|()| parameters::check(&gate.known, &request)) {
         Ok(()) => next.run(request).await,
         Err(fault) => fault.into_response(),
     }

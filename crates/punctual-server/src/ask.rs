@@ -172,6 +172,15 @@ pub(crate) fn length(
     .transpose()
 }
 
+/// What is meant although it looks like a mistake.
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Meant {
+    /// Is the kind right, although no node serves it and there never was a job of it?
+    #[serde(default)]
+    pub(crate) allow_unknown_kind: bool,
+}
+
 /// What a list is asked for.
 #[derive(Debug, Default, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -125,17 +125,21 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// The next event; none at the end.
-    pub(crate) async fn next(&mut self) -> Option<Event> {
+    /// The next event; none at the end. Whoever listens without an end hears of no trouble, and goes
+    /// on when it is over; for others there would be no telling it from the end.
+    pub(crate) async fn next(&mut self) -> Option<punctual::Result<Event>> {
         loop {
             if let Some(event) = self.read.pop_front() {
                 self.after = event.cursor();
-                return Some(event);
+                return Some(Ok(event));
             }
             if self.is_behind {
                 if let Err(error) = self.catch_up().await {
                     tracing::warn!(%error, "what has happened cannot be read");
-                    self.heard.as_ref()?;
+                    if self.heard.is_none() {
+                        self.is_behind = false;
+                        return Some(Err(error));
+                    }
                     pause(AFTER_AN_ERROR).await;
                 }
                 continue;

@@ -6,14 +6,19 @@
 
 mod access;
 mod ask;
+mod closing;
 mod dashboard;
 mod fault;
 mod feed;
 mod health;
+mod kinds;
 mod operation;
+mod parameters;
 mod routes;
 mod server;
 
 pub use access::Token;
+pub use closing::Closing;
+pub use kinds::UnknownKinds;
 pub use operation::{Bulk, OPERATIONS, handle_operations};
 pub use server::{Check, Server, openapi};

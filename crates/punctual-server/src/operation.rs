@@ -177,23 +177,33 @@ pub(crate) async fn count(
 impl Work<'_> {
     async fn change(&mut self, ids: &[JobId]) -> punctual::Result<()> {
         let (admin, to) = (&self.admin, &self.to);
-        let answers = match self.bulk.action {
-            Action::Retry => admin.retry_many(ids).await?,
-            Action::Cancel => {
-                join_all(ids.iter().map(|id| async { admin.cancel(*id).await.map(drop) })).await
+        // Why it was not done, if it was not.
+        let answers: Vec<punctual::Result<Option<String>>> = match self.bulk.action {
+            Action::Retry => {
+                let retried = admin.retry_many(ids).await?.into_iter();
+                retried.map(|answer| answer.map(|()| None)).collect()
             }
-            Action::Move => join_all(ids.iter().map(|id| admin.move_to(*id, to))).await,
+            Action::Cancel => {
+                let cancel = |id: &JobId| {
+                    let id = *id;
+                    async move { admin.cancel(id).await.map(|was_open| not_cancelled(id, was_open)) }
+                };
+                join_all(ids.iter().map(cancel)).await
+            }
+            Action::Move => {
+                let place = |id: &JobId| {
+                    let id = *id;
+                    async move { admin.move_to(id, to).await.map(|()| None) }
+                };
+                join_all(ids.iter().map(place)).await
+            }
         };
         for answer in answers {
             match answer {
-                Ok(()) => self.counts.done += 1,
+                Ok(None) => self.counts.done += 1,
                 // It has gone on by itself meanwhile: that is nobody's fault.
-                Err(error) if is_its_own(error.kind()) => {
-                    self.counts.refused += 1;
-                    if self.counts.reasons.len() < REASONS_MAX {
-                        self.counts.reasons.push(error.to_string());
-                    }
-                }
+                Ok(Some(reason)) => self.refused(reason),
+                Err(error) if is_its_own(error.kind()) => self.refused(error.to_string()),
                 Err(error) => return Err(error),
             }
         }
@@ -201,6 +211,13 @@ impl Work<'_> {
         let percent = seen * 100 / self.total.max(seen).max(1);
         self.cx.progress(u8::try_from(percent).unwrap_or(100), &self.note());
         Ok(())
+    }
+
+    fn refused(&mut self, reason: String) {
+        self.counts.refused += 1;
+        if self.counts.reasons.len() < REASONS_MAX {
+            self.counts.reasons.push(reason);
+        }
     }
 
     fn note(&self) -> String {
@@ -212,6 +229,11 @@ impl Work<'_> {
             refused => format!("{done} of {total}{more} {word}, {refused} could not be"),
         }
     }
+}
+
+/// A job that had ended by itself was not called off.
+fn not_cancelled(id: JobId, was_open: bool) -> Option<String> {
+    (!was_open).then(|| format!("job {id} had ended before it could be called off"))
 }
 
 /// Is an error about one job alone?

@@ -18,11 +18,14 @@ use tower_http::timeout::TimeoutLayer;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::access::{self, Token};
-use crate::ask::BODY_BYTES_MAX;
+use crate::access::{self, Gate, Token};
+use crate::ask::{BODY_BYTES_MAX, Meant};
+use crate::closing::Closing;
 use crate::fault::Fault;
 use crate::feed::Feed;
-use crate::{dashboard, health, routes};
+use crate::kinds::{Kinds, UnknownKinds};
+use crate::parameters::Known;
+use crate::{dashboard, health, parameters, routes};
 
 /// What a request may take; waiting for a job is cut before.
 const REQUEST_MAX: Duration = Duration::from_secs(60);
@@ -46,6 +49,12 @@ pub struct Server {
     pub check: Option<Check>,
     /// What is taken out of all that workers send, before it is kept.
     pub secrets: Secrets,
+    /// What becomes of orders whose kind nobody knows.
+    pub unknown_kinds: UnknownKinds,
+    /// Kinds that other processes serve, whether one is there already or not.
+    pub kinds: Vec<String>,
+    /// Tells streams and whoever waits that the process is about to end.
+    pub closing: Closing,
 }
 
 /// What handlers share.
@@ -55,9 +64,21 @@ pub(crate) struct App {
     pub(crate) feed: Arc<Feed>,
     /// Asks on behalf of remote workers.
     pub(crate) remote: Remote,
+    pub(crate) kinds: Arc<Kinds>,
 }
 
 impl App {
+    fn of(server: Server) -> App {
+        let own = server.punctual.kinds().map(str::to_owned);
+        let kinds = Kinds::new(own.chain(server.kinds.iter().cloned()));
+        App {
+            feed: Arc::new(Feed::new(server.punctual.clone())),
+            remote: server.punctual.remote(),
+            kinds: Arc::new(kinds),
+            server: Arc::new(server),
+        }
+    }
+
     pub(crate) fn punctual(&self) -> &Punctual {
         &self.server.punctual
     }
@@ -65,6 +86,24 @@ impl App {
     /// What takes the values of secrets out of a worker's words, as these are now.
     pub(crate) fn mask(&self) -> Mask {
         self.server.secrets.mask()
+    }
+
+    /// Refuses the `kind` at this place of the request if nobody knows it.
+    pub(crate) async fn check_kind(
+        &self,
+        kind: &str,
+        place: &str,
+        asked: Meant,
+    ) -> Result<(), Fault> {
+        // What is empty is refused with better words.
+        let is_meant = asked.allow_unknown_kind || kind.is_empty();
+        if is_meant || self.server.unknown_kinds == UnknownKinds::Allow {
+            return Ok(());
+        }
+        match self.kinds.knows(kind, self.punctual()).await? {
+            true => Ok(()),
+            false => Err(self.kinds.refusal(kind, &format!("{place}/kind"))),
+        }
     }
 
     /// Refuses the payload, which stands at this place of the request, if it is known to be wrong.
@@ -124,28 +163,28 @@ impl Server {
             metrics: None,
             check: None,
             secrets: Secrets::default(),
+            unknown_kinds: UnknownKinds::default(),
+            kinds: Vec::new(),
+            closing: Closing::default(),
         }
     }
 
     /// Everything as a router, to be served or nested.
     pub fn router(self) -> Router {
         let (api, description) = described();
+        let known = parameters::known(&description);
         let description = Arc::new(description);
         let describe = move || std::future::ready(Json((*description).clone()));
-        let token = self.token.clone();
-        let feed = Arc::new(Feed::new(self.punctual.clone()));
-        let remote = self.punctual.remote();
-        let app = App { server: Arc::new(self), feed, remote };
+        let gate = Gate { token: self.token.clone(), known };
+        let app = App::of(self);
         let api = api
             .route("/api/openapi.json", get(describe))
             .route("/metrics", get(health::metrics))
-            .layer(middleware::from_fn_with_state(token, access::check));
+            .layer(middleware::from_fn_with_state(gate, access::check));
         Router::new()
             .merge(api)
             .merge(dashboard::router(app.clone()))
-            // Whoever looks after the process asks these, often without a name or a token.
-            .route("/healthz/live", get(health::live))
-            .route("/healthz/ready", get(health::ready))
+            .merge(health())
             .fallback(nothing)
             .method_not_allowed_fallback(not_so)
             .with_state(app)
@@ -154,6 +193,34 @@ impl Server {
             .layer(TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, REQUEST_MAX))
             .layer(CatchPanicLayer::custom(panicked))
     }
+
+    /// Only what those ask who look after the process, for one that does not serve the API.
+    pub fn probes(self) -> Router {
+        let gate = Gate { token: self.token.clone(), known: Known::default() };
+        let app = App::of(self);
+        Router::new()
+            .route("/metrics", get(health::metrics))
+            .layer(middleware::from_fn_with_state(gate, access::check))
+            .merge(health())
+            .fallback(not_here)
+            .with_state(app)
+            .layer(TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, REQUEST_MAX))
+            .layer(CatchPanicLayer::custom(panicked))
+    }
+}
+
+/// Whoever looks after the process asks these, often without a name or a token.
+fn health() -> Router<App> {
+    Router::new()
+        .route("/healthz/live", get(health::live))
+        .route("/healthz/ready", get(health::ready))
+}
+
+async fn not_here(uri: axum::http::Uri) -> Fault {
+    Fault::not_found(format!(
+        "there is nothing at `{}`: this process does not have the role `api`, and answers /healthz/live, /healthz/ready and /metrics alone",
+        uri.path()
+    ))
 }
 
 async fn nothing(uri: axum::http::Uri) -> Fault {

@@ -137,6 +137,16 @@ impl Punctual {
         &self.inner.shared
     }
 
+    /// The kinds that this node handles or knows to be handled elsewhere; none for a producer, which
+    /// may order any.
+    pub fn kinds(&self) -> impl Iterator<Item = &str> {
+        let kinds = match &self.inner.known {
+            Known::Any => None,
+            Known::These(kinds) => Some(kinds),
+        };
+        kinds.into_iter().flatten().map(String::as_str)
+    }
+
     /// Has it been told to stop? Then it takes no orders, and only finishes what runs.
     pub fn is_stopped(&self) -> bool {
         self.inner.is_stopped.load(Ordering::Acquire)

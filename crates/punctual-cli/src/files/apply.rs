@@ -121,6 +121,7 @@ fn print(changes: &[SetChange], is_json: bool) -> Result<(), Failure> {
     }
     for one in changes {
         change::print(&mut out, one)?;
+        one.warnings.iter().for_each(|warning| output::say_warning(warning));
     }
     if changes.is_empty() {
         output::say_warning("the files declare no set");

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use punctual::{BoxError, Builder, Ctx, Done, Failure, Job};
 use punctual_command::{Commands, command};
+use punctual_server::Bulk;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -63,6 +64,9 @@ async fn fail(job: Fail, cx: Ctx) -> Result<(), BoxError> {
         false => Err(message.into()),
     }
 }
+
+/// The kinds that a process of this program serves, if it works.
+pub(crate) const ALL: [&str; 6] = ["echo", "sleep", "fail", "command", "http", Bulk::KIND];
 
 pub(super) fn handle(builder: Builder, commands: &Commands) -> Builder {
     let builder = builder.handle(echo).handle(sleep).handle(fail);

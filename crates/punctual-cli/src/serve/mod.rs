@@ -2,7 +2,7 @@
 
 mod demo;
 mod http;
-mod kinds;
+pub(crate) mod kinds;
 pub(crate) mod settings;
 pub(crate) mod systemd;
 
@@ -14,7 +14,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use punctual::{Builder, Punctual, ServedQueue, Timing};
 use punctual_command::Commands;
 use punctual_http::Http;
-use punctual_server::{Check, OPERATIONS, Server, Token};
+use punctual_server::{Check, Closing, OPERATIONS, Server, Token};
 use settings::{Role, Settings};
 use tokio::net::TcpListener;
 
@@ -63,14 +63,20 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
     tokio::spawn(keep_up(metrics.clone()));
     let roles = settings.roles()?;
     let listen = settings.listen()?;
+    let is_api = roles.contains(&Role::Api);
     // First the port: nothing is begun if somebody else has it.
-    let listener = match roles.contains(&Role::Api) {
-        true => Some(TcpListener::bind(listen).await.map_err(|error| {
-            Failure::failed(format!(
+    let listener = match TcpListener::bind(listen).await {
+        Ok(listener) => Some(listener),
+        // Whoever has not named an address has nobody who asks there.
+        Err(error) if !is_api && settings.is_listen_usual() => {
+            tracing::warn!(%listen, %error, "nobody can ask how this process is; name an address with --listen");
+            None
+        }
+        Err(error) => {
+            return Err(Failure::failed(format!(
                 "cannot listen on {listen}: {error}\nhint: name another with --listen"
-            ))
-        })?),
-        false => None,
+            )));
+        }
     };
     let listens_at = listener.as_ref().map(|listener| listener.local_addr().unwrap_or(listen));
     if roles.contains(&Role::Worker)
@@ -94,21 +100,37 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
         metrics: Some(metrics),
         check,
         secrets,
+        unknown_kinds: settings.unknown_kinds()?,
+        kinds: kinds::ALL.map(str::to_owned).to_vec(),
         ..Server::new(punctual.clone())
     };
-    if let Some(listener) = listener {
+    let closing = server.closing.clone();
+    let answering = listener.map(|listener| {
         let address = listener.local_addr().unwrap_or(listen);
-        say_hello(settings, address, is_demo);
-        let app = server.router();
-        tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, app).await {
-                tracing::error!(%error, "the server has stopped");
+        let app = match is_api {
+            true => {
+                say_hello(settings, address, is_demo);
+                server.router()
             }
-        });
-    }
+            false => {
+                let kept = settings.shown_database();
+                anstream::println!(
+                    "punctual answers probes on http://{address}, everything is kept in {kept}"
+                );
+                server.probes()
+            }
+        };
+        tokio::spawn(answer(listener, app, closing.clone()))
+    });
     systemd::ready();
-    let stopped = until_signal(&punctual).await?;
+    let stopped = until_signal(&punctual, &closing).await;
     drop(demo);
+    if let Some(answering) = answering
+        && tokio::time::timeout(LAST_ANSWERS, answering).await.is_err()
+    {
+        tracing::warn!("requests that took too long were cut off");
+    }
+    let stopped = stopped?;
     match stopped.unsettled {
         0 => Ok(()),
         jobs => {
@@ -117,16 +139,37 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
     }
 }
 
-/// Runs until the process is asked to end, and tells systemd when that is.
-async fn until_signal(punctual: &Punctual) -> Result<punctual::Stopped, Failure> {
+/// How long requests that are under way may take once all jobs are put away.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+
+/// Answers until the process is about to end. Then nobody new is let in, streams end, and what is
+/// under way is answered.
+async fn answer(listener: TcpListener, app: axum::Router, closing: Closing) {
+    let served =
+        axum::serve(listener, app).with_graceful_shutdown(async move { closing.begun().await });
+    if let Err(error) = served.await {
+        tracing::error!(%error, "the server has stopped");
+    }
+}
+
+/// Runs until the process is asked to end, and tells systemd and whoever is connected when that is.
+async fn until_signal(
+    punctual: &Punctual,
+    closing: &Closing,
+) -> Result<punctual::Stopped, Failure> {
     let mut signals = Signals::new()?;
     let run = punctual.run_until_signal();
     tokio::pin!(run);
-    tokio::select! {
-        stopped = &mut run => return Ok(stopped?),
-        () = signals.next() => systemd::stopping(),
+    let stopped = tokio::select! {
+        stopped = &mut run => Some(stopped?),
+        () = signals.next() => None,
+    };
+    systemd::stopping();
+    closing.begin();
+    match stopped {
+        Some(stopped) => Ok(stopped),
+        None => Ok(run.await?),
     }
-    Ok(run.await?)
 }
 
 /// Requests to end the process, beside those who act on them.

@@ -10,7 +10,7 @@ use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use punctual_command::{Commands, Config as CommandSettings, Named};
 use punctual_secrets::{Secrets, Source};
-use punctual_server::Token;
+use punctual_server::{Token, UnknownKinds};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
@@ -43,6 +43,8 @@ pub(crate) struct ServerSettings {
     pub(crate) read_only: bool,
     /// What the process does: api, scheduler, worker.
     pub(crate) roles: Vec<String>,
+    /// What becomes of orders whose kind nobody knows: refuse, allow.
+    pub(crate) unknown_kinds: String,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -109,6 +111,7 @@ impl Default for Settings {
                 token_file: None,
                 read_only: false,
                 roles: Role::ALL.map(|role| role.as_str().to_owned()).to_vec(),
+                unknown_kinds: "refuse".to_owned(),
             },
             database: DatabaseSettings { url: "sqlite://punctual.db".to_owned() },
             node: NodeSettings { name: host_name(), labels: BTreeMap::new() },
@@ -167,6 +170,7 @@ pub(crate) const KEYS: &[&str] = &[
     "server.token_file",
     "server.read_only",
     "server.roles",
+    "server.unknown_kinds",
     "database.url",
     "node.name",
     "node.labels",
@@ -258,6 +262,7 @@ pub(crate) fn read(layers: &Figment) -> Result<Settings, Failure> {
     let settings: Settings = layers.extract().map_err(|error| Failure::usage(error.to_string()))?;
     settings.listen()?;
     settings.roles()?;
+    settings.unknown_kinds()?;
     settings.shutdown_grace()?;
     let secrets = settings.secrets()?;
     settings.commands(&secrets)?;
@@ -275,6 +280,11 @@ impl Settings {
         })
     }
 
+    /// Does it listen where all do of whom nothing else is said?
+    pub(crate) fn is_listen_usual(&self) -> bool {
+        self.server.listen == Settings::default().server.listen
+    }
+
     pub(crate) fn roles(&self) -> Result<Vec<Role>, Failure> {
         let read = |name: &String| {
             let role = Role::ALL.into_iter().find(|role| role.as_str() == name);
@@ -290,6 +300,16 @@ impl Settings {
                 "server.roles is empty, so that the process would do nothing; name api, scheduler or worker",
             )),
             false => Ok(roles),
+        }
+    }
+
+    pub(crate) fn unknown_kinds(&self) -> Result<UnknownKinds, Failure> {
+        match self.server.unknown_kinds.as_str() {
+            "refuse" => Ok(UnknownKinds::Refuse),
+            "allow" => Ok(UnknownKinds::Allow),
+            other => Err(Failure::usage(format!(
+                "server.unknown_kinds: `{other}` is neither refuse nor allow"
+            ))),
         }
     }
 

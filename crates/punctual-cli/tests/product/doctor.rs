@@ -74,7 +74,7 @@ fn doctor_finds_what_is_wrong_and_says_so_with_its_exit_code() {
         ),
         (
             "a kind that no node handles",
-            vec![&["job", "enqueue", "unheard-of"]],
+            vec![&["job", "enqueue", "unheard-of", "--allow-unknown-kind"]],
             format!("UPDATE punctual_job_ready SET due_at = {{now}} - {hour}"),
             "no_node_for_kind",
         ),
@@ -145,7 +145,7 @@ fn doctor_finds_what_is_wrong_and_says_so_with_its_exit_code() {
 fn what_is_wrong_is_told_in_words() {
     let directory = tempfile::tempdir().unwrap();
     well(directory.path());
-    run(directory.path(), &["job", "enqueue", "unheard-of"]);
+    run(directory.path(), &["job", "enqueue", "unheard-of", "--allow-unknown-kind"]);
     change(directory.path(), "UPDATE punctual_job_ready SET due_at = {now} - 3600000000");
     let mut command = punctual(directory.path(), &["doctor"]);
     let output = command.args(["--database", "sqlite://found.db"]).output().unwrap();

@@ -31,6 +31,7 @@ fn json(directory: &Path, args: &[&str]) -> Value {
 fn example(directory: &Path) {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/schedules.toml");
     std::fs::copy(example, directory.join("s.toml")).unwrap();
+    says(directory, &["db", "migrate"], 0);
 }
 
 #[test]
@@ -41,7 +42,8 @@ fn what_was_applied_differs_in_nothing_and_what_was_exported_changes_nothing() {
     let (out, _) = says(here, &["diff", "-f", "s.toml"], 1);
     assert!(out.starts_with("set ops: 6 to add, 0 to change, 0 to remove, 0 unchanged\n"), "{out}");
     assert!(out.contains("+ digest             every 15 minutes → send_digest"), "{out}");
-    let (out, _) = says(here, &["apply", "-f", "s.toml"], 0);
+    let (out, warned) = says(here, &["apply", "-f", "s.toml"], 0);
+    assert!(warned.contains("no node serves jobs of kind `send_digest`"), "{warned}");
     assert!(out.starts_with("set ops: 6 added, 0 changed, 0 removed, 0 unchanged\n"), "{out}");
     let same = "set ops: 0 to add, 0 to change, 0 to remove, 6 unchanged\n";
     assert_eq!(says(here, &["diff", "-f", "s.toml"], 0).0, same);

@@ -7,6 +7,7 @@ mod cluster;
 #[cfg(target_os = "linux")]
 mod commands;
 mod doctor;
+mod ending;
 mod files;
 mod http;
 mod keeping;

@@ -17,6 +17,11 @@ fn each_mistake_has_its_exit_code() {
     check(&["job", "show", "01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10"], 3, "there is no job");
     check(&["schedule", "show", "none"], 3, "there is no schedule named `none`");
     check(&["man", "job", "dance"], 3, "there is no command `punctual job dance`");
+    check(&["job", "enqueue", "ecko"], 2, "did you mean `echo`?");
+    let unknown = ["schedule", "create", "u", "--every", "1h", "--kind", "ecko"];
+    check(&unknown, 2, "--allow-unknown-kind");
+    let meant = [&unknown[..], &["--allow-unknown-kind"]].concat();
+    assert!(server.run(&meant).status.success());
     check(&["job", "enqueue", "echo", "--payload", "{"], 2, "--payload is no JSON");
     check(&["job", "enqueue", "echo", "--delay", "soon"], 2, "`soon` is not a length of time");
     let bad = ["schedule", "create", "s", "--cron", "61 * * * *", "--kind", "echo"];
@@ -55,6 +60,73 @@ fn out_of_reach_and_not_allowed_are_told_apart() {
     std::fs::write(directory.path().join("token"), "short").unwrap();
     std::fs::remove_file(directory.path().join("punctual.toml")).unwrap();
     check(&["serve", "--token-file", "token"], 2, "take at least 16");
+}
+
+#[test]
+fn with_json_mistakes_are_objects_on_stderr() {
+    let directory = tempfile::tempdir().unwrap();
+    let check = |args: &[&str], code: i32, error: &str, hint: Option<&str>| {
+        let output = punctual(directory.path(), args).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+        let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(said["code"], code, "{args:?}");
+        assert!(said["error"].as_str().unwrap().contains(error), "{args:?}: {said}");
+        match hint {
+            Some(hint) => assert!(said["hint"].as_str().unwrap().contains(hint), "{said}"),
+            None => assert!(said["hint"].is_null(), "{said}"),
+        }
+        assert!(output.stdout.is_empty(), "{args:?}");
+    };
+    let nowhere = ["node", "list", "--json", "--server", "http://127.0.0.1:1"];
+    check(&nowhere, 6, "does not answer", Some("punctual serve"));
+    check(&["node", "list", "--json", "--database", "mysql://x"], 2, "is no database", None);
+    // Also what could not be understood.
+    check(&["node", "dance", "--json"], 2, "unrecognized subcommand", None);
+    let missing = ["job", "list", "--json", "--database", "sqlite://missing.db"];
+    check(&missing, 3, "there is no database sqlite://missing.db", Some("db migrate"));
+    let text_of = |args: &[&str]| punctual(directory.path(), args).output().unwrap().stderr;
+    assert!(text(&text_of(&["node", "dance"])).starts_with("error: "));
+}
+
+#[test]
+fn a_database_that_is_not_there_is_not_made_by_a_question() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let questions: [&[&str]; 10] = [
+        &["job", "list"],
+        &["job", "show", "01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10"],
+        &["schedule", "list"],
+        &["schedule", "pause", "s"],
+        &["queue", "list"],
+        &["why", "queue", "default"],
+        &["doctor"],
+        &["events"],
+        &["db", "status"],
+        &["db", "check"],
+    ];
+    let named = ["--database", "sqlite://new.db"];
+    for question in questions {
+        let output = punctual(here, question).args(named).output().unwrap();
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{question:?}: {error}");
+        assert!(error.contains("there is no database sqlite://new.db"), "{error}");
+        assert!(!here.join("new.db").exists(), "{question:?}");
+    }
+    // Whoever brings something along may make it, and what is said beats the environment.
+    let mut enqueue = punctual(here, &["job", "enqueue", "echo"]);
+    enqueue.args(named).env("PUNCTUAL_SERVER", "http://127.0.0.1:1");
+    let output = enqueue.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(here.join("new.db").exists());
+    let mut list = punctual(here, &["job", "list", "--server", "http://127.0.0.1:1"]);
+    let output = list.env("PUNCTUAL_DATABASE", "sqlite://new.db").output().unwrap();
+    assert_eq!(output.status.code(), Some(6), "{}", text(&output.stderr));
+    let both = ["job", "list", "--server", "http://127.0.0.1:1"];
+    let output = punctual(here, &both).args(named).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("both a server and a database"));
 }
 
 #[test]

@@ -219,6 +219,7 @@ pub(super) async fn events(State(ui): State<Ui>, Query(ask): Query<Ask>) -> Resp
             let event = Event::default().event("changed").data(topics);
             Some((Ok(event), (receiver, watched, false)))
         });
+    let events = ui.0.app.server.closing.cut(events);
     let answer = Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15)));
     // A proxy that gathers answers would keep every one of them for itself.
     ([(header::HeaderName::from_static("x-accel-buffering"), "no")], answer).into_response()

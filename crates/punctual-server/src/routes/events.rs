@@ -52,7 +52,8 @@ const COMMENT_EVERY: Duration = Duration::from_secs(15);
 /// Jobs that end, slots that are decided, terms that begin, what people do; oldest first, each once.
 /// Whoever comes back with `Last-Event-ID` misses nothing; if it is too old or cannot be read, the
 /// first event is `reset`: read the lists again. The data of any other event is an `Event`, and its
-/// name is `job`, `slot`, `leader` or `audit`.
+/// name is `job`, `slot`, `leader` or `audit`. With `follow=false` an event `error` says that there
+/// would have been more.
 #[utoipa::path(get, path = "/events", tag = "cluster",
     params(Which, ("Last-Event-ID" = Option<String>, Header, description = "Goes on after this event")),
     responses((status = 200, body = String, content_type = "text/event-stream"),
@@ -84,6 +85,7 @@ async fn events(
             Some((frame, (listener, topics)))
         },
     ));
+    let frames = app.server.closing.cut(frames);
     let keep_alive = KeepAlive::new().interval(COMMENT_EVERY).text("");
     let frames = Sse::new(frames.map(Ok::<Frame, Infallible>)).keep_alive(keep_alive);
     // A proxy that gathers an answer before it passes it on would keep everything back.
@@ -132,7 +134,13 @@ fn first(after: &EventCursor, reset: Option<String>) -> Vec<Frame> {
 
 async fn next(listener: &mut Listener, topics: &[String]) -> Option<Frame> {
     loop {
-        let event = Event::from(listener.next().await?);
+        let event = match listener.next().await? {
+            Ok(event) => Event::from(event),
+            Err(error) => {
+                let data = serde_json::json!({ "detail": error.to_string() }).to_string();
+                return Some(Frame::default().event("error").data(data));
+            }
+        };
         if topics.contains(&event.topic) {
             return Some(frame(&event));
         }

@@ -14,7 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{admin, tail};
-use crate::ask::{Body, Id, Paging, Query, instant, length};
+use crate::ask::{Body, Id, Meant, Paging, Query, instant, length};
 use crate::fault::{Answer, Fault};
 use crate::server::App;
 
@@ -223,15 +223,17 @@ fn idempotent(
 /// With an `Idempotency-Key` the request may be sent again within a day: it answers with the job
 /// that the first one made, and `Idempotency-Replayed: true`; with another body it is refused.
 #[utoipa::path(post, path = "/jobs", tag = "jobs", request_body = Enqueue,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable"),
+    params(Meant, ("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable"),
         ("traceparent" = Option<String>, Header, description = "The trace that the job belongs to")),
     responses((status = 201, body = Enqueued), (status = 200, body = Enqueued, description = "It was there already"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn enqueue(
     State(app): State<App>,
     headers: HeaderMap,
+    Query(meant): Query<Meant>,
     Body(ask): Body<Enqueue>,
 ) -> Result<Response, Fault> {
+    app.check_kind(&ask.kind, "", meant).await?;
     let (has_key, body) = (ask.unique_key.is_some(), ask.clone());
     let order = idempotent(order(&app, ask, "")?, &headers, has_key, "", &body)?;
     let is_idempotent = headers.contains_key("idempotency-key");
@@ -269,11 +271,12 @@ const BATCH_MAX: usize = 1_000;
 
 /// Enqueues up to 1,000 jobs, each with an answer of its own
 #[utoipa::path(post, path = "/jobs:batch", tag = "jobs", request_body = Batch,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable")),
+    params(Meant, ("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable")),
     responses((status = 200, body = BatchAnswer), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn enqueue_batch(
     State(app): State<App>,
     headers: HeaderMap,
+    Query(meant): Query<Meant>,
     Body(batch): Body<Batch>,
 ) -> Answer<BatchAnswer> {
     if batch.jobs.len() > BATCH_MAX {
@@ -286,8 +289,10 @@ async fn enqueue_batch(
     let body = batch.clone();
     let mut orders = Vec::new();
     for (index, ask) in batch.jobs.into_iter().enumerate() {
+        let place = format!("/jobs/{index}");
+        app.check_kind(&ask.kind, &place, meant).await?;
         let has_key = ask.unique_key.is_some();
-        let order = order(&app, ask, &format!("/jobs/{index}"))?;
+        let order = order(&app, ask, &place)?;
         let order = idempotent(order, &headers, has_key, &format!(" {index}"), &body)?;
         orders.push(traced(order, &headers));
     }
@@ -377,7 +382,11 @@ async fn wait(
 ) -> Answer<JobDetail> {
     let patience =
         length("timeout", patience.timeout.as_deref())?.unwrap_or(WAIT_MAX).min(WAIT_MAX);
-    app.punctual().wait_at_most(id, patience).await?;
+    tokio::select! {
+        waited = app.punctual().wait_at_most(id, patience) => drop(waited?),
+        // The process ends: it is told as it is, and asks another.
+        () = app.server.closing.begun() => {}
+    }
     Ok(Json(detail(&app, id).await?))
 }
 
@@ -397,7 +406,7 @@ async fn log(
     let after = paging.after(tail::read_cursor)?;
     if tail::is_wanted(&headers) {
         app.punctual().admin().job(id).await?;
-        return Ok(tail::respond(app.punctual().clone(), id, after, &headers));
+        return Ok(tail::respond(&app, id, after, &headers));
     }
     let page = app.punctual().admin().log(id, after, paging.most()).await?;
     let items = page.items.into_iter().map(LogLine::from).collect();

@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::admin;
-use crate::ask::{Body, MaybeBody, Name, Paging, Query, instant, length};
+use crate::ask::{Body, MaybeBody, Meant, Name, Paging, Query, instant, length};
 use crate::fault::{Answer, Fault};
 use crate::server::App;
 
@@ -111,18 +111,34 @@ fn checked(app: &App, body: &ScheduleBody) -> Result<Definition, Fault> {
     Ok(definition)
 }
 
+/// A kind that the schedule has already may stay, whether anybody knows it or not.
+async fn check_kind(
+    app: &App,
+    definition: &Definition,
+    before: Option<&punctual::Schedule>,
+    meant: Meant,
+) -> Result<(), Fault> {
+    let kind = definition.job.kind.as_str();
+    let before = before.and_then(|schedule| Definition::parse(schedule.spec.as_str()).ok());
+    match before.is_some_and(|before| before.job.kind == kind) {
+        true => Ok(()),
+        false => app.check_kind(kind, "/job", meant).await,
+    }
+}
+
 /// Creates a schedule, or replaces its definition from now on
 ///
 /// With `If-Match` it is replaced only if nobody has changed it since; with `If-None-Match: *` it
 /// is only created.
 #[utoipa::path(put, path = "/schedules/{name}", tag = "schedules", request_body = ScheduleBody,
-    params(("name" = String, Path), Because, ("If-Match" = Option<String>, Header), ("If-None-Match" = Option<String>, Header)),
+    params(("name" = String, Path), Because, Meant, ("If-Match" = Option<String>, Header), ("If-None-Match" = Option<String>, Header)),
     responses((status = 200, body = Schedule), (status = 201, body = Schedule, description = "It is new"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn put(
     State(app): State<App>,
     Name(name): Name,
     Query(because): Query<Because>,
+    Query(meant): Query<Meant>,
     headers: HeaderMap,
     Body(body): Body<ScheduleBody>,
 ) -> Result<Response, Fault> {
@@ -135,11 +151,13 @@ async fn put(
             let detail = format!("there is a schedule named `{name}` already");
             Err(Fault::from(Problem::new(412, "exists", "It exists already", detail)))
         }
-        Ok(_) => {
+        Ok(before) => {
+            check_kind(&app, &definition, Some(&before), meant).await?;
             let schedule = admin.define_schedule(&name, &definition, seen).await;
             Ok(tagged(StatusCode::OK, schedule.map_err(|error| refused(error, seen))?))
         }
         Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => {
+            check_kind(&app, &definition, None, meant).await?;
             let schedule = admin.create_schedule(&name, &definition).await;
             Ok(tagged(StatusCode::CREATED, schedule.map_err(|error| refused(error, None))?))
         }
@@ -149,12 +167,13 @@ async fn put(
 
 /// Changes parts of a schedule's definition, from now on (RFC 7396)
 #[utoipa::path(patch, path = "/schedules/{name}", tag = "schedules", request_body = Object,
-    params(("name" = String, Path), Because, ("If-Match" = Option<String>, Header)),
+    params(("name" = String, Path), Because, Meant, ("If-Match" = Option<String>, Header)),
     responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn patch(
     State(app): State<App>,
     Name(name): Name,
     Query(because): Query<Because>,
+    Query(meant): Query<Meant>,
     headers: HeaderMap,
     Body(changes): Body<Value>,
 ) -> Result<Response, Fault> {
@@ -169,7 +188,9 @@ async fn patch(
     let mut whole: Value = serde_json::from_str(schedule.spec.as_str()).map_err(unreadable)?;
     merge(&mut whole, changes);
     let body: ScheduleBody = serde_json::from_value(without_nulls(whole)).map_err(unreadable)?;
-    let changed = admin.define_schedule(&name, &checked(&app, &body)?, seen).await;
+    let definition = checked(&app, &body)?;
+    check_kind(&app, &definition, Some(&schedule), meant).await?;
+    let changed = admin.define_schedule(&name, &definition, seen).await;
     Ok(tagged(StatusCode::OK, changed.map_err(|error| refused(error, seen))?))
 }
 

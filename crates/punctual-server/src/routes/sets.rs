@@ -4,13 +4,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use punctual::{Admin, ErrorKind, JobFilter, Manner, Step, What};
-use punctual_api::{List, Problem, Schedule, SetBody, SetChange};
+use punctual_api::{List, Problem, Schedule, SetBody, SetChange, SetSchedule};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::admin;
 use crate::ask::{Body, Name, Paging, Query};
 use crate::fault::{Answer, Fault};
+use crate::kinds::UnknownKinds;
 use crate::server::App;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -76,7 +77,25 @@ async fn apply(
     for (step, count) in change.steps.iter_mut().zip(unfinished) {
         step.unfinished = count;
     }
+    change.warnings = unknown_kinds(&app, &body).await?;
     Ok(Json(change))
+}
+
+/// Schedules whose jobs nobody knows. Files may well come before the workers that they are for, so
+/// that it is said and not refused.
+async fn unknown_kinds(app: &App, body: &SetBody) -> Result<Vec<String>, Fault> {
+    let mut warnings = Vec::new();
+    if app.server.unknown_kinds == UnknownKinds::Allow {
+        return Ok(warnings);
+    }
+    for SetSchedule { name, definition, .. } in &body.schedules {
+        let kind = &definition.job.kind;
+        if !app.kinds.knows(kind, app.punctual()).await? {
+            let unknown = app.kinds.unknown(kind);
+            warnings.push(format!("schedule `{name}`: {unknown}"));
+        }
+    }
+    Ok(warnings)
 }
 
 /// Jobs that are looked at to say how many are unfinished.

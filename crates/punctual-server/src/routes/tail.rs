@@ -11,6 +11,8 @@ use punctual::{JobId, LogCursor, Punctual};
 use punctual_api::LogLine;
 use serde_json::json;
 
+use crate::server::App;
+
 /// From look to look while nothing comes.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -42,15 +44,16 @@ pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
 /// The lines after this place as events named `line`, each with its place as its id; then, once the
 /// job has ended, one named `end`. Whoever was cut off says what it saw last and goes on behind it.
 pub(super) fn respond(
-    punctual: Punctual,
+    app: &App,
     job: JobId,
     after: Option<LogCursor>,
     headers: &HeaderMap,
 ) -> Response {
     let seen = headers.get("last-event-id").and_then(|seen| read_cursor(seen.to_str().ok()?));
     let after = seen.or(after);
+    let punctual = app.punctual().clone();
     let tail = Tail { punctual, job, after, waiting: VecDeque::new(), phase: Phase::Reading };
-    let events = futures_util::stream::unfold(tail, Tail::next);
+    let events = app.server.closing.cut(futures_util::stream::unfold(tail, Tail::next));
     Sse::new(events).keep_alive(KeepAlive::default()).into_response()
 }
 

@@ -90,7 +90,11 @@ fn wish(app: &App, ask: Claim) -> Result<Wish, Fault> {
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn claim(State(app): State<App>, Body(ask): Body<Claim>) -> Answer<Claimed> {
     let wish = wish(&app, ask)?;
-    let claims = app.remote.claim(&wish).await.map_err(about_node)?;
+    let claims = tokio::select! {
+        claims = app.remote.claim(&wish) => claims.map_err(about_node)?,
+        // What was taken for an answer that is not given is found and given back with the next claim.
+        () = app.server.closing.begun() => return Err(Fault::stopping()),
+    };
     Ok(Json(Claimed {
         node: wish.node.to_string(),
         now: claims.at.to_string(),

@@ -147,10 +147,10 @@ async fn a_place_that_is_too_old_or_none_at_all_is_answered_with_reset() {
 async fn without_following_a_stream_ends_with_what_there_is() {
     let world = World::new().await;
     let mut ids = Vec::new();
-    // More than one page.
-    for _ in 0..5 {
+    // More than two pages, which have 500 events each.
+    for _ in 0..4 {
         let job = r#"{"kind":"echo"}"#;
-        let batch = format!(r#"{{"jobs":[{}]}}"#, [job; 60].join(","));
+        let batch = format!(r#"{{"jobs":[{}]}}"#, [job; 300].join(","));
         let jobs = world.say("POST /jobs:batch", &batch).await.body["jobs"].clone();
         ids.extend(jobs.as_array().unwrap().iter().map(|job| job["id"].clone()));
     }

@@ -8,11 +8,13 @@ mod dashboard;
 mod description;
 mod events;
 mod jobs;
+mod kinds;
 mod operations;
 mod queues;
 mod random;
 mod refusals;
 mod schedules;
+mod schema;
 mod sets;
 mod tail;
 

@@ -41,6 +41,9 @@ async fn each_mistake_is_told_with_its_place() {
     insta::assert_snapshot!(ask("GET /jobs?state=done").await, @r#"400 "unreadable" at "state": `done` is no job state; there are scheduled, ready, retrying, blocked, running, succeeded, failed, cancelled, skipped"#);
     insta::assert_snapshot!(ask("GET /jobs?q=colour:red").await, @r#"400 "unreadable" at "q": `colour:red` says nothing; write state:, queue:, kind:, schedule: or tag:, each followed by what is meant"#);
     insta::assert_snapshot!(ask("GET /jobs?limit=many").await, @r#"400 "unreadable" at "?": Failed to deserialize query string: limit: invalid digit found in string"#);
+    insta::assert_snapshot!(ask("GET /jobs?stat=failed").await, @r#"400 "unknown_parameter" at "stat": `stat` is no parameter of GET /api/v1/jobs; did you mean `state`?"#);
+    insta::assert_snapshot!(ask("GET /schedules?colour=red&limit=1").await, @r#"400 "unknown_parameter" at "colour": `colour` is no parameter of GET /api/v1/schedules; there are limit, cursor"#);
+    insta::assert_snapshot!(ask("POST /jobs/01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10/retry?force=true").await, @r#"400 "unknown_parameter" at "force": `force` is no parameter of POST /api/v1/jobs/{id}/retry; it has none"#);
     insta::assert_snapshot!(ask("GET /jobs?cursor=x").await, @r#"400 "unreadable" at "cursor": `x` is no cursor; give back `next_cursor` as it was, or leave it out"#);
     insta::assert_snapshot!(ask("GET /schedules/none").await, @r#"404 "not_found" at "-": there is no schedule named `none`"#);
     insta::assert_snapshot!(ask("GET /nothing").await, @r#"404 "not_found" at "-": there is nothing at `/api/v1/nothing`; see /api/openapi.json"#);
