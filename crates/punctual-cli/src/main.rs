@@ -20,7 +20,7 @@ mod top;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::Failure;
 use serve::settings::Flags;
 use target::Target;
@@ -156,8 +156,10 @@ fn main() -> ExitCode {
         Some(word) if word == punctual_command::LAST_STEP => return punctual_command::last_step(),
         _ => {}
     }
-    let Arguments { target, command } = Arguments::parse();
-    let done = run(&target, command);
+    let written = Arguments::command().get_matches();
+    let Arguments { target, command } =
+        Arguments::from_arg_matches(&written).unwrap_or_else(|error| error.exit());
+    let done = target.settled(&written).and_then(|target| run(&target, command));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
@@ -191,7 +193,7 @@ fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::Import(import) => import.run(),
         Command::Simulate(simulate) => simulate.run(),
         Command::Schema => files::schema(),
-        Command::Exec(exec) => exec.run(target.database()),
+        Command::Exec(exec) => exec.run(target),
         Command::Db { json, command } => command.run(target, json),
         Command::Config { json, command } => command.run(target.database(), json),
         Command::Cron(command) => command.run(),

@@ -1,10 +1,12 @@
 //! Whom a command asks: a server, or the database itself.
 
 use std::io::{self, Read};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{Method, Request, StatusCode};
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
 use futures_util::StreamExt;
 use punctual::{Builder, ErrorKind, OpenPostgres, OpenSqlite, Punctual};
 use punctual_api::Problem;
@@ -23,13 +25,7 @@ pub(crate) struct Target {
     #[arg(long, global = true, env = "PUNCTUAL_SERVER", value_name = "URL")]
     server: Option<String>,
     /// Ask this database, without a server: sqlite://FILE or postgres://…
-    #[arg(
-        long,
-        global = true,
-        env = "PUNCTUAL_DATABASE",
-        value_name = "URL",
-        conflicts_with = "server"
-    )]
+    #[arg(long, global = true, env = "PUNCTUAL_DATABASE", value_name = "URL")]
     database: Option<String>,
     /// The token that the server asks for; for a server itself, unless --token-file names one, the
     /// token to ask for
@@ -52,11 +48,14 @@ pub(crate) struct Client {
 enum Way {
     /// The same answers as a server would give, from this process.
     Here(axum::Router),
-    There {
-        server: String,
-        token: Option<String>,
-        agent: ureq::Agent,
-    },
+    There(There),
+}
+
+/// A server that was named.
+pub(crate) struct There {
+    server: String,
+    token: Option<String>,
+    agent: ureq::Agent,
 }
 
 /// An answer is a page of rows, each with a payload; a hundred megabytes are a mistake.
@@ -73,6 +72,27 @@ fn actor() -> String {
 }
 
 impl Target {
+    /// What is written on the command line goes before the environment, and of that a database before
+    /// a server.
+    pub(crate) fn settled(mut self, written: &ArgMatches) -> Result<Target, Failure> {
+        let is_written = |name| written.value_source(name) == Some(ValueSource::CommandLine);
+        match (is_written("server"), is_written("database")) {
+            (true, true) => {
+                let message = "--server and --database name two to ask; leave one of them out";
+                return Err(Failure::usage(message));
+            }
+            (true, false) => self.database = None,
+            _ if self.database.is_some() => self.server = None,
+            _ => {}
+        }
+        Ok(self)
+    }
+
+    /// The server that was named, if one was. Whoever asks it waits for an answer no longer than this.
+    pub(crate) fn server(&self, patience: Duration) -> Option<There> {
+        Some(There::new(self.server.as_deref()?, self.token.clone(), Some(patience)))
+    }
+
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         self.open(true)
     }
@@ -92,9 +112,7 @@ impl Target {
             }
             None => {
                 let server = self.server.as_deref().unwrap_or(USUAL_SERVER);
-                let server = server.trim_end_matches('/').to_owned();
-                let settings = ureq::Agent::config_builder().http_status_as_error(false).build();
-                Way::There { server, token: self.token.clone(), agent: settings.into() }
+                Way::There(There::new(server, self.token.clone(), None))
             }
         };
         Ok(Client { runtime, way })
@@ -191,18 +209,13 @@ impl Client {
         body: Option<String>,
         headers: &[(&str, &str)],
     ) -> Result<T, Failure> {
-        let (status, text) = match &self.way {
-            Way::Here(router) => self.ask_here(router, method, path, body, headers)?,
-            Way::There { server, token, agent } => {
-                ask_there(server, token.as_deref(), agent, method, path, body, headers)?
+        match &self.way {
+            Way::Here(router) => {
+                let (status, text) = self.ask_here(router, method, path, body, headers)?;
+                read(status, text)
             }
-        };
-        if status.is_success() {
-            let text = if text.is_empty() { "null".to_owned() } else { text };
-            return serde_json::from_str(&text)
-                .map_err(|error| Failure::failed(format!("the answer cannot be read: {error}")));
+            Way::There(there) => there.ask(method, path, body, headers),
         }
-        Err(refused(status, &text))
     }
 
     /// Asks for a stream, and reads it to its end.
@@ -226,7 +239,7 @@ impl Client {
                 let text = text.map_err(|error| Failure::failed(error.to_string()))?;
                 Err(refused(status, &String::from_utf8_lossy(&text)))
             }
-            Way::There { server, token, agent } => {
+            Way::There(There { server, token, agent }) => {
                 let request =
                     request_there(server, token.as_deref(), Method::GET, path, None, headers)?;
                 let out_of_reach = |error: ureq::Error| does_not_answer(server, &error);
@@ -263,6 +276,41 @@ impl Client {
             Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
         })
     }
+}
+
+impl There {
+    fn new(server: &str, token: Option<String>, patience: Option<Duration>) -> There {
+        let settings = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(patience)
+            .build();
+        let server = server.trim_end_matches('/').to_owned();
+        There { server, token, agent: settings.into() }
+    }
+
+    /// Asks with any method, body and headers.
+    pub(crate) fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<String>,
+        headers: &[(&str, &str)],
+    ) -> Result<T, Failure> {
+        let There { server, token, agent } = self;
+        let (status, text) =
+            ask_there(server, token.as_deref(), agent, method, path, body, headers)?;
+        read(status, text)
+    }
+}
+
+/// What was asked for, if that is what the answer is.
+fn read<T: DeserializeOwned>(status: StatusCode, text: String) -> Result<T, Failure> {
+    if !status.is_success() {
+        return Err(refused(status, &text));
+    }
+    let text = if text.is_empty() { "null".to_owned() } else { text };
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::failed(format!("the answer cannot be read: {error}")))
 }
 
 fn request_here(

@@ -6,6 +6,7 @@ mod cluster;
 #[cfg(target_os = "linux")]
 mod commands;
 mod doctor;
+mod exec;
 mod files;
 mod http;
 mod keeping;
