@@ -28,6 +28,15 @@ fn is_not_recorded(here: &Path, output: &Output, code: i32) {
     assert_eq!(std::fs::read_to_string(here.join("ran")).unwrap(), "x\n");
 }
 
+#[expect(clippy::disallowed_methods, reason = "a deadline for a process of its own")]
+fn wait_for(file: &Path) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !file.exists() {
+        assert!(Instant::now() < until, "{} never comes", file.display());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn a_crontab_line_is_recorded_by_a_server() {
     let place = tempfile::tempdir().unwrap();
@@ -101,11 +110,7 @@ fn a_command_runs_once_whatever_becomes_of_the_server() {
             let url = serving.url.clone();
             let line = "echo x >> ran; until [ -e go ]; do sleep 0.05; done; exit 5";
             let running = scope.spawn(move || exec(here, &url, &[], line));
-            let until = Instant::now() + Duration::from_secs(30);
-            while !here.join("ran").exists() {
-                assert!(Instant::now() < until, "the command never runs");
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            wait_for(&here.join("ran"));
             serving.kill();
             std::fs::write(here.join("go"), "").unwrap();
             is_not_recorded(here, &running.join().unwrap(), 5);
