@@ -58,7 +58,7 @@ macro_rules! firing_suite {
                 a_pause_survives_apply, an_edit_never_fires_in_the_past,
                 a_renamed_schedule_keeps_its_history, what_nobody_wants_goes_only_if_asked,
                 nothing_is_written_if_anything_is_wrong,
-                a_simulation_is_what_the_engine_does;
+                a_simulation_is_what_the_engine_does, a_simulation_knows_what_overlaps;
             leading: f2_a_lost_connection_stops_firing_only_while_it_lasts,
                 f3_a_crash_loses_no_slot, f10_leadership_neither_wedges_nor_goes_by_a_nodes_clock,
                 c13_a_node_that_starts_takes_nothing_from_the_others,
@@ -442,7 +442,7 @@ mod tests {
         let lines = sources.iter().flat_map(|source| source.lines());
         let names = lines.filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
         let names: Vec<&str> = names.collect();
-        assert_eq!(names.len(), 41);
+        assert_eq!(names.len(), 42);
         for name in names {
             let is_listed = list.split([' ', ',', ';', '\n']).any(|word| word == name);
             assert!(is_listed, "{name} is not in the suite");
