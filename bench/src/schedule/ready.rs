@@ -63,6 +63,7 @@ impl<'a> Bare<'a> {
             tz: definition.tz.clone(),
             caught_up: false,
             missed_count: 0,
+            backoff: None,
         };
         let origin = Origin { schedule, slot: Some(slot), facts: Json::new(&facts)? };
         let payload = Json::from_canonical(PAYLOAD.to_owned());

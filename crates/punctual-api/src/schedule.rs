@@ -138,6 +138,10 @@ pub struct ScheduleJob {
     /// Words to find it by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
+    /// The waits between attempts: `fixed`, `linear` or `exponential`, a first wait, and perhaps a
+    /// longest, such as `exponential 10s to 1h`; if nothing is said, as its kind or the node is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<String>,
 }
 
 impl ScheduleBody {

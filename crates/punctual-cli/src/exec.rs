@@ -1,8 +1,10 @@
 //! `punctual exec`: a command of an existing crontab line, with a record of what became of it.
 //!
-//! The process joins as a node that leads nothing and serves one queue of its own, orders a job of
-//! kind `exec` there and runs it. The command is what matters: it runs exactly once, whether that can
-//! be recorded or not.
+//! With a database the process joins as a node that leads nothing and serves one queue of its own,
+//! orders a job of kind `exec` there and runs it; with a server it does the same as a worker elsewhere
+//! (`there.rs`). The command is what matters: it runs exactly once, whether that can be recorded or not.
+
+mod there;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -21,6 +23,7 @@ use tokio::sync::watch;
 
 use crate::exit::Failure;
 use crate::serve::settings;
+use crate::target::Target;
 use crate::{output, target};
 
 #[derive(Args)]
@@ -47,7 +50,7 @@ struct Kept {
     slot: String,
 }
 
-/// How long a database may take for what comes before the command.
+/// How long a database or server may take for what comes before the command.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the record of an end is waited for.
 const RECORDING: Duration = Duration::from_secs(10);
@@ -64,9 +67,9 @@ struct Run {
 }
 
 impl Exec {
-    pub(crate) fn run(self, database: Option<&str>) -> Result<(), Failure> {
+    pub(crate) fn run(self, whom: &Target) -> Result<(), Failure> {
         let runtime = target::runtime()?;
-        let code = runtime.block_on(self.run_once(database))?;
+        let code = runtime.block_on(self.run_once(whom))?;
         // Whatever is left of the node ends with the process.
         runtime.shutdown_timeout(Duration::from_secs(1));
         match code {
@@ -75,7 +78,7 @@ impl Exec {
         }
     }
 
-    async fn run_once(&self, database: Option<&str>) -> Result<u8, Failure> {
+    async fn run_once(&self, whom: &Target) -> Result<u8, Failure> {
         let secrets = settings::secrets_of(self.config.clone());
         let run = Arc::new(Run {
             argv: self.command.clone(),
@@ -83,15 +86,17 @@ impl Exec {
             is_taken: AtomicBool::new(false),
             ended: watch::Sender::new(None),
         });
-        let recorded = match (database, &secrets) {
+        if let Err(error) = &secrets {
             // What cannot be masked is not kept.
-            (Some(_), Err(error)) => Ok(Err(error.message().to_owned())),
-            (Some(url), Ok(_)) => {
-                tokio::time::timeout(PATIENCE, self.record(url, run.clone())).await
-            }
-            (None, _) => {
-                Ok(Err("no database is named; give --database or PUNCTUAL_DATABASE".to_owned()))
-            }
+            not_recorded(error.message());
+            return run.by_itself().await;
+        }
+        if let Some(server) = whom.server(there::PATIENCE) {
+            return there::run(server, self, &run).await;
+        }
+        let recorded = match whom.database() {
+            Some(url) => tokio::time::timeout(PATIENCE, self.record(url, run.clone())).await,
+            None => Ok(Err("neither a database nor a server is named; give --database or --server, or set PUNCTUAL_DATABASE or PUNCTUAL_SERVER".to_owned())),
         };
         let recorded = recorded.unwrap_or_else(|_| Err("the database does not answer".to_owned()));
         let (node, job) = match recorded {
@@ -118,16 +123,21 @@ impl Exec {
         Ok(code)
     }
 
+    /// Nobody else may run it, not even another run of the same line.
+    fn queue(&self) -> String {
+        format!("exec/{}@{}:{}", self.name, host(), std::process::id())
+    }
+
+    fn kept(&self, mask: &Mask) -> Kept {
+        let now = output::now().floor_seconds();
+        let slot = punctual::Timestamp::from_seconds(now - now.rem_euclid(60)).to_string();
+        let argv = self.command.iter().map(|it| mask.text(it).into_owned()).collect();
+        Kept { name: self.name.clone(), argv, host: host(), slot }
+    }
+
     /// Joins and orders the job.
     async fn record(&self, url: &str, run: Arc<Run>) -> Result<(Punctual, JobId), String> {
-        let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
-        let host = match host.trim() {
-            "" => "localhost".to_owned(),
-            host => host.to_owned(),
-        };
-        // Nobody else may run it, not even another run of the same line.
-        let queue = format!("exec/{}@{host}:{}", self.name, std::process::id());
-        let mask = run.mask.clone();
+        let (queue, kept) = (self.queue(), self.kept(&run.mask));
         let builder = target::node(url).await.map_err(|error| error.to_string())?;
         let node = builder
             .name(&format!("exec {}", self.name))
@@ -138,10 +148,6 @@ impl Exec {
             .start()
             .await
             .map_err(|error| error.to_string())?;
-        let now = output::now().floor_seconds();
-        let slot = punctual::Timestamp::from_seconds(now - now.rem_euclid(60)).to_string();
-        let argv = self.command.iter().map(|it| mask.text(it).into_owned()).collect();
-        let kept = Kept { name: self.name.clone(), argv, host, slot };
         let order = kept.order().queue(&queue).timeout(LONGEST).tag(&self.name);
         match node.enqueue(order).await {
             Ok(receipt) => Ok((node, receipt.id)),
@@ -153,6 +159,14 @@ impl Exec {
     }
 }
 
+fn host() -> String {
+    let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+    match host.trim() {
+        "" => "localhost".to_owned(),
+        host => host.to_owned(),
+    }
+}
+
 fn not_recorded(why: &str) {
     output::say_warning(&format!("not recorded: {why}; the command runs all the same"));
 }
@@ -160,7 +174,7 @@ fn not_recorded(why: &str) {
 async fn exec(_: Kept, cx: Ctx<Arc<Run>>) -> Result<Done<Value>, BoxError> {
     let run = cx.state().clone();
     let code = match run.take() {
-        true => run.piped(&cx).await?,
+        true => run.piped(|level, line| cx.log_at(level, line)).await,
         // It was started without waiting for this.
         false => run.end().await,
     };
@@ -208,32 +222,30 @@ impl Run {
     }
 
     /// Runs the command; what it says is passed on and kept.
-    async fn piped(&self, cx: &Ctx<Arc<Run>>) -> Result<u8, BoxError> {
+    async fn piped(&self, note: impl Fn(LogLevel, &str)) -> u8 {
+        let note = |level: LogLevel, line: &str| note(level, &self.mask.text(line));
         let mut command = tokio::process::Command::new(&self.argv[0]);
         command.args(&self.argv[1..]).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = match command.spawn() {
             Ok(child) => child,
             Err(error) => {
                 let code = self.not_found(&error);
-                let text = format!("cannot run `{}`: {error}", self.argv[0]);
-                cx.log_at(LogLevel::Error, &self.mask.text(&text));
+                note(LogLevel::Error, &format!("cannot run `{}`: {error}", self.argv[0]));
                 self.ended.send_replace(Some(code));
-                return Ok(code);
+                return code;
             }
         };
         let (out, err) = (child.stdout.take(), child.stderr.take());
         let passed = async {
             tokio::join!(
-                pass_on(out, std::io::stdout(), |line| cx.log(&self.mask.text(line))),
-                pass_on(err, std::io::stderr(), |line| {
-                    cx.log_at(LogLevel::Warn, &self.mask.text(line));
-                }),
+                pass_on(out, std::io::stdout(), |line| note(LogLevel::Info, line)),
+                pass_on(err, std::io::stderr(), |line| note(LogLevel::Warn, line)),
             )
         };
         let (status, _) = tokio::join!(child.wait(), passed);
         let code = status.map_or(1, code_of);
         self.ended.send_replace(Some(code));
-        Ok(code)
+        code
     }
 
     /// As a shell has it.

@@ -53,6 +53,16 @@ impl Failure {
         &self.message
     }
 
+    /// Was somebody else first?
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.code == 5
+    }
+
+    /// Was it refused as it is written, and would be again?
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.code == 2
+    }
+
     /// Could it work a little later?
     pub(crate) fn is_out_of_reach(&self) -> bool {
         self.code == 6

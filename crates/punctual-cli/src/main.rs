@@ -167,15 +167,14 @@ fn main() -> ExitCode {
 /// What is asked for. A question about the commands themselves is answered here, and ends the process.
 fn understood() -> Result<Arguments, Failure> {
     let understood = Arguments::command().try_get_matches().and_then(|matches| {
-        let mut arguments = Arguments::from_arg_matches(&matches)?;
-        arguments.target.prefer_flags(&matches);
-        Ok(arguments)
+        Ok((Arguments::from_arg_matches(&matches)?, matches))
     });
-    understood.map_err(|error| match (error.use_stderr(), output::is_json()) {
+    let (Arguments { target, command }, matches) = understood.map_err(|error| match (error.use_stderr(), output::is_json()) {
         (true, true) => Failure::usage(error.to_string().trim().trim_start_matches("error: ")),
         // With colours, and help on stdout.
         _ => error.exit(),
-    })
+    })?;
+    Ok(Arguments { target: target.settled(&matches)?, command })
 }
 
 fn run(target: &Target, command: Command) -> Result<(), Failure> {
@@ -217,7 +216,7 @@ fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::Import(import) => import.run(),
         Command::Simulate(simulate) => simulate.run(),
         Command::Schema => files::schema(),
-        Command::Exec(exec) => exec.run(target.database()),
+        Command::Exec(exec) => exec.run(target),
         Command::Db { json, command } => command.run(target, json),
         Command::Config { json, command } => command.run(target.database(), json),
         Command::Cron(command) => command.run(),

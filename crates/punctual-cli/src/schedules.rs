@@ -128,6 +128,9 @@ pub(crate) struct CreateArgs {
     /// Their most counted attempts
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
+    /// The waits between these, such as 'exponential 10s to 1h', 'linear 5s' or 'fixed 30s'
+    #[arg(long, value_name = "WAITS")]
+    backoff: Option<String>,
     /// The zone
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
@@ -453,6 +456,7 @@ impl CreateArgs {
                 payload: value("--payload", &self.payload)?,
                 queue: self.queue,
                 max_attempts: self.max_attempts,
+                backoff: self.backoff,
                 ..ScheduleJob::default()
             },
         };

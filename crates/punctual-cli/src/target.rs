@@ -1,6 +1,7 @@
 //! Whom a command asks: a server, or the database itself.
 
 use std::io::{self, Read};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{Method, Request, StatusCode};
@@ -48,11 +49,14 @@ pub(crate) struct Client {
 enum Way {
     /// The same answers as a server would give, from this process.
     Here(axum::Router),
-    There {
-        server: String,
-        token: Option<String>,
-        agent: ureq::Agent,
-    },
+    There(There),
+}
+
+/// A server that was named.
+pub(crate) struct There {
+    server: String,
+    token: Option<String>,
+    agent: ureq::Agent,
 }
 
 /// An answer is a page of rows, each with a payload; a hundred megabytes are a mistake.
@@ -69,15 +73,25 @@ fn actor() -> String {
 }
 
 impl Target {
-    /// What is said with the command beats what the environment says: a server that was named there
-    /// does not matter to whoever names a database, and the other way round.
-    pub(crate) fn prefer_flags(&mut self, matches: &ArgMatches) {
-        let is_flag = |name| matches.value_source(name) == Some(ValueSource::CommandLine);
-        match (is_flag("server"), is_flag("database")) {
+    /// What is written on the command line goes before the environment, and of that a database before
+    /// a server.
+    pub(crate) fn settled(mut self, written: &ArgMatches) -> Result<Target, Failure> {
+        let is_written = |name| written.value_source(name) == Some(ValueSource::CommandLine);
+        match (is_written("server"), is_written("database")) {
+            (true, true) => {
+                let message = "--server and --database name two to ask; leave one of them out";
+                return Err(Failure::usage(message));
+            }
             (true, false) => self.database = None,
-            (false, true) => self.server = None,
+            _ if self.database.is_some() => self.server = None,
             _ => {}
         }
+        Ok(self)
+    }
+
+    /// The server that was named, if one was. Whoever asks it waits for an answer no longer than this.
+    pub(crate) fn server(&self, patience: Duration) -> Option<There> {
+        Some(There::new(self.server.as_deref()?, self.token.clone(), Some(patience)))
     }
 
     /// Somebody who answers, from what is there: a database that is not is not made by a question.
@@ -118,9 +132,7 @@ impl Target {
             }
             None => {
                 let server = self.server.as_deref().unwrap_or(USUAL_SERVER);
-                let server = server.trim_end_matches('/').to_owned();
-                let settings = ureq::Agent::config_builder().http_status_as_error(false).build();
-                Way::There { server, token: self.token.clone(), agent: settings.into() }
+                Way::There(There::new(server, self.token.clone(), None))
             }
         };
         Ok(Client { runtime, way })
@@ -229,18 +241,13 @@ impl Client {
         body: Option<String>,
         headers: &[(&str, &str)],
     ) -> Result<T, Failure> {
-        let (status, text) = match &self.way {
-            Way::Here(router) => self.ask_here(router, method, path, body, headers)?,
-            Way::There { server, token, agent } => {
-                ask_there(server, token.as_deref(), agent, method, path, body, headers)?
+        match &self.way {
+            Way::Here(router) => {
+                let (status, text) = self.ask_here(router, method, path, body, headers)?;
+                read(status, text)
             }
-        };
-        if status.is_success() {
-            let text = if text.is_empty() { "null".to_owned() } else { text };
-            return serde_json::from_str(&text)
-                .map_err(|error| Failure::failed(format!("the answer cannot be read: {error}")));
+            Way::There(there) => there.ask(method, path, body, headers),
         }
-        Err(refused(status, &text))
     }
 
     /// Asks for a stream, and reads it to its end.
@@ -264,7 +271,7 @@ impl Client {
                 let text = text.map_err(|error| Failure::failed(error.to_string()))?;
                 Err(refused(status, &String::from_utf8_lossy(&text)))
             }
-            Way::There { server, token, agent } => {
+            Way::There(There { server, token, agent }) => {
                 let request =
                     request_there(server, token.as_deref(), Method::GET, path, None, headers)?;
                 let out_of_reach = |error: ureq::Error| does_not_answer(server, &error);
@@ -301,6 +308,41 @@ impl Client {
             Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
         })
     }
+}
+
+impl There {
+    fn new(server: &str, token: Option<String>, patience: Option<Duration>) -> There {
+        let settings = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(patience)
+            .build();
+        let server = server.trim_end_matches('/').to_owned();
+        There { server, token, agent: settings.into() }
+    }
+
+    /// Asks with any method, body and headers.
+    pub(crate) fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<String>,
+        headers: &[(&str, &str)],
+    ) -> Result<T, Failure> {
+        let There { server, token, agent } = self;
+        let (status, text) =
+            ask_there(server, token.as_deref(), agent, method, path, body, headers)?;
+        read(status, text)
+    }
+}
+
+/// What was asked for, if that is what the answer is.
+fn read<T: DeserializeOwned>(status: StatusCode, text: String) -> Result<T, Failure> {
+    if !status.is_success() {
+        return Err(refused(status, &text));
+    }
+    let text = if text.is_empty() { "null".to_owned() } else { text };
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::failed(format!("the answer cannot be read: {error}")))
 }
 
 fn request_here(

@@ -1,6 +1,9 @@
 //! What `#[job(…)]` says.
 
+use std::time::Duration;
+
 use proc_macro2::TokenStream;
+use punctual_core::job::{Backoff, BackoffError, Growth};
 use quote::quote;
 use syn::meta::ParseNestedMeta;
 use syn::{DeriveInput, Error, Expr, ExprLit, Lit, LitInt, LitStr, Result};
@@ -113,22 +116,17 @@ fn backoff(value: &Expr) -> Result<TokenStream> {
     let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value else {
         return Ok(quote!(#value));
     };
-    let shown = text.value();
-    let wrong = || {
-        let message = format!(
-            "`{shown}` is no backoff; one looks like `exponential 5s to 15m`, `linear 10s` or `fixed 30s`"
-        );
-        Error::new(text.span(), message)
-    };
-    let (growth, rest) = shown.split_once(' ').ok_or_else(wrong)?;
+    let read = text.value().parse();
+    let Backoff { base, growth, cap, .. } =
+        read.map_err(|error: BackoffError| Error::new(text.span(), error))?;
     let growth = match growth {
-        "fixed" => quote!(Fixed),
-        "linear" => quote!(Linear),
-        "exponential" => quote!(Exponential),
-        _ => return Err(wrong()),
+        Growth::Fixed => quote!(Fixed),
+        Growth::Linear => quote!(Linear),
+        Growth::Exponential => quote!(Exponential),
     };
-    let (base, cap) = rest.split_once(" to ").unwrap_or((rest, "15m"));
-    let (Ok(base), Ok(cap)) = (micros(base), micros(cap)) else { return Err(wrong()) };
+    // A year of microseconds and more fits.
+    let micros = |length: Duration| length.as_micros() as u64;
+    let (base, cap) = (micros(base), micros(cap));
     Ok(quote! {
         ::punctual::Backoff {
             base: ::core::time::Duration::from_micros(#base),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::job::{Outcome, refuse_start};
+use punctual_core::job::{Outcome, RetryPolicy, refuse_start};
 use punctual_store::ClaimedJob;
 
 use crate::env::Env;
@@ -48,7 +48,12 @@ impl Executor {
             return;
         };
         let limit = time_limit(&job, self.timeout);
-        let Some(stop) = self.work.started(key, limit, handler.policy().cloned()) else { return };
+        let mut policy = handler.policy().cloned();
+        if let Some(backoff) = job.backoff() {
+            let usual = policy.unwrap_or_else(|| self.work.policy().clone());
+            policy = Some(RetryPolicy { backoff, ..usual });
+        }
+        let Some(stop) = self.work.started(key, limit, policy) else { return };
         let executor = self.clone();
         let task = async move {
             let span = telemetry::attempt_span(&job);

@@ -280,6 +280,7 @@ pub(crate) fn job_of(
         tz: definition.tz.clone(),
         caught_up: told.caught_up,
         missed_count: told.missed_count,
+        backoff: template.backoff.clone(),
     };
     let json = |error: serde_json::Error| error.to_string();
     let origin =

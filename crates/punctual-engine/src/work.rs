@@ -291,6 +291,11 @@ impl Work {
         }
     }
 
+    /// When jobs are tried again of whose waits nobody says more.
+    pub(crate) fn policy(&self) -> &RetryPolicy {
+        &self.policy
+    }
+
     /// How many jobs the node holds.
     pub(crate) fn held(&self) -> usize {
         self.lock().held.len()

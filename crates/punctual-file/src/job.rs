@@ -78,7 +78,7 @@ fn job(source: &Source, value: &Value<'_>) -> Result<Work, Vec<Mistake>> {
                 let known = ["kind", "payload", "payload_json"];
                 let hint = match other {
                     "args" | "data" | "params" => Some("did you mean `payload`?".to_owned()),
-                    "queue" | "priority" | "max_attempts" | "timeout" | "tags" => {
+                    "queue" | "priority" | "max_attempts" | "backoff" | "timeout" | "tags" => {
                         Some(format!("`{other}` stands beside `job`, not in it"))
                     }
                     _ => crate::keys::meant(other, known.into_iter()),

@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     Instant,
     /// Which nodes run it.
     RunOn,
+    /// Waits between attempts.
+    Backoff,
 }
 
 /// One key.
@@ -135,6 +137,12 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Number(1, 1_000),
         "The most counted attempts of a job",
     ),
+    key(
+        "backoff",
+        "/job/backoff",
+        Kind::Backoff,
+        "The waits between attempts: fixed, linear or exponential, a first wait, and perhaps a longest",
+    ),
     key("timeout", "/job/timeout", Kind::Length, "The most time for one attempt"),
     key("budget", "/job/budget", Kind::Length, "The most time for all attempts together"),
     key(
@@ -159,7 +167,7 @@ pub(crate) const OWN: &[(&str, &str)] = &[
     ("http", "A request that a slot sends"),
 ];
 
-/// What others call it.
+/// What others call it; two where they have one.
 const ALIASES: &[(&str, &str)] = &[
     ("timezone", "tz"),
     ("time_zone", "tz"),
@@ -168,7 +176,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("when", "cron"),
     ("expression", "cron"),
     ("interval", "every"),
-    ("retry", "max_attempts"),
+    ("retry", "max_attempts backoff"),
     ("retries", "max_attempts"),
     ("attempts", "max_attempts"),
     ("catch_up", "missed"),
@@ -192,9 +200,10 @@ const ALIASES: &[(&str, &str)] = &[
 pub(crate) fn meant(written: &str, known: impl Iterator<Item = &'static str>) -> Option<String> {
     let known: Vec<&str> = known.collect();
     let alias = ALIASES.iter().find(|(other, _)| *other == written).map(|(_, key)| *key);
+    let is_known = |alias: &&str| alias.split(' ').all(|key| known.contains(&key));
     let nearest = || punctual_core::nearest(written, known.iter().copied());
-    let meant = alias.filter(|alias| known.contains(alias)).or_else(nearest)?;
-    Some(format!("did you mean `{meant}`?"))
+    let meant = alias.filter(is_known).or_else(nearest)?;
+    Some(format!("did you mean `{}`?", meant.replace(' ', "` and `")))
 }
 
 /// What files call a part of a definition, such as `job.start_within`.

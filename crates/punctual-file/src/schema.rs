@@ -63,6 +63,10 @@ fn of(key: &Key) -> Json {
         Kind::Zone => json!({"type": "string", "examples": ["UTC", "Europe/Paris"]}),
         Kind::Length => json!({"type": "string", "examples": ["90s", "15m", "1h30m", "2d"]}),
         Kind::Instant => json!({"type": "string", "examples": ["2027-03-28T01:00:00Z"]}),
+        Kind::Backoff => {
+            let pattern = "^(fixed|linear|exponential) .+$";
+            json!({"type": "string", "pattern": pattern, "examples": ["exponential 10s to 1h", "linear 5s", "fixed 30s"]})
+        }
         Kind::RunOn => {
             json!({"type": "string", "pattern": "^(any|every_node|node .+|label [^=]+=.+)$"})
         }

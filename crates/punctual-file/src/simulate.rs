@@ -1,9 +1,16 @@
 //! What would happen: every slot of a stretch of time and what is decided about it, by the same
 //! function that the leader calls.
 //!
-//! Jobs are taken to end at once, so that no slot is skipped for overlap, and nobody pauses anything.
+//! Jobs take as long as the story says, no time if it says nothing, and none fails; nobody pauses
+//! anything.
+
+mod jobs;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub use jobs::LIVE_MAX;
+use jobs::{Course, Jobs};
 
 use punctual_core::Timestamp;
 use punctual_core::schedule::{Definition, DefinitionError, Missed, PlannedSlot, Rule, plan};
@@ -17,6 +24,26 @@ pub struct Story {
     pub down: Vec<(Timestamp, Timestamp)>,
     /// Which schedules are applied when, beginning with those of the start.
     pub deploys: Vec<(Timestamp, Vec<Declared>)>,
+    /// How long jobs take of which nothing else is said.
+    pub all_take: Duration,
+    /// How long the jobs of a schedule take, by its name.
+    pub takes: BTreeMap<String, Duration>,
+}
+
+impl Story {
+    /// When somebody is there who can decide, from `at` on.
+    fn up(&self, at: Timestamp) -> Timestamp {
+        let mut at = at;
+        // Outages may touch each other, in any order.
+        while let Some((_, end)) = self.down.iter().find(|(start, end)| *start <= at && at < *end) {
+            at = *end;
+        }
+        at
+    }
+
+    fn takes(&self, schedule: &str) -> Duration {
+        self.takes.get(schedule).copied().unwrap_or(self.all_take)
+    }
 }
 
 /// What becomes of a slot, or of a run of slots alike.
@@ -38,6 +65,10 @@ pub struct Decision {
     pub decided_at: Timestamp,
     /// When its job may start.
     pub due_at: Option<Timestamp>,
+    /// When it does, if it does in this time.
+    pub starts_at: Option<Timestamp>,
+    /// When it ends, or is called off.
+    pub ends_at: Option<Timestamp>,
     /// How many slots were missed or folded into this one since the job before it.
     pub missed_count: u64,
 }
@@ -61,6 +92,7 @@ struct State {
     enabled: bool,
     next: Option<Timestamp>,
     last: Option<Timestamp>,
+    jobs: Jobs,
 }
 
 /// Plays a stretch of time, `from` to `to`; the schedule of a name that has a mistake is the error.
@@ -81,6 +113,7 @@ pub fn simulate(
         }
     }
     world.run(to);
+    world.finish();
     world.leave_open();
     let mut done = world.done;
     done.decisions.sort_by(|left, right| {
@@ -98,24 +131,12 @@ struct World<'a> {
 }
 
 impl World<'_> {
-    /// When somebody is there who can decide, from `at` on.
-    fn up(&self, at: Timestamp) -> Timestamp {
-        let mut at = at;
-        // Outages may touch each other, in any order.
-        while let Some((_, end)) =
-            self.story.down.iter().find(|(start, end)| *start <= at && at < *end)
-        {
-            at = *end;
-        }
-        at
-    }
-
     /// Decides all that somebody would decide before `until`.
     fn run(&mut self, until: Timestamp) {
         let names: Vec<String> = self.states.keys().cloned().collect();
         for name in names {
             while let Some(first) = self.due(&name) {
-                let now = self.up(first);
+                let now = self.story.up(first);
                 if now >= until || self.is_full() {
                     break;
                 }
@@ -140,8 +161,20 @@ impl World<'_> {
         let planned = plan(&state.rule, name, first, None, now);
         state.next = planned.next;
         state.last = planned.slots.last().map(|slot| slot.end.unwrap_or(slot.slot));
-        let decisions = planned.slots.into_iter().map(|slot| decision(name, slot, now));
-        self.done.decisions.extend(decisions);
+        let decisions = &mut self.done.decisions;
+        let first = decisions.len();
+        decisions.extend(planned.slots.into_iter().map(|slot| decision(name, slot, now)));
+        let mut course = Course { story: self.story, takes: self.story.takes(name), decisions };
+        state.jobs.pass(now, &mut course);
+        state.jobs.seat(now, state.rule.overlap, first, &mut course);
+    }
+
+    /// Lets jobs go on until the end.
+    fn finish(&mut self) {
+        for (name, state) in &mut self.states {
+            let (takes, decisions) = (self.story.takes(name), &mut self.done.decisions);
+            state.jobs.pass(self.to, &mut Course { story: self.story, takes, decisions });
+        }
     }
 
     /// Brings a schedule to what a file says; what is due and undecided by then is missed.
@@ -154,16 +187,18 @@ impl World<'_> {
         }
         let rule = schedule.definition.rule_from(&schedule.name, now)?;
         let before = self.states.remove(&schedule.name);
-        if let Some(state) = before.as_ref().filter(|state| {
-            state.definition == schedule.definition && state.enabled == schedule.enabled
-        }) {
-            let state = State { definition: state.definition.clone(), rule, ..*state };
-            self.states.insert(schedule.name.clone(), state);
-            return Ok(());
-        }
-        let mut last = None;
+        let before = match before {
+            Some(state)
+                if state.definition == schedule.definition && state.enabled == schedule.enabled =>
+            {
+                self.states.insert(schedule.name.clone(), State { rule, ..state });
+                return Ok(());
+            }
+            before => before,
+        };
+        let (mut last, mut jobs) = (None, Jobs::default());
         if let Some(state) = before {
-            last = state.last;
+            (last, jobs) = (state.last, state.jobs);
             if let Some(first) = state.next.filter(|next| *next <= now && state.enabled) {
                 let nothing = Rule { missed: Missed::None, ..state.rule };
                 let reason = "changed by apply before it was decided".to_owned();
@@ -179,7 +214,8 @@ impl World<'_> {
         }
         let next = rule.spec.next(now.max(last.unwrap_or(now)));
         let (definition, enabled) = (schedule.definition.clone(), schedule.enabled);
-        self.states.insert(schedule.name.clone(), State { definition, rule, enabled, next, last });
+        let state = State { definition, rule, enabled, next, last, jobs };
+        self.states.insert(schedule.name.clone(), state);
         Ok(())
     }
 
@@ -200,6 +236,8 @@ impl World<'_> {
                 reason: Some("nobody is there by the end".to_owned()),
                 decided_at: self.to,
                 due_at: None,
+                starts_at: None,
+                ends_at: None,
                 missed_count: 0,
             });
         }
@@ -227,6 +265,8 @@ fn decision(name: &str, slot: PlannedSlot, now: Timestamp) -> Decision {
         reason: slot.reason,
         decided_at: now,
         due_at: slot.job.map(|job| job.due_at),
+        starts_at: None,
+        ends_at: None,
         missed_count: slot.job.map_or(0, |job| job.missed_count),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use punctual_core::job::Backoff;
 use punctual_core::schedule::RunOn;
 use punctual_core::{Timestamp, Zone, parse_duration};
 use serde_json::{Value as Json, json};
@@ -92,7 +93,7 @@ pub(crate) fn read(
             DeValue::String(text) => instant(key, text).map_err(wrong),
             other => Err(wrong(expected(key, other, "an instant", "\"2027-03-28T01:00:00Z\""))),
         },
-        Kind::Text | Kind::Word(_) | Kind::Zone | Kind::Length | Kind::RunOn => {
+        Kind::Text | Kind::Word(_) | Kind::Zone | Kind::Length | Kind::RunOn | Kind::Backoff => {
             let DeValue::String(text) = value.get_ref() else {
                 return Err(wrong(expected(key, value.get_ref(), "a text", example(kind))));
             };
@@ -106,6 +107,7 @@ fn example(kind: Kind) -> &'static str {
         Kind::Length => "\"15m\"",
         Kind::Zone => "\"Europe/Paris\"",
         Kind::RunOn => "\"any\"",
+        Kind::Backoff => "\"exponential 10s to 1h\"",
         _ => "\"…\"",
     }
 }
@@ -135,6 +137,9 @@ fn word(key: &str, kind: Kind, text: &str) -> Result<Json, Wrong> {
             });
         }
         Kind::RunOn => drop(RunOn::parse(text).map_err(Wrong::new)?),
+        Kind::Backoff => {
+            text.parse::<Backoff>().map_err(|error| Wrong::new(format!("`{key}`: {error}")))?;
+        }
         _ if text.trim().is_empty() => {
             return Err(Wrong::new(format!("`{key}` is empty; give one, or leave it out")));
         }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use punctual_core::job::Standing;
+use punctual_core::job::{Backoff, Standing};
+use punctual_core::schedule::Facts;
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 
 use crate::{Json, Origin, Result, StoreError, limits, rules};
@@ -119,5 +120,11 @@ impl ClaimedJob {
             budget: self.budget,
             expires_at: self.expires_at,
         }
+    }
+
+    /// The waits between attempts, if the schedule that made the job says so. They go before what its
+    /// kind and the node are told.
+    pub fn backoff(&self) -> Option<Backoff> {
+        self.origin.as_ref().and_then(|origin| Facts::backoff_of(origin.facts.as_str()))
     }
 }

@@ -353,6 +353,8 @@ impl Plan {
             budget: length(job.budget),
             start_within: length(job.expires_after),
             tags: job.tags,
+            // Its kind says it, to whichever node runs it.
+            backoff: None,
         })
     }
 }

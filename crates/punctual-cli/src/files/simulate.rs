@@ -28,6 +28,9 @@ pub(crate) struct Simulate {
     /// This file is applied then; may be given several times
     #[arg(long, value_name = "TIME=FILE")]
     deploy: Vec<String>,
+    /// Jobs take so long, or those of one schedule; may be given several times
+    #[arg(long, value_name = "[NAME=]DURATION")]
+    takes: Vec<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -60,6 +63,9 @@ impl Simulate {
                 .map_err(|it| mistaken(&it, self.json))?;
             story.deploys.push((instant("--deploy", at)?, declared(sets)));
         }
+        for text in &self.takes {
+            takes(&mut story, text)?;
+        }
         let simulated = simulate(&story, from, to)
             .map_err(|(name, error)| Failure::usage(format!("schedule `{name}`: {error}")))?;
         let mut out = anstream::stdout().lock();
@@ -69,14 +75,18 @@ impl Simulate {
             let answer = serde_json::json!({"decisions": decisions, "is_cut": simulated.is_cut});
             return Ok(print_json(&mut out, &answer)?);
         }
-        let rows = simulated.decisions.iter().map(row).collect();
-        let head = ["SLOT", "SCHEDULE", "OUTCOME", "COUNT", "DECIDED", "STARTS", "REASON"];
+        let has_ends = !self.takes.is_empty();
+        let rows = simulated.decisions.iter().map(|it| row(it, has_ends)).collect();
+        let mut head = vec!["SLOT", "SCHEDULE", "OUTCOME", "COUNT", "DECIDED", "STARTS", "REASON"];
+        if has_ends {
+            head.insert(ENDS, "ENDS");
+        }
         output::print_table(&mut out, &head, rows)?;
         let counted = |word: &str| -> u64 {
             let those = simulated.decisions.iter().filter(|it| it.outcome == word);
             those.map(|it| it.count).sum()
         };
-        let words = ["fired", "caught_up", "coalesced", "missed", "undecided"];
+        let words = ["fired", "caught_up", "coalesced", "skipped_overlap", "missed", "undecided"];
         let counts = words.map(|word| (word, counted(word)));
         let told: Vec<String> = counts
             .iter()
@@ -103,20 +113,51 @@ fn instant(flag: &str, text: &str) -> Result<Timestamp, Failure> {
     text.parse().map_err(|error| Failure::usage(format!("{flag}: {error}")))
 }
 
-fn row(it: &Decision) -> Vec<String> {
+/// `2m` for all, `NAME=2m` for one.
+fn takes(story: &mut Story, text: &str) -> Result<(), Failure> {
+    let (name, length) = text.rsplit_once('=').map_or((None, text), |(it, to)| (Some(it), to));
+    let length = punctual_core::parse_duration(length)
+        .map_err(|error| Failure::usage(format!("--takes: {error}")))?;
+    let Some(name) = name else {
+        story.all_take = length;
+        return Ok(());
+    };
+    let mut known = story.deploys.iter().flat_map(|(_, schedules)| schedules);
+    if !known.any(|schedule| schedule.name == name) {
+        return Err(Failure::usage(format!(
+            "--takes {text}: no file has a schedule `{name}`; name one, or leave the name out for all"
+        )));
+    }
+    story.takes.insert(name.to_owned(), length);
+    Ok(())
+}
+
+/// Where the column is that tells when jobs end.
+const ENDS: usize = 6;
+
+fn row(it: &Decision, has_ends: bool) -> Vec<String> {
     let slot = match it.end {
         Some(end) => format!("{} … {end}", it.slot),
         None => it.slot.to_string(),
     };
-    vec![
+    let instant = |at: Option<Timestamp>| at.map_or_else(|| "–".to_owned(), |at| at.to_string());
+    let starts = match (it.starts_at, it.due_at, it.ends_at) {
+        (None, Some(_), None) => "waits".to_owned(),
+        (starts_at, ..) => instant(starts_at),
+    };
+    let mut row = vec![
         slot,
         it.schedule.clone(),
         it.outcome.clone(),
         it.count.to_string(),
         it.decided_at.to_string(),
-        it.due_at.map_or_else(|| "–".to_owned(), |due| due.to_string()),
+        starts,
         it.reason.clone().unwrap_or_default(),
-    ]
+    ];
+    if has_ends {
+        row.insert(ENDS, instant(it.ends_at));
+    }
+    row
 }
 
 fn as_json(it: &Decision) -> serde_json::Value {
@@ -130,6 +171,8 @@ fn as_json(it: &Decision) -> serde_json::Value {
         "reason": it.reason,
         "decided_at": it.decided_at.to_string(),
         "due_at": text(it.due_at),
+        "starts_at": text(it.starts_at),
+        "ends_at": text(it.ends_at),
         "missed_count": it.missed_count,
     })
 }

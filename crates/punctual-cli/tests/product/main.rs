@@ -8,6 +8,7 @@ mod cluster;
 mod commands;
 mod doctor;
 mod ending;
+mod exec;
 mod files;
 mod http;
 mod keeping;

@@ -1,12 +1,14 @@
 //! Sets of schedules from files, over any store: what `apply` promises.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use punctual_core::Timestamp;
+use punctual_core::job::Outcome;
+use punctual_core::{NodeId, ScheduleId, Timestamp};
 use punctual_engine::{Applied, Manner, ScheduleError, Wanted, What};
 use punctual_file::simulate::{Story, simulate};
 use punctual_file::{Declared, Source};
-use punctual_store::Schedule;
+use punctual_store::{ClaimedJob, Schedule};
 
 use super::{Node, Stage, ana};
 
@@ -261,8 +263,8 @@ job = "mail"
     let (from, to) = (at("2027-03-27T22:00:00Z"), at("2027-03-28T05:00:00Z"));
     let down = (at("2027-03-28T00:07:00Z"), at("2027-03-28T03:07:00Z"));
     let deploy = at("2027-03-28T02:10:00Z");
-    let story =
-        Story { down: vec![down], deploys: vec![(from, file(night)), (deploy, file(&edited))] };
+    let deploys = vec![(from, file(night)), (deploy, file(&edited))];
+    let story = Story { down: vec![down], deploys, ..Story::default() };
     let simulated = simulate(&story, from, to).expect("it is simulated");
 
     stage.set("2027-03-27T22:00:00Z");
@@ -293,5 +295,119 @@ job = "mail"
             .collect();
         assert_eq!(said, did, "{name}");
         assert!(said.len() >= 2 || name == "backup", "{name}: {said:?}");
+    }
+}
+
+/// Who works on jobs that take their time, and when each slot's job began.
+struct Slow {
+    node: NodeId,
+    takes: BTreeMap<ScheduleId, Duration>,
+    running: Vec<(Timestamp, ClaimedJob)>,
+    began: BTreeMap<(ScheduleId, Timestamp), Timestamp>,
+}
+
+impl Slow {
+    /// Ends what has taken its time or is called off, and begins what may.
+    async fn work(&mut self, stage: &Stage) {
+        for (end, job) in std::mem::take(&mut self.running) {
+            if end <= stage.now() {
+                stage.settle(&job, Outcome::Done).await;
+            } else if stage.job(job.id).await.cancel_asked {
+                stage.settle(&job, Outcome::Cancel("called off".to_owned())).await;
+            } else {
+                self.running.push((end, job));
+            }
+        }
+        for job in stage.claim_as(self.node, &["default"]).await {
+            let origin = job.origin.clone().expect("a schedule's job");
+            let slot = origin.slot.expect("it has a slot");
+            self.began.insert((origin.schedule, slot), stage.now());
+            self.running.push((stage.now() + self.takes[&origin.schedule], job));
+        }
+    }
+
+    /// Lets a node fire, and jobs take their time, from now on and before then.
+    async fn live(&mut self, stage: &Stage, node: &mut Node, until: Timestamp) {
+        while stage.now() < until {
+            self.work(stage).await;
+            for _ in 0..2 {
+                node.round().await.expect("the store works");
+            }
+            self.work(stage).await;
+            stage.pass(60);
+        }
+    }
+}
+
+/// Jobs that take longer than their period, by each policy, through the same night: which slots become
+/// jobs, and when these begin, is what the simulation said.
+pub async fn a_simulation_knows_what_overlaps(stage: &Stage) {
+    assert_eq!(punctual_file::simulate::LIVE_MAX, punctual_store::limits::LIVE_MAX);
+    let policies = ["allow", "skip", "queue_one", "queue_all", "cancel_running"];
+    let mut night = "[defaults]\nmissed = \"all\"\nmissed_limit = 5\n".to_owned();
+    for policy in policies {
+        night.push_str(&format!(
+            "[[schedule]]\nname = \"{policy}\"\ncron = \"*/15 * * * *\"\ntz = \"Europe/Paris\"\noverlap = \"{policy}\"\njob = \"mail\"\n"
+        ));
+    }
+    night.push_str("[[schedule]]\nname = \"changed\"\nevery = \"20m\"\noverlap = \"allow\" # yet\njob = \"mail\"\n");
+    let edited = night.replace("\"allow\" # yet", "\"queue_one\"");
+    let at = |text: &str| text.parse::<Timestamp>().expect("an instant");
+    let (from, to) = (at("2027-03-27T22:00:00Z"), at("2027-03-28T05:00:00Z"));
+    let down = (at("2027-03-28T00:07:00Z"), at("2027-03-28T03:07:00Z"));
+    let deploy = at("2027-03-28T02:10:00Z");
+    let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+    let story = Story {
+        down: vec![down],
+        deploys: vec![(from, file(&night)), (deploy, file(&edited))],
+        all_take: minutes(25),
+        takes: [("changed".to_owned(), minutes(50))].into(),
+    };
+    let simulated = simulate(&story, from, to).expect("it is simulated");
+
+    stage.set("2027-03-27T22:00:00Z");
+    apply(stage, "ops", &night, USUAL).await;
+    let mut node = stage.node("n").await;
+    let mut takes = BTreeMap::new();
+    for name in policies.into_iter().chain(["changed"]) {
+        let length = if name == "changed" { minutes(50) } else { minutes(25) };
+        takes.insert(named(stage, name).await.id, length);
+    }
+    let worker = stage.worker("w", &[]).await;
+    let mut slow = Slow { node: worker, takes, running: Vec::new(), began: BTreeMap::new() };
+    slow.live(stage, &mut node, down.0).await;
+    stage.set("2027-03-28T02:10:00Z");
+    apply(stage, "ops", &edited, USUAL).await;
+    stage.set("2027-03-28T03:07:00Z");
+    slow.live(stage, &mut node, to).await;
+
+    for name in policies.into_iter().chain(["changed"]) {
+        let id = named(stage, name).await.id;
+        let line = |slot: Timestamp, end: Option<Timestamp>, count: u64, outcome: &str| {
+            format!("{slot} {end:?} {count} {outcome}")
+        };
+        let did: Vec<String> = stage
+            .ledger(id)
+            .await
+            .iter()
+            .map(|row| line(row.slot, row.end, row.count, row.outcome.as_str()))
+            .collect();
+        let own: Vec<_> = simulated.decisions.iter().filter(|it| it.schedule == name).collect();
+        let mut said: Vec<_> = own.clone();
+        said.sort_by_key(|it| it.slot);
+        let said: Vec<String> =
+            said.iter().map(|it| line(it.slot, it.end, it.count, &it.outcome)).collect();
+        assert_eq!(said, did, "{name}");
+        let refused = own.iter().filter(|it| it.outcome == "skipped_overlap").count();
+        assert_eq!(refused > 0, !matches!(name, "allow" | "queue_all"), "{name}: {said:?}");
+        for it in own {
+            let began = slow.began.get(&(id, it.slot)).copied();
+            // Those that are caught up begin one after the other, and the worker looks once a minute.
+            let is_so = match (it.starts_at, began) {
+                (Some(said), Some(did)) => did >= said && did.since(said) < minutes(1),
+                (said, did) => said == did || said.is_some_and(|said| said >= to - minutes(1)),
+            };
+            assert!(is_so, "{name}: {it:?} began {began:?}");
+        }
     }
 }

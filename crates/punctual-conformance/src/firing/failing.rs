@@ -1,7 +1,9 @@
 //! Schedules that are paused because their jobs fail.
 
-use punctual_core::job::{Outcome, SlotOutcome};
-use punctual_core::schedule::Definition;
+use std::time::Duration;
+
+use punctual_core::job::{Backoff, Outcome, SlotOutcome};
+use punctual_core::schedule::{Definition, Overlap};
 
 use super::{Node, Stage, ana, minutely};
 
@@ -75,4 +77,41 @@ pub async fn a_count_of_failures_begins_anew_when_somebody_resumes(stage: &Stage
     // Whoever paused it before is not overwritten.
     stage.schedules().pause("", "mails", None, &ana()).await.unwrap();
     assert_eq!(node.steps.pause_failing().await.unwrap(), 0);
+}
+
+/// The waits of the revision that fired it, from attempt to attempt; a job of a schedule that says
+/// nothing waits as is usual.
+pub async fn a_failed_job_waits_as_its_schedule_says(stage: &Stage) {
+    let mut node = stage.node("a").await;
+    let mut definition = Definition { overlap: Overlap::Allow, ..minutely() };
+    definition.job.backoff = Some("linear 10m to 15m".to_owned());
+    let slow = stage.create("slow", &definition).await;
+    let usual = stage.create("usual", &minutely()).await;
+    stage.run(60, &mut [&mut node]).await;
+    // What was fired keeps what it was told.
+    definition.job.backoff = Some("fixed 1s".to_owned());
+    stage.schedules().define("", "slow", &definition, None, &ana()).await.unwrap();
+    stage.schedules().disable("", "slow", &ana()).await.unwrap();
+    stage.schedules().disable("", "usual", &ana()).await.unwrap();
+    let told: Backoff = "linear 10m to 15m".parse().unwrap();
+    for tries in 1..=3 {
+        let jobs = stage.claim().await;
+        for job in &jobs {
+            let is_slow = job.origin.as_ref().unwrap().schedule == slow.id;
+            assert!(is_slow || tries == 1, "{job:?}");
+            stage.settle(job, if is_slow { failed() } else { Outcome::Done }).await;
+        }
+        assert_eq!(jobs.len(), if tries == 1 { 2 } else { 1 });
+        let job = jobs.iter().find(|job| job.origin.as_ref().unwrap().schedule == slow.id).unwrap();
+        assert_eq!(job.backoff(), Some(told));
+        let due = stage.job(job.id).await.view.due_at.expect("it is tried again");
+        let wait = told.wait(job.id, tries, tries);
+        assert_eq!(due, stage.now() + wait);
+        let bound = Duration::from_secs(15 * 60).min(Duration::from_secs(600) * tries);
+        assert!(wait <= bound && wait > Duration::from_secs(2), "{wait:?} of up to {bound:?}");
+        stage.pass(wait.as_secs().saturating_sub(1));
+        assert_eq!(stage.claim().await.len(), 0, "not before");
+        stage.pass(2);
+    }
+    assert_eq!(stage.ledger(usual.id).await.len(), 1);
 }

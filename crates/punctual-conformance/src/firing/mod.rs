@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use punctual_core::job::Outcome;
+use punctual_core::job::{Outcome, RetryPolicy};
 use punctual_core::schedule::{Definition, label_queue, node_queue};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp, hash};
 use punctual_engine::steps::Steps;
@@ -53,12 +53,13 @@ macro_rules! firing_suite {
                 an_edit_of_what_is_excluded_never_fires_in_the_past,
                 excluded_slots_move_to_the_next_working_day;
             failing: failures_in_a_row_pause_a_schedule,
-                a_count_of_failures_begins_anew_when_somebody_resumes;
+                a_count_of_failures_begins_anew_when_somebody_resumes,
+                a_failed_job_waits_as_its_schedule_says;
             applying: what_is_applied_is_there_and_stays, two_sets_never_touch_each_other,
                 a_pause_survives_apply, an_edit_never_fires_in_the_past,
                 a_renamed_schedule_keeps_its_history, what_nobody_wants_goes_only_if_asked,
                 nothing_is_written_if_anything_is_wrong,
-                a_simulation_is_what_the_engine_does;
+                a_simulation_is_what_the_engine_does, a_simulation_knows_what_overlaps;
             leading: f2_a_lost_connection_stops_firing_only_while_it_lasts,
                 f3_a_crash_loses_no_slot, f10_leadership_neither_wedges_nor_goes_by_a_nodes_clock,
                 c13_a_node_that_starts_takes_nothing_from_the_others,
@@ -390,8 +391,9 @@ impl Stage {
 
     /// Ends an attempt.
     pub async fn settle(&self, job: &ClaimedJob, outcome: Outcome) {
-        let transition =
-            punctual_core::job::decide(&job.standing(), outcome, &policy(), self.now());
+        let usual = policy();
+        let policy = RetryPolicy { backoff: job.backoff().unwrap_or(usual.backoff), ..usual };
+        let transition = punctual_core::job::decide(&job.standing(), outcome, &policy, self.now());
         let item = Settlement {
             job: job.id,
             lease: job.lease,
@@ -441,7 +443,7 @@ mod tests {
         let lines = sources.iter().flat_map(|source| source.lines());
         let names = lines.filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
         let names: Vec<&str> = names.collect();
-        assert_eq!(names.len(), 41);
+        assert_eq!(names.len(), 42);
         for name in names {
             let is_listed = list.split([' ', ',', ';', '\n']).any(|word| word == name);
             assert!(is_listed, "{name} is not in the suite");

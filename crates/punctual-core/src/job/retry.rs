@@ -1,8 +1,10 @@
 //! How long to wait before the next attempt, and which errors deserve one.
 
+use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{JobId, hash};
+use crate::cron::echo;
+use crate::{JobId, format_duration, hash, parse_duration};
 
 /// How waits grow from attempt to attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +72,56 @@ impl Backoff {
             Spread::Full => drawn(micros),
             Spread::Half => micros / 2 + drawn(micros - micros / 2),
         })
+    }
+}
+
+/// A text that says no waits.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BackoffError {
+    /// It is something else.
+    #[error(
+        "`{0}` is no backoff; one looks like `exponential 5s to 15m`, `linear 10s` or `fixed 30s`"
+    )]
+    Unknown(String),
+    /// The longest wait is shorter than the one that grows.
+    #[error("`{0}` begins with a longer wait than its longest; exchange them")]
+    Exchanged(String),
+    /// A wait is too long.
+    #[error("`{0}` waits longer than {most}, which is the most", most = format_duration(WAIT_MAX))]
+    TooLong(String),
+}
+
+/// Whoever would wait for longer wants a schedule.
+const WAIT_MAX: Duration = Duration::from_secs(366 * 86_400);
+
+/// `fixed 10s`, `linear 5s`, `exponential 5s`, each with an optional longest wait: `linear 5s to 10m`.
+/// If none is told it is 15 minutes, or the base if that is longer; and each wait is drawn between
+/// nothing and the whole.
+impl FromStr for Backoff {
+    type Err = BackoffError;
+
+    fn from_str(text: &str) -> Result<Backoff, BackoffError> {
+        let unknown = || BackoffError::Unknown(echo(text));
+        let (growth, rest) = text.trim().split_once(' ').ok_or_else(unknown)?;
+        let growth = match growth {
+            "fixed" => Growth::Fixed,
+            "linear" => Growth::Linear,
+            "exponential" => Growth::Exponential,
+            _ => return Err(unknown()),
+        };
+        let length = |text: &str| parse_duration(text).map_err(|_| unknown());
+        let usual = Backoff::default();
+        let (base, cap) = match rest.split_once(" to ") {
+            Some((base, cap)) => (length(base)?, length(cap)?),
+            None => length(rest).map(|base| (base, usual.cap.max(base)))?,
+        };
+        if cap < base {
+            return Err(BackoffError::Exchanged(echo(text)));
+        }
+        if cap > WAIT_MAX {
+            return Err(BackoffError::TooLong(echo(text)));
+        }
+        Ok(Backoff { base, growth, cap, ..usual })
     }
 }
 
@@ -156,6 +208,38 @@ mod tests {
         let waits: std::collections::HashSet<Duration> =
             (0..50).map(|seed| backoff.wait(job(seed), 1, 1)).collect();
         assert!(waits.len() > 40, "jobs that fail together return together");
+    }
+
+    #[test]
+    fn waits_are_read_from_a_text() {
+        let read = |text: &str| {
+            let read: Backoff = text.parse().unwrap();
+            assert_eq!(read.spread, Spread::Full);
+            (read.growth, read.base.as_secs(), read.cap.as_secs())
+        };
+        assert_eq!(read("exponential 10s to 1h"), (Growth::Exponential, 10, 3_600));
+        assert_eq!(read(" linear 1m 30s to 10m "), (Growth::Linear, 90, 600));
+        assert_eq!(read("fixed 30s"), (Growth::Fixed, 30, 900));
+        // What is told is never cut by what is not.
+        assert_eq!(read("fixed 1h"), (Growth::Fixed, 3_600, 3_600));
+    }
+
+    #[test]
+    fn a_text_that_says_no_waits_is_refused_with_the_way_out() {
+        let refused = |text: &str| text.parse::<Backoff>().unwrap_err().to_string();
+        let texts =
+            ["", "fixed", "fixed soon", "cubic 5s", "fixed 5s to", "linear -5s", "10s fixed"];
+        for text in texts {
+            assert_eq!(
+                refused(text),
+                format!(
+                    "`{text}` is no backoff; one looks like `exponential 5s to 15m`, `linear 10s` or `fixed 30s`"
+                )
+            );
+        }
+        insta::assert_snapshot!(refused("linear 1h to 10s"), @"`linear 1h to 10s` begins with a longer wait than its longest; exchange them");
+        insta::assert_snapshot!(refused("fixed 9999d"), @"`fixed 9999d` waits longer than 366d, which is the most");
+        assert!(refused(&"x".repeat(10_000)).len() < 300);
     }
 
     #[test]

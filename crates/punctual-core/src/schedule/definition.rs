@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Missed, NODE_QUEUE, OnExcluded, Overlap, RunOn};
+use crate::job::Backoff;
 use crate::{
     Calendar, Cron, DstFold, DstGap, Moved, Spec, Timestamp, When, Window, Zone, format_duration,
     parse_duration,
@@ -105,6 +106,10 @@ pub struct Template {
     /// Words to find it by.
     #[serde(default)]
     pub tags: Vec<String>,
+    /// The waits between attempts, such as `exponential 10s to 1h`; none: as its kind or the node is
+    /// told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<String>,
 }
 
 fn utc() -> String {
@@ -288,6 +293,7 @@ impl Definition {
                 budget: None,
                 start_within: None,
                 tags: Vec::new(),
+                backoff: None,
             },
         }
     }
@@ -311,6 +317,10 @@ impl Definition {
             between("pause_after_failures", failures, FAILURES_MAX)?;
         }
         let excluded = self.excluded()?;
+        if let Some(backoff) = &self.job.backoff {
+            let read = backoff.parse::<Backoff>();
+            read.map_err(|error| DefinitionError::new("job.backoff", error))?;
+        }
         Ok(Rule {
             spec: self.spec(name, &excluded)?,
             jitter: length("jitter", &self.jitter)?,

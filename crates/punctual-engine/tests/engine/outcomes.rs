@@ -3,9 +3,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use punctual_core::job::{AttemptOutcome, ErrorRule, JobState, Outcome, Reaction, RetryPolicy};
-use punctual_engine::{Attempt, Boxed, Config, Ended, Env, Handler, StopReason};
-use punctual_store::{Json, NewJob, limits};
+use punctual_core::job::{
+    AttemptOutcome, Backoff, ErrorRule, JobState, Outcome, Reaction, RetryPolicy,
+};
+use punctual_core::schedule::Definition;
+use punctual_engine::{
+    Attempt, Boxed, Config, Ended, Env, Handler, SCHEDULER, Schedules, StopReason,
+};
+use punctual_store::{Actor, Json, NewJob, limits};
 
 use crate::world::*;
 
@@ -302,4 +307,39 @@ async fn a_handlers_own_policy_goes_before_the_nodes() {
     assert!((s(30)..s(32)).contains(&wait), "{wait:?}");
     // The node's policy knows no such rule and waits two seconds.
     assert_eq!(world.comes_to(plain, JobState::Failed).await.spent, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_schedule_says_of_waits_goes_before_its_kind_and_the_node() {
+    struct Fails(RetryPolicy);
+    impl Handler for Fails {
+        fn run(&self, attempt: Attempt) -> Boxed<Ended> {
+            let text = if attempt.job.attempt == 3 { "no such user" } else { "busy" };
+            Box::pin(async move { Ended::from(Outcome::Fail(text.to_owned())) })
+        }
+
+        fn policy(&self) -> Option<&RetryPolicy> {
+            Some(&self.0)
+        }
+    }
+    let world = World::new();
+    // What else the kind is told still holds.
+    let rule = ErrorRule { phrase: "no such user".to_owned(), reaction: Reaction::Fail };
+    let policy = RetryPolicy { rules: vec![rule], ..retry_after(s(1)) };
+    let node = world.start(quick(), on("mail", Fails(policy))).await;
+    world.soon(node.leadership(SCHEDULER).won()).await;
+    let mut definition = Definition::new("@every 1h", "mail");
+    definition.job.backoff = Some("exponential 3m to 5m".to_owned());
+    let schedules = Schedules::new(world.env.clone(), Arc::new(world.memory.clone()));
+    schedules.create("", "slow", "ops", &definition, &Actor::new("ana", "")).await.unwrap();
+    let job = schedules.run("", "slow").await.unwrap();
+    let detail = world.comes_to(job, JobState::Failed).await;
+    assert_eq!(detail.attempts.len(), 3, "{detail:?}");
+    let told: Backoff = "exponential 3m to 5m".parse().unwrap();
+    for (tries, pair) in (1..).zip(detail.attempts.windows(2)) {
+        let wait = pair[1].claimed_at.since(pair[0].ended_at.unwrap());
+        let expected = told.wait(job, tries, tries);
+        assert!((expected..expected + s(2)).contains(&wait), "{wait:?}, not {expected:?}");
+        assert!(expected > s(4), "it tells the two apart");
+    }
 }

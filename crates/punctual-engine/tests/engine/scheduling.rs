@@ -85,6 +85,7 @@ async fn each_slot_fires_when_it_is_due_and_its_handler_is_told_so() {
             tz: "UTC".to_owned(),
             caught_up: false,
             missed_count: 0,
+            backoff: None,
         };
         assert_eq!((fired.schedule, fired.facts), (schedule.id, facts));
     }

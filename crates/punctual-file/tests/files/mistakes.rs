@@ -124,6 +124,18 @@ fn each_mistake_has_its_place_and_the_way_out() {
         "6:11 `nodes` is none of any, every_node, node NAME, label KEY=VALUE",
     );
     check(
+        "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nbackoff = \"10s\"",
+        "6:12 `backoff`: `10s` is no backoff; one looks like `exponential 5s to 15m`, `linear 10s` or `fixed 30s`",
+    );
+    check(
+        "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nbackoff = 10",
+        "6:11 `backoff` is a number, not a text | write it like `backoff = \"exponential 10s to 1h\"`",
+    );
+    check(
+        "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nretry = { max_attempts = 3 }",
+        "6:1 a schedule has no key `retry` | did you mean `max_attempts` and `backoff`?",
+    );
+    check(
         "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nrenamed_from = \"a\"",
         "6:17 it is called `a` still | leave out `renamed_from`",
     );

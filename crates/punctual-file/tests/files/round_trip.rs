@@ -29,6 +29,7 @@ overlap = "queue_one"
 queue = "ops"
 priority = -5
 max_attempts = 3
+backoff = "exponential 10s to 1h"
 timeout = "2h"
 budget = "5h"
 must_start_within = "10m"

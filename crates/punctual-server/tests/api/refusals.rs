@@ -34,7 +34,7 @@ async fn each_mistake_is_told_with_its_place() {
     insta::assert_snapshot!(schedule(r#"{"when":["0 8 * * *"],"tz":"Europe/Pariss","job":{"kind":"echo"}}"#).await, @r#"422 "invalid" at "/tz": `tz`: unknown time zone `Europe/Pariss`, did you mean `Europe/Paris`?"#);
     insta::assert_snapshot!(schedule(r#"{"when":["0 8 * * *"],"overlap":"maybe","job":{"kind":"echo"}}"#).await, @r#"422 "invalid" at "": `maybe` is no overlap policy; there are allow, skip, queue_one, queue_all, cancel_running"#);
     insta::assert_snapshot!(schedule(r#"{"when":[],"job":{"kind":"echo"}}"#).await, @r#"422 "invalid" at "/when": `when`: no rule; give an expression such as `0 8 * * MON-FRI`"#);
-    insta::assert_snapshot!(schedule(r#"{"when":["0 8 * * *"],"job":{"kind":"echo","priorty":1}}"#).await, @r#"422 "invalid" at "/job/priorty": unknown field `priorty`, expected one of `kind`, `payload`, `queue`, `priority`, `max_attempts`, `timeout`, `budget`, `start_within`, `tags` at line 1 column 52"#);
+    insta::assert_snapshot!(schedule(r#"{"when":["0 8 * * *"],"job":{"kind":"echo","priorty":1}}"#).await, @r#"422 "invalid" at "/job/priorty": unknown field `priorty`, expected one of `kind`, `payload`, `queue`, `priority`, `max_attempts`, `timeout`, `budget`, `start_within`, `tags`, `backoff` at line 1 column 52"#);
     let ask = |what: &'static str| check(&world, what, "");
     insta::assert_snapshot!(ask("GET /jobs/7").await, @r#"400 "unreadable" at "id": `7` is no id; an id looks like 01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10"#);
     insta::assert_snapshot!(ask("GET /jobs/01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10").await, @r#"404 "not_found" at "-": there is no job 01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10; it was never written, or its history is pruned"#);

@@ -70,7 +70,8 @@ impl Remote {
         };
         let standing = standing_of(detail, held);
         let limit = deadline.since(standing.claimed_at);
-        match self.settle(held, Decided::TimedOut(limit), None, &standing).await {
+        let schedule = detail.view.schedule.map(|(schedule, _)| schedule);
+        match self.settle(held, Decided::TimedOut(limit), schedule, &standing).await {
             // Somebody else was first, and it is over all the same.
             Err(error) if error.kind() != ErrorKind::Fenced => Err(error),
             _ => Ok(true),

@@ -6,7 +6,8 @@ use punctual_core::job::{
     AttemptOutcome, JobState, LogLevel, Outcome as Decided, RetryPolicy, Standing, Transition,
     decide,
 };
-use punctual_core::{NodeId, Timestamp};
+use punctual_core::schedule::Definition;
+use punctual_core::{NodeId, ScheduleId, Timestamp};
 use punctual_store::{
     Beaten, JobDetail, Json, LogCursor, LogLine, Progress, RollupCount, Settled, Settlement, limits,
 };
@@ -165,7 +166,8 @@ impl Remote {
         self.listen(held).await?;
         // An attempt that is over may be this one, ended by a call whose answer was lost.
         let detail = self.shared.store.job(held.job).await?.ok_or_else(|| lost(held))?;
-        self.settle(held, outcome, None, &standing_of(&detail, held)).await
+        let schedule = detail.view.schedule.map(|(schedule, _)| schedule);
+        self.settle(held, outcome, schedule, &standing_of(&detail, held)).await
     }
 
     /// Every call of a worker about a lease that it holds is its heartbeat. One that is over may have
@@ -195,12 +197,28 @@ impl Remote {
         &self,
         held: &Held,
         outcome: Decided,
-        result: Option<Json>,
+        schedule: Option<ScheduleId>,
         standing: &Standing,
     ) -> Result<JobState> {
+        let policy = match outcome {
+            Decided::Fail(_) | Decided::TimedOut(_) => self.policy_of(schedule).await?,
+            _ => RetryPolicy::default(),
+        };
         // What remains of a budget and of the time to start is asked when the job is claimed again.
-        let transition = decide(standing, outcome, &RetryPolicy::default(), standing.claimed_at);
-        self.write(held, transition, result).await
+        let transition = decide(standing, outcome, &policy, standing.claimed_at);
+        self.write(held, transition, None).await
+    }
+
+    /// When a job is tried again: as the schedule says by now that made it, or as is usual.
+    async fn policy_of(&self, schedule: Option<ScheduleId>) -> Result<RetryPolicy> {
+        let usual = RetryPolicy::default();
+        let Some(schedule) = schedule else { return Ok(usual) };
+        let schedule = self.shared.store.schedule(schedule).await?;
+        // One that is gone or cannot be read by this program says nothing.
+        let definition =
+            schedule.and_then(|schedule| Definition::parse(schedule.spec.as_str()).ok());
+        let told = definition.and_then(|definition| definition.job.backoff?.parse().ok());
+        Ok(RetryPolicy { backoff: told.unwrap_or(usual.backoff), ..usual })
     }
 
     async fn write(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual::remote::{Failed, Held, Holder, Report, Wish};
 use punctual::testing::Frozen;
-use punctual::{ErrorKind, JobState, LeaseId, LogLevel, NodeId, Order, Timestamp};
+use punctual::{Definition, ErrorKind, JobState, LeaseId, LogLevel, NodeId, Order, Timestamp};
 
 use crate::mailing;
 
@@ -252,4 +252,30 @@ async fn an_attempt_has_what_is_left_of_its_jobs_budget() {
     assert_eq!(again.deadline, claims.at + Duration::from_secs(20));
     let pulse = frozen.remote().heartbeat(&again.held, None).await.unwrap();
     assert_eq!(pulse.deadline, Some(again.deadline), "job {id}");
+}
+
+#[tokio::test]
+async fn a_failed_job_waits_as_its_schedule_says() {
+    let frozen = mailing().await;
+    let mut definition = Definition::new("@yearly", "paint");
+    definition.job.backoff = Some("fixed 3h".to_owned());
+    definition.job.timeout = Some("1m".to_owned());
+    frozen.admin().create_schedule("yearly", &definition).await.unwrap();
+    let told: punctual::Backoff = "fixed 3h".parse().unwrap();
+    let id = frozen.admin().run_now("yearly").await.unwrap();
+    let first = frozen.remote().claim(&wish(&frozen, &[])).await.unwrap();
+    assert_eq!(first.leases[0].job.backoff(), Some(told), "and its worker is told so");
+    let failed = Failed { error: "no paint".to_owned(), retry: true, retry_after: None };
+    frozen.remote().fail(&first.leases[0].held, failed).await.unwrap();
+    let due = frozen.admin().job(id).await.unwrap().view.due_at.unwrap();
+    assert_eq!(due, frozen.now() + told.wait(id, 1, 1));
+    assert!(due > frozen.now() + Duration::from_secs(60), "it is no usual wait");
+    // One that takes too long has failed as well.
+    frozen.advance(due.since(frozen.now())).await;
+    let wish = wish(&frozen, &[]);
+    let held = frozen.remote().claim(&wish).await.unwrap().leases[0].held;
+    frozen.outage("61s");
+    assert!(frozen.remote().heartbeat(&held, None).await.is_err());
+    let due = frozen.admin().job(id).await.unwrap().view.due_at.unwrap();
+    assert_eq!(due, frozen.now() + told.wait(id, 2, 2));
 }

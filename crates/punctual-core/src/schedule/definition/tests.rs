@@ -29,6 +29,8 @@ fn what_is_wrong_is_named_with_its_place_and_the_way_out() {
         refused(|it| it.missed_limit = 0),
         refused(|it| it.missed_pace = 5_000),
         refused(|it| it.job.timeout = Some("0s".to_owned())),
+        refused(|it| it.job.backoff = Some("now and then".to_owned())),
+        refused(|it| it.job.backoff = Some("linear 1h to 1m".to_owned())),
         refused(|it| it.run_on = "everywhere".to_owned()),
         refused(|it| it.pause_after_failures = Some(0)),
         refused(|it| it.job.queue = "@a".to_owned()),
