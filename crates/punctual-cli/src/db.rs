@@ -46,7 +46,7 @@ impl Command {
                 let url = named(target)?;
                 // Whoever opens it brings it up to date.
                 interruptible()?.block_on(async { producer(url, true).await?.start().await })?;
-                status(target, is_json, &mut out)
+                status(&target.without_server(), is_json, &mut out)
             }
             Command::Backup { file } => {
                 must_be_there(named(target)?)?;

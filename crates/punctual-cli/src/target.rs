@@ -94,6 +94,11 @@ impl Target {
         Some(There::new(self.server.as_deref()?, self.token.clone(), Some(patience)))
     }
 
+    /// The database itself, for commands that no server could carry out.
+    pub(crate) fn without_server(&self) -> Target {
+        Target { server: None, ..self.clone() }
+    }
+
     /// Somebody who answers, from what is there: a database that is not is not made by a question.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         if let Some(url) = &self.database {
