@@ -129,7 +129,7 @@ fn entries(
     for (key, _) in table.iter().filter(|(key, _)| !known.contains(&key.get_ref().as_ref())) {
         let name = key.get_ref().as_ref();
         let wrong = Wrong::new(format!("a calendar has no key `{}`", echo(name)));
-        let wrong = match punctual_core::nearest(name, known.into_iter()) {
+        let wrong = match punctual_core::nearest(name, known) {
             Some(nearest) => wrong.hint(format!("did you mean `{nearest}`?")),
             None => wrong.hint("it has `dates`, `weekly` and `ics`"),
         };
@@ -167,7 +167,7 @@ fn listed(
         return Vec::new();
     };
     let mut entries = Vec::new();
-    for item in items.iter() {
+    for item in items {
         let text = match item.get_ref() {
             DeValue::String(text) => text.to_string(),
             // A date need not be quoted.

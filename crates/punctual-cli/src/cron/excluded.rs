@@ -18,6 +18,9 @@ pub(super) struct Excluded {
     moved_to: Option<String>,
     /// Where it went or why it went nowhere, if excluded slots move.
     note: Option<String>,
+    /// Is it the last that is told, and more follow?
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    more_follow: bool,
 }
 
 /// A slot that is there instead of another.
@@ -43,10 +46,16 @@ impl Effect {
         let rule = asked.rule.as_ref()?;
         let end = slots.last().copied().unwrap_or(Timestamp::MAX);
         let all = rule.spec.slots(asked.just_after(), end, usize::MAX);
-        let excluded = all.filter(|slot| rule.is_excluded(*slot)).take(EXCLUDED_MAX);
+        let excluded = all.filter(|slot| rule.is_excluded(*slot)).take(EXCLUDED_MAX + 1);
+        let mut excluded: Vec<Excluded> = excluded.map(|slot| Excluded::new(rule, slot)).collect();
+        let more_follow = excluded.len() > EXCLUDED_MAX;
+        excluded.truncate(EXCLUDED_MAX);
+        if let Some(last) = excluded.last_mut() {
+            last.more_follow = more_follow;
+        }
         let moved = slots.iter().filter_map(|slot| Some((*slot, rule.spec.moved_from(*slot)?)));
         Some(Effect {
-            excluded: excluded.map(|slot| Excluded::new(rule, slot)).collect(),
+            excluded,
             moved: moved
                 .map(|(at, from)| MovedHere { at, slot: at.to_string(), from: from.to_string() })
                 .collect(),
@@ -68,13 +77,14 @@ impl Excluded {
             Some(punctual_core::Moved::To(to)) => Some(to.to_string()),
             _ => None,
         };
-        Excluded { at, slot: at.to_string(), moved_to, note: rule.moved(at) }
+        Excluded { at, slot: at.to_string(), moved_to, note: rule.moved(at), more_follow: false }
     }
 
     /// What is said beside it.
     fn words(&self) -> String {
         let note = self.note.as_ref().map(|note| format!(", {note}")).unwrap_or_default();
-        format!("excluded{note}")
+        let more = if self.more_follow { ", as more that are not shown" } else { "" };
+        format!("excluded{note}{more}")
     }
 }
 

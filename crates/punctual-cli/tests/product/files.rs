@@ -149,7 +149,7 @@ fn mistakes_are_told_all_together_and_nothing_is_written() {
         assert_eq!(out, "");
         assert!(err.contains("s.toml:7:7: unknown time zone `Europe/Pariss`"), "{err}");
         assert!(err.contains("hint: did you mean `Europe/Paris`?"), "{err}");
-        assert!(err.contains("s.toml:24:10: "), "{err}");
+        assert!(err.contains("s.toml:28:10: "), "{err}");
         assert!(err.contains("2 mistakes; nothing was done"), "{err}");
     }
     assert_eq!(json(here, &["schedule", "list"])["items"].as_array().unwrap().len(), 0);
