@@ -13,6 +13,7 @@ mod health;
 mod operation;
 mod routes;
 mod server;
+mod status;
 
 pub use access::Token;
 pub use operation::{Bulk, OPERATIONS, handle_operations};
