@@ -8,6 +8,7 @@ mod dashboard;
 mod description;
 mod events;
 mod jobs;
+mod many;
 mod operations;
 mod queues;
 mod random;
@@ -15,6 +16,7 @@ mod refusals;
 mod schedules;
 mod sets;
 mod tail;
+mod timeline;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
