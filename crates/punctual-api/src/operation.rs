@@ -21,14 +21,14 @@ pub struct Operate {
     pub why: String,
 }
 
-/// What is done to many jobs. It is a job itself, by this id, and shown among them.
+/// What is done to many jobs, or to many schedules. It is a job itself, by this id, and shown among them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Operation {
     /// Its name for ever.
     pub id: String,
-    /// `retry`, `cancel` or `move`.
+    /// `retry`, `cancel` or `move`; of schedules `pause` or `resume`, which the dashboard begins.
     pub action: String,
-    /// Which jobs.
+    /// Which jobs; of schedules, words of their names or definitions.
     pub q: String,
     /// Who asked for it.
     pub who: String,

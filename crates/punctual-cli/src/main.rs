@@ -166,14 +166,15 @@ fn main() -> ExitCode {
 
 /// What is asked for. A question about the commands themselves is answered here, and ends the process.
 fn understood() -> Result<Arguments, Failure> {
-    let understood = Arguments::command().try_get_matches().and_then(|matches| {
-        Ok((Arguments::from_arg_matches(&matches)?, matches))
-    });
-    let (Arguments { target, command }, matches) = understood.map_err(|error| match (error.use_stderr(), output::is_json()) {
-        (true, true) => Failure::usage(error.to_string().trim().trim_start_matches("error: ")),
-        // With colours, and help on stdout.
-        _ => error.exit(),
-    })?;
+    let understood = Arguments::command()
+        .try_get_matches()
+        .and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
+    let (Arguments { target, command }, matches) =
+        understood.map_err(|error| match (error.use_stderr(), output::is_json()) {
+            (true, true) => Failure::usage(error.to_string().trim().trim_start_matches("error: ")),
+            // With colours, and help on stdout.
+            _ => error.exit(),
+        })?;
     Ok(Arguments { target: target.settled(&matches)?, command })
 }
 

@@ -155,7 +155,7 @@ forward! {
     async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<SlotRun>>;
     async fn upcoming(&self, shard: i16, most: usize) -> Result<Vec<Schedule>>;
     async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>>;
-    async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>>;
+    async fn spans(&self, since: Timestamp, until: Timestamp, most: usize) -> Result<Vec<Span>>;
     async fn change_queue(&self, at: At, name: &str, change: &QueueChange, actor: &Actor) -> Result<Queue>;
     async fn queues(&self) -> Result<Vec<Queue>>;
     async fn queue_stats(

@@ -83,7 +83,7 @@ pub async fn spans_are_attempts_newest_job_first(world: &World<'_>) {
     assert_eq!(job.id, tried);
     world.pass(2);
     world.settle(&job, Outcome::Done).await;
-    let spans = world.store().spans(since, 100).await.unwrap();
+    let spans = world.store().spans(since, Timestamp::MAX, 100).await.unwrap();
     let told: Vec<_> = spans
         .iter()
         .map(|span| (span.job, span.attempt, span.outcome, span.node, span.kind.as_str()))
@@ -98,10 +98,13 @@ pub async fn spans_are_attempts_newest_job_first(world: &World<'_>) {
     );
     assert_eq!((spans[0].ended_at, spans[2].ended_at), (Some(world.now()), None));
     assert_eq!(spans[2].claimed_at, claimed_first);
-    assert_eq!(world.store().spans(since, 1).await.unwrap(), spans[..1]);
+    assert_eq!(world.store().spans(since, Timestamp::MAX, 1).await.unwrap(), spans[..1]);
     let later = world.now();
-    let only: Vec<_> = world.store().spans(later, 100).await.unwrap();
+    let only: Vec<_> = world.store().spans(later, Timestamp::MAX, 100).await.unwrap();
     assert_eq!(only, spans[2..], "an ended job that is older is left out");
+    let before: Vec<_> = world.store().spans(Timestamp::EPOCH, since, 100).await.unwrap();
+    assert_eq!(before, spans[2..], "a job that is younger than the end is left out");
+    assert_eq!(world.store().spans(since, Timestamp::EPOCH, 100).await.unwrap(), []);
 }
 
 /// From the first minute up to the last, each queue apart or all together.

@@ -64,9 +64,15 @@ pub(crate) async fn sums(conn: &mut Conn, ask: SumAsk) -> Outcome<Vec<RollupSum>
     all(conn, &sql::SUMS, bound, read).await
 }
 
-pub(crate) async fn spans(conn: &mut Conn, since: Timestamp, most: usize) -> Outcome<Vec<Span>> {
+pub(crate) async fn spans(
+    conn: &mut Conn,
+    since: Timestamp,
+    until: Timestamp,
+    most: usize,
+) -> Outcome<Vec<Span>> {
     let most = rows::count(most.min(limits::SPANS_MAX));
-    all(conn, &sql::SPANS, &[&JobId::floor(since).as_uuid(), &most], read_span).await
+    let (floor, end) = (JobId::floor(since).as_uuid(), JobId::floor(until).as_uuid());
+    all(conn, &sql::SPANS, &[&floor, &most, &end], read_span).await
 }
 
 fn read_span(row: &Row) -> Read<Span> {

@@ -192,7 +192,7 @@ statements! {
     ),
     SLOT_PRUNE = "slot_prune" (TIMESTAMPTZ, INT8),
     SLOTS = "slots" (UUID, TIMESTAMPTZ, INT4, INT8),
-    SPANS = "spans" (UUID, INT8),
+    SPANS = "spans" (UUID, INT8, UUID),
     STEP_DELETE = "step_delete" (UUID),
     STEP_SAVE = "step_save" (UUID, TEXT, TIMESTAMPTZ, TEXT, INT8),
     STEPS = "steps" (UUID),

@@ -611,8 +611,8 @@ impl Store for PostgresStore {
         attempt!(self.pool, Harmless, conn => look::sums(conn, *ask))
     }
 
-    async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>> {
-        attempt!(self.pool, Harmless, conn => look::spans(conn, since, most))
+    async fn spans(&self, since: Timestamp, until: Timestamp, most: usize) -> Result<Vec<Span>> {
+        attempt!(self.pool, Harmless, conn => look::spans(conn, since, until, most))
     }
 
     async fn change_queue(

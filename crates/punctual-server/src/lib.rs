@@ -16,6 +16,7 @@ mod operation;
 mod parameters;
 mod routes;
 mod server;
+mod status;
 
 pub use access::Token;
 pub use closing::Closing;

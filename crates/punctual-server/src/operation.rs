@@ -1,5 +1,7 @@
-//! One thing done to many jobs: a job of its own, so that it outlives the request, a crash and a
-//! restart, shows how far it is, and can be called off.
+//! One thing done to many jobs or schedules: a job of its own, so that it outlives the request, a crash and
+//! a restart, shows how far it is, and can be called off.
+
+pub(crate) mod schedules;
 
 use futures_util::future::join_all;
 use punctual::{
@@ -30,6 +32,9 @@ pub(crate) enum Action {
     Retry,
     Cancel,
     Move,
+    /// Of schedules, as the next.
+    Pause,
+    Resume,
 }
 
 impl Action {
@@ -38,7 +43,14 @@ impl Action {
             Action::Retry => "retry",
             Action::Cancel => "cancel",
             Action::Move => "move",
+            Action::Pause => "pause",
+            Action::Resume => "resume",
         }
+    }
+
+    /// Is it done to schedules, and not to jobs?
+    pub(crate) fn is_of_schedules(self) -> bool {
+        matches!(self, Action::Pause | Action::Resume)
     }
 
     /// Is this one of the jobs that were meant at that time?
@@ -49,6 +61,7 @@ impl Action {
             Action::Retry => matches!(job.state, JobState::Failed | JobState::Cancelled),
             Action::Cancel => !job.state.is_final(),
             Action::Move => !job.state.is_final() && job.state != JobState::Running,
+            Action::Pause | Action::Resume => false,
         };
         is_in_time && may_be && job.kind != Bulk::KIND
     }
@@ -58,6 +71,8 @@ impl Action {
             Action::Retry => "retried",
             Action::Cancel => "cancelled",
             Action::Move => "moved",
+            Action::Pause => "paused",
+            Action::Resume => "resumed",
         }
     }
 }
@@ -77,6 +92,12 @@ pub struct Bulk {
     pub(crate) to_queue: Option<String>,
     pub(crate) to_priority: Option<i16>,
     pub(crate) to_due_at: Option<String>,
+    /// The status of the schedules that are meant.
+    #[serde(default)]
+    pub(crate) status: Option<String>,
+    /// Until when schedules are paused.
+    #[serde(default)]
+    pub(crate) until: Option<String>,
     /// What is younger, or has ended since, is left alone: what the operation has just retried is
     /// not retried again.
     pub(crate) asked_at: String,
@@ -128,6 +149,9 @@ struct Work<'a> {
 }
 
 async fn operate(bulk: Bulk, cx: Ctx) -> Result<Done<OperationCounts>, BoxError> {
+    if bulk.action.is_of_schedules() {
+        return schedules::operate(&bulk, &cx).await;
+    }
     let filter = bulk.filter().map_err(Failure::for_good)?;
     let to = bulk.to().map_err(Failure::for_good)?;
     let asked_at: Timestamp = bulk.asked_at.parse().map_err(Failure::for_good)?;
@@ -197,6 +221,8 @@ impl Work<'_> {
                 };
                 join_all(ids.iter().map(place)).await
             }
+            // They are of schedules, and never come here.
+            Action::Pause | Action::Resume => Vec::new(),
         };
         for answer in answers {
             match answer {

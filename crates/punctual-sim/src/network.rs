@@ -491,7 +491,7 @@ network {
         async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Vec<SlotRun>;
         async fn upcoming(&self, shard: i16, most: usize) -> Vec<Schedule>;
         async fn sums(&self, ask: &SumAsk) -> Vec<RollupSum>;
-        async fn spans(&self, since: Timestamp, most: usize) -> Vec<Span>;
+        async fn spans(&self, since: Timestamp, until: Timestamp, most: usize) -> Vec<Span>;
         async fn change_queue(&self, at: At, name: &str, change: &QueueChange, actor: &Actor) -> Queue;
         async fn queues(&self) -> Vec<Queue>;
         async fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> Page<QueueStats, StatsCursor>;

@@ -62,9 +62,15 @@ pub(crate) fn sums(db: &Connection, ask: SumAsk) -> Outcome<Vec<RollupSum>> {
     })
 }
 
-pub(crate) fn spans(db: &Connection, since: Timestamp, most: usize) -> Outcome<Vec<Span>> {
+pub(crate) fn spans(
+    db: &Connection,
+    since: Timestamp,
+    until: Timestamp,
+    most: usize,
+) -> Outcome<Vec<Span>> {
     let most = rows::rows(most.min(limits::SPANS_MAX));
-    all(db, sql::SPANS, params![JobId::floor(since).as_bytes(), most], read_span)
+    let (floor, end) = (JobId::floor(since), JobId::floor(until));
+    all(db, sql::SPANS, params![floor.as_bytes(), most, end.as_bytes()], read_span)
 }
 
 fn read_span(row: &Row) -> Read<Span> {

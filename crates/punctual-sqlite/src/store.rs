@@ -478,8 +478,8 @@ impl Store for SqliteStore {
         self.readers.read(move |db| look::sums(db, ask)).await
     }
 
-    async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>> {
-        self.readers.read(move |db| look::spans(db, since, most)).await
+    async fn spans(&self, since: Timestamp, until: Timestamp, most: usize) -> Result<Vec<Span>> {
+        self.readers.read(move |db| look::spans(db, since, until, most)).await
     }
 
     async fn change_queue(

@@ -320,7 +320,7 @@ pub trait Store: Send + Sync {
         after: Option<Cursor>,
         most: usize,
     ) -> Result<Page<JobView, Cursor>>;
-    /// The attempts that are under way, and those of jobs whose ids are not older than this; newest job
-    /// first, at most [`limits::SPANS_MAX`].
-    async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>>;
+    /// The attempts that are under way, and those of jobs whose ids are not older than `since`, all of
+    /// jobs whose ids are older than `until`; newest job first, at most [`limits::SPANS_MAX`].
+    async fn spans(&self, since: Timestamp, until: Timestamp, most: usize) -> Result<Vec<Span>>;
 }

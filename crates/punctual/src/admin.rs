@@ -276,9 +276,15 @@ impl Admin {
         Ok(self.shared.store.upcoming(0, most).await?)
     }
 
-    /// The attempts that are under way, and those of jobs written since then, newest job first.
-    pub async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>> {
-        Ok(self.shared.store.spans(since, most).await?)
+    /// The attempts that are under way, and those of jobs written since then, as far as their jobs were
+    /// written before `until`; newest job first.
+    pub async fn spans(
+        &self,
+        since: Timestamp,
+        until: Timestamp,
+        most: usize,
+    ) -> Result<Vec<Span>> {
+        Ok(self.shared.store.spans(since, until, most).await?)
     }
 
     /// One schedule by its id, which outlives its name.

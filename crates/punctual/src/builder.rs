@@ -163,6 +163,12 @@ impl<S: Clone + Send + Sync + 'static> Builder<S> {
         self.set(|plan| plan.config.name = name.to_owned())
     }
 
+    /// The version of your program, as nodes and the dashboard's deploy marks show it; that of punctual
+    /// unless said otherwise.
+    pub fn version(self, version: &str) -> Builder<S> {
+        self.set(|plan| plan.config.version = version.to_owned())
+    }
+
     /// A label of the node.
     pub fn label(self, name: &str, value: &str) -> Builder<S> {
         self.set(|plan| plan.config.labels.push((name.to_owned(), value.to_owned())))

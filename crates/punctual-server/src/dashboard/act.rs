@@ -1,15 +1,15 @@
 //! What buttons do: plain forms, each authorised here and noted in the audit, answered with a page.
 
+pub(super) mod many;
+
 use axum::Form;
 use axum::extract::Path;
 use axum::response::Redirect;
-use punctual::{ErrorKind, JobId, Placement, QueueLimits, Timestamp};
-use punctual_api::{Move, Operate, text};
+use punctual::{JobId, Placement, QueueLimits, Timestamp};
 use punctual_core::parse_duration;
 
 use super::view::{View, encoded};
 use crate::fault::Fault;
-use crate::routes::operations;
 
 /// What forms say; each uses what it needs.
 #[derive(Debug, Default, serde::Deserialize)]
@@ -26,9 +26,10 @@ pub(super) struct Said {
     /// When, for a job that is moved.
     due: String,
     max_running: String,
-    /// What is done to all jobs of a filter, and the filter.
+    /// What is done to all jobs or schedules of a filter, and the filter.
     action: String,
     q: String,
+    status: String,
 }
 
 impl Said {
@@ -176,68 +177,4 @@ pub(super) async fn queue(
     };
     view.ui.0.live.tell("queues jobs activity");
     Ok(back(&view, &said.back, &format!("/queues/{}", encoded(&name)), did))
-}
-
-/// The most jobs that a form changes at once: a page of them.
-const SELECTED_MAX: usize = 200;
-
-/// What is done to the jobs that were selected. Form fields repeat, which only pairs can hold.
-pub(super) async fn bulk(
-    view: View,
-    Form(pairs): Form<Vec<(String, String)>>,
-) -> Result<Redirect, Fault> {
-    let value = |wanted: &str| {
-        pairs.iter().find(|(name, _)| name == wanted).map_or("", |(_, value)| value.as_str())
-    };
-    let ids: Vec<JobId> = pairs
-        .iter()
-        .filter(|(name, _)| name == "job")
-        .map(|(_, id)| id.parse().map_err(|error| Fault::unreadable("job", format!("{error}"))))
-        .collect::<Result<_, Fault>>()?;
-    if ids.is_empty() {
-        return Err(Fault::invalid("job", "no job is selected; tick some first"));
-    }
-    if ids.len() > SELECTED_MAX {
-        let wrong = format!("{} jobs are selected; take at most {SELECTED_MAX} at once", ids.len());
-        return Err(Fault::invalid("job", wrong));
-    }
-    let admin = view.admin_because(value("why"));
-    let mut has_refused = false;
-    for id in ids {
-        let done = match value("action") {
-            "retry" => admin.retry(id).await.map(|()| true),
-            "cancel" => admin.cancel(id).await,
-            action => return Err(unknown(action)),
-        };
-        // One that ended, or began, meanwhile keeps no other from being done.
-        match done {
-            Ok(done) => has_refused |= !done,
-            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {
-                has_refused = true;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    view.ui.0.live.tell("jobs job queues activity");
-    let did = match (has_refused, value("action")) {
-        (true, _) => "some",
-        (false, "retry") => "retried",
-        (false, _) => "cancelled",
-    };
-    Ok(back(&view, value("back"), "/jobs", did))
-}
-
-/// Begins what is to be done to all jobs of a filter, and leads to where it can be followed.
-pub(super) async fn operate(view: View, Form(said): Form<Said>) -> Result<Redirect, Fault> {
-    let to = match said.action.as_str() {
-        "move" => {
-            let Placement { queue, priority, due_at } = said.place(&view).await?;
-            Some(Move { queue, priority, at: text(due_at) })
-        }
-        _ => None,
-    };
-    let ask = Operate { action: said.action, q: said.q, to, why: said.why };
-    let id = operations::begin(&view.ui.0.app, &view.who, ask).await?;
-    view.ui.0.live.tell("jobs queues");
-    Ok(Redirect::to(&view.to(&format!("/operations/{id}?did=begun"))))
 }

@@ -195,7 +195,7 @@ function patch(doc, topics) {
 }
 
 async function refresh() {
-  if (isBusy || isPaused || document.hidden || !dirty.size) return;
+  if (isBusy || isPaused || brush || document.hidden || !dirty.size) return;
   const wait = last + 1000 - Date.now();
   if (wait > 0) return void setTimeout(refresh, wait);
   isBusy = true;
@@ -289,15 +289,63 @@ if (every) {
   every.hidden = false;
   document.querySelector("[data-all-label]").hidden = false;
   const told = document.querySelector("[data-selected]");
-  const boxes = () => all('input[name="job"]');
-  const tell = () => { const count = boxes().filter((box) => box.checked).length; put(told, count ? `${count} selected:` : "Tick jobs, then"); };
+  const { all: name } = every.dataset;
+  const hint = told.textContent;
+  const boxes = () => all(`input[name="${name}"]`);
+  const tell = () => { const count = boxes().filter((box) => box.checked).length; put(told, count ? `${count} selected:` : hint); };
   every.addEventListener("change", () => { boxes().forEach((box) => { box.checked = every.checked; }); tell(); });
-  document.addEventListener("change", (event) => { if (event.target.name === "job") tell(); });
+  document.addEventListener("change", (event) => { if (event.target.name === name) tell(); });
   every.form.addEventListener("submit", (event) => {
     const count = boxes().filter((box) => box.checked).length;
-    if (event.submitter?.value === "cancel" && count && !confirm(`Cancel ${count} selected ${count === 1 ? "job" : "jobs"}?`)) event.preventDefault();
+    const verb = event.submitter?.dataset.confirm;
+    if (verb && count && !confirm(`${verb} ${count} selected ${count === 1 ? name : `${name}s`}?`)) event.preventDefault();
   });
 }
+
+// Drawing over a strip of time leads to what was drawn over. Without a script its links and its form do.
+
+let brush = null;
+const isFar = () => brush && Math.abs(brush.x - brush.start) > 4;
+// Where a pointer is within the strip, between 0 and 1.
+const share = (box, x) => Math.min(1, Math.max(0, (x - box.left) / box.width));
+
+function endBrush() {
+  brush?.mark.remove();
+  brush = null;
+  refresh();
+}
+
+document.addEventListener("pointerdown", (event) => {
+  const strip = event.target.closest("[data-brush]");
+  if (!strip || event.button !== 0) return;
+  const mark = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  mark.setAttribute("class", "brush");
+  mark.setAttribute("height", "100%");
+  brush = { strip, mark, box: strip.getBoundingClientRect(), start: event.clientX, x: event.clientX };
+});
+document.addEventListener("pointermove", (event) => {
+  if (!brush) return;
+  brush.x = event.clientX;
+  if (!isFar()) return;
+  const [from, to] = [brush.start, brush.x].map((x) => share(brush.box, x) * 1000).sort((a, b) => a - b);
+  brush.mark.setAttribute("x", from);
+  brush.mark.setAttribute("width", to - from);
+  brush.strip.querySelector("svg").append(brush.mark);
+});
+document.addEventListener("pointerup", () => {
+  if (!isFar()) return endBrush();
+  const { strip, box, start, x } = brush;
+  const [first, last] = [strip.dataset.from, strip.dataset.to].map((at) => Date.parse(at));
+  const [from, to] = [start, x].map((x) => first + share(box, x) * (last - first)).sort((a, b) => a - b);
+  const at = (ms) => encodeURIComponent(new Date(ms).toISOString().replace(/\.\d+/, ""));
+  // The click that follows must not follow a link.
+  strip.addEventListener("click", (event) => event.preventDefault(), { capture: true, once: true });
+  endBrush();
+  location.assign(`${strip.dataset.brush}&from=${at(from)}&to=${at(Math.max(to, from + 1000))}`);
+});
+document.addEventListener("pointercancel", endBrush);
+document.addEventListener("dragstart", (event) => { if (brush) event.preventDefault(); });
+document.addEventListener("keydown", (event) => { if (event.key === "Escape" && brush) endBrush(); });
 
 let isAfterG = false;
 document.addEventListener("keydown", (event) => {

@@ -3,15 +3,38 @@
 use std::time::Duration;
 
 use punctual::{Admin, Definition, Schedule, Timestamp};
+use punctual_core::Spec;
 
 use crate::fault::Fault;
 
 /// Schedules that are looked at: each takes some ten microseconds, more for those that are due often.
-const SCHEDULES_MAX: usize = 2_000;
+pub(super) const SCHEDULES_MAX: usize = 2_000;
 /// Slots of a schedule that are looked at one by one: one each quarter of an hour.
 const SLOTS_MAX: usize = 700;
 /// Schedules with more, whose slots are counted hour by hour, at a millisecond or two each.
-const OFTEN_MAX: usize = 100;
+pub(super) const OFTEN_MAX: usize = 100;
+
+/// When a schedule will be due, as far as it is not held back.
+pub(super) struct Planned {
+    pub(super) spec: Spec,
+    /// Not before this.
+    pub(super) from: Timestamp,
+}
+
+impl Planned {
+    /// None of one that is off, set aside, paused for good or cannot be read.
+    pub(super) fn read(schedule: &Schedule, from: Timestamp) -> Option<Planned> {
+        if !schedule.enabled || schedule.set_aside.is_some() {
+            return None;
+        }
+        let from = match &schedule.pause {
+            None => from,
+            Some(pause) => from.max(pause.until?),
+        };
+        let definition = Definition::parse(schedule.spec.as_str()).ok()?;
+        Some(Planned { spec: definition.rule(&schedule.name).ok()?.spec, from })
+    }
+}
 
 /// Planned starts.
 #[derive(Clone)]
@@ -53,19 +76,10 @@ impl Heat {
 
     fn add(&mut self, schedule: &Schedule) {
         self.schedules += 1;
-        let is_off = !schedule.enabled || schedule.set_aside.is_some();
-        let is_paused = schedule.pause.as_ref().is_some_and(|pause| pause.until.is_none());
-        if is_off || is_paused {
-            return;
-        }
-        let definition = Definition::parse(schedule.spec.as_str());
-        let Some(spec) = definition.ok().and_then(|it| it.rule(&schedule.name).ok()) else {
-            return;
-        };
-        let spec = spec.spec;
+        let Some(Planned { spec, from }) = Planned::read(schedule, self.from) else { return };
         let hour = Duration::from_secs(3_600);
         let week = self.from + hour * 168;
-        let slots: Vec<Timestamp> = spec.slots(self.from, week, SLOTS_MAX).collect();
+        let slots: Vec<Timestamp> = spec.slots(from, week, SLOTS_MAX).collect();
         if slots.len() < SLOTS_MAX {
             for slot in &slots {
                 let hour = self.hour(*slot);
@@ -77,14 +91,16 @@ impl Heat {
             self.often += 1;
             for (index, count) in self.hours.iter_mut().enumerate() {
                 let start = self.from + hour * u32::try_from(index).unwrap_or(0);
-                *count += spec.count(start, start + hour);
+                if start + hour > from {
+                    *count += spec.count(start.max(from), start + hour);
+                }
             }
         }
         // Of those that are due often the first hour stands for the day.
         let is_often = slots.len() == SLOTS_MAX;
         let (end, times) = if is_often { (hour, 24) } else { (hour * 24, 1) };
         let end = self.from + end;
-        for slot in spec.slots(self.from, end, 3_600) {
+        for slot in spec.slots(from, end, 3_600) {
             let minute = slot.floor_seconds().rem_euclid(3_600) / 60;
             self.minutes[usize::try_from(minute).unwrap_or(0)] += times;
         }

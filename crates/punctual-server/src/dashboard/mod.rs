@@ -7,10 +7,14 @@
 mod act;
 mod assets;
 mod charts;
+mod estimate;
+mod everything;
 mod gate;
 mod heat;
 mod live;
+mod load;
 mod pages;
+mod range;
 mod series;
 mod session;
 mod show;
@@ -51,20 +55,28 @@ pub(crate) fn router<S: Clone + Send + Sync + 'static>(app: App) -> Router<S> {
     let ui = Ui(Arc::new(Shared { app, live, kept: series::Kept::default() }));
     let pages = Router::new()
         .route("/", get(pages::overview::page))
-        .route("/schedules", get(pages::schedules::page))
+        .route("/schedules", get(pages::schedules::page).post(act::many::schedules))
         .route("/schedules/{name}", get(pages::schedule::page))
         .route("/schedules/{name}/pause", get(pages::confirm::pause_schedule))
-        .route("/jobs", get(pages::jobs::page).post(act::bulk))
+        .route("/jobs", get(pages::jobs::page).post(act::many::jobs))
         .route("/jobs/{id}", get(pages::job::page))
         .route("/jobs/{id}/cancel", get(pages::confirm::cancel_job))
         .route("/jobs/{id}/log.txt", get(pages::job::log_text))
-        .route("/operations", post(act::operate))
+        .route("/operations", post(act::many::operate))
         .route("/operations/new", get(pages::operation::question))
+        .route("/operations/schedules", post(act::many::operate_schedules))
+        .route("/operations/schedules/new", get(pages::operation::schedules_question))
         .route("/operations/{id}", get(pages::operation::page))
         .route("/timeline", get(pages::timeline::page))
+        .route("/upcoming", get(pages::upcoming::page))
         .route("/queues", get(pages::queues::page))
         .route("/queues/{name}", get(pages::queue::page))
         .route("/queues/{name}/pause", get(pages::confirm::pause_queue))
+        .route("/everything/pause", get(pages::everything::pause).post(act::many::pause_everything))
+        .route(
+            "/everything/resume",
+            get(pages::everything::resume).post(act::many::resume_everything),
+        )
         .route("/nodes", get(pages::nodes::page))
         .route("/activity", get(pages::activity::page))
         .route("/settings", get(pages::settings::page))

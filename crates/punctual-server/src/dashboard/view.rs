@@ -223,6 +223,12 @@ fn said(did: &str) -> Option<&'static str> {
         "ended" => "It had ended already; nothing was changed.",
         "moved" => "Moved.",
         "begun" => "It has begun, in the background; this page shows how far it is.",
+        "some-schedules" => "Done, as far as it was possible: some are not there any more.",
+        "all-paused" => "All queues are paused: nothing more is started until they are resumed.",
+        "some-queues" => {
+            "So many queues as can be paused at once are; there are more, so do it again."
+        }
+        "all-resumed" => "Resumed: what waited is started again.",
         "limited" => "The limit is set.",
         "some" => {
             "Done, as far as it was possible: jobs that were in another state stayed as they are."

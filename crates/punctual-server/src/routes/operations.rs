@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use punctual::{Job as _, JobDetail, JobFilter, JobId, JobState, Order};
+use punctual::{Job as _, JobDetail, JobFilter, JobId, JobState, Order, Timestamp};
 use punctual_api::{List, Move, Operate, Operation, Problem, Progress, text};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -47,6 +47,8 @@ pub(crate) async fn begin(app: &App, who: &str, ask: Operate) -> Result<JobId, F
         kind: filter.kind,
         schedule: text(filter.schedule),
         tag: filter.tag,
+        status: None,
+        until: None,
         to_due_at: text(instant("/to/at", to.at.as_deref())?),
         to_queue: to.queue,
         to_priority: to.priority,
@@ -54,8 +56,44 @@ pub(crate) async fn begin(app: &App, who: &str, ask: Operate) -> Result<JobId, F
         who: who.to_owned(),
         why: ask.why,
     };
+    enqueue(app, &bulk).await
+}
+
+/// Begins to pause or resume schedules in somebody's name.
+pub(crate) async fn begin_schedules(app: &App, who: &str, ask: Schedules) -> Result<JobId, Fault> {
+    let bulk = Bulk {
+        action: ask.action,
+        q: ask.q,
+        state: None,
+        queue: None,
+        kind: None,
+        schedule: None,
+        tag: None,
+        to_queue: None,
+        to_priority: None,
+        to_due_at: None,
+        status: Some(ask.status).filter(|status| !status.is_empty()),
+        until: text(ask.until),
+        asked_at: app.punctual().admin().now().await?.to_string(),
+        who: who.to_owned(),
+        why: ask.why,
+    };
+    enqueue(app, &bulk).await
+}
+
+/// A wish to pause or resume many schedules.
+pub(crate) struct Schedules {
+    pub(crate) action: Action,
+    /// Words of their names or definitions.
+    pub(crate) q: String,
+    pub(crate) status: String,
+    pub(crate) until: Option<Timestamp>,
+    pub(crate) why: String,
+}
+
+async fn enqueue(app: &App, bulk: &Bulk) -> Result<JobId, Fault> {
     let settings = Bulk::settings();
-    let mut order = Order::of_kind(Bulk::KIND, &bulk).queue(OPERATIONS);
+    let mut order = Order::of_kind(Bulk::KIND, bulk).queue(OPERATIONS);
     if let Some(limit) = settings.timeout {
         order = order.timeout(limit);
     }
@@ -118,7 +156,7 @@ fn place(action: Action, to: Option<Move>) -> Result<Move, Fault> {
         (Action::Move, false) => {
             Err(Fault::invalid("/to", "nothing changes; give a queue, a priority or a due time"))
         }
-        (Action::Retry | Action::Cancel, true) => {
+        (_, true) if action != Action::Move => {
             let detail = format!("{} moves nothing; leave `to` out", action.as_str());
             Err(Fault::invalid("/to", detail))
         }

@@ -9,10 +9,10 @@ use tower::ServiceExt;
 
 use crate::{Echo, Fail, echo, fail};
 
-struct Page {
-    status: StatusCode,
-    headers: HeaderMap,
-    text: String,
+pub(crate) struct Page {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
 }
 
 async fn ask(router: &Router, request: axum::http::request::Builder, body: &str) -> Page {
@@ -23,11 +23,16 @@ async fn ask(router: &Router, request: axum::http::request::Builder, body: &str)
     Page { status, headers, text: String::from_utf8_lossy(&bytes).into_owned() }
 }
 
-async fn get(router: &Router, path: &str) -> Page {
+pub(crate) async fn get(router: &Router, path: &str) -> Page {
     ask(router, Request::get(path).header("host", "localhost"), "").await
 }
 
-async fn post(router: &Router, path: &str, headers: &[(&str, &str)], body: &str) -> Page {
+pub(crate) async fn post(
+    router: &Router,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Page {
     let mut request = Request::post(path).header("host", "localhost");
     request = request.header("content-type", "application/x-www-form-urlencoded");
     for (name, value) in headers {
@@ -82,7 +87,7 @@ async fn every_page_tells_browsers_what_they_may_do() {
 }
 
 /// The addresses that a page leads to.
-fn addresses(text: &str) -> Vec<String> {
+pub(crate) fn addresses(text: &str) -> Vec<String> {
     let after = |name: &str| {
         let beginning = format!(" {name}=\"");
         let parts = text.split(beginning.as_str()).skip(1);
@@ -276,7 +281,7 @@ async fn what_a_form_says_wrongly_is_told_as_a_page() {
 }
 
 /// A page, once it says this.
-async fn once(router: &Router, path: &str, words: &str) -> Page {
+pub(crate) async fn once(router: &Router, path: &str, words: &str) -> Page {
     let mut look = tokio::time::interval(std::time::Duration::from_millis(10));
     for _ in 0..2_000 {
         let page = get(router, path).await;

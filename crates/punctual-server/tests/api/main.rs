@@ -9,6 +9,7 @@ mod description;
 mod events;
 mod jobs;
 mod kinds;
+mod many;
 mod operations;
 mod queues;
 mod random;
@@ -17,6 +18,7 @@ mod schedules;
 mod schema;
 mod sets;
 mod tail;
+mod timeline;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};

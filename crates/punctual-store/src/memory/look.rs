@@ -68,10 +68,10 @@ impl State {
         sums.into_iter().map(row).collect()
     }
 
-    pub(super) fn spans(&self, since: Timestamp, most: usize) -> Vec<Span> {
-        let floor = JobId::floor(since);
+    pub(super) fn spans(&self, since: Timestamp, until: Timestamp, most: usize) -> Vec<Span> {
+        let (floor, end) = (JobId::floor(since), JobId::floor(until));
         let mut spans: Vec<Span> = Vec::new();
-        for (job, place) in &self.places {
+        for (job, place) in self.places.iter().filter(|(job, _)| **job < end) {
             match place {
                 Place::Lease(lease) => {
                     let node = Some(lease.node);
@@ -85,7 +85,7 @@ impl State {
                 _ => {}
             }
         }
-        for ((job, number), attempt) in self.attempts.range((floor, 0)..) {
+        for ((job, number), attempt) in self.attempts.range((floor, 0)..(end.max(floor), 0)) {
             let ended = Some((attempt.ended_at, attempt.outcome));
             spans.extend(self.span(*job, *number, Some(attempt.node), attempt.claimed_at, ended));
         }

@@ -385,8 +385,8 @@ impl Store for Memory {
         Ok(self.lock().sums(ask))
     }
 
-    async fn spans(&self, since: Timestamp, most: usize) -> Result<Vec<Span>> {
-        Ok(self.lock().spans(since, most))
+    async fn spans(&self, since: Timestamp, until: Timestamp, most: usize) -> Result<Vec<Span>> {
+        Ok(self.lock().spans(since, until, most))
     }
 
     async fn change_queue(

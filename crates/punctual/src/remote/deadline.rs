@@ -124,7 +124,7 @@ impl Remote {
             // Others go by the old list meanwhile, instead of reading the same.
             watch.at = Some(elapsed);
         }
-        let spans = self.shared.store.spans(now, limits::SPANS_MAX).await?;
+        let spans = self.shared.store.spans(now, Timestamp::MAX, limits::SPANS_MAX).await?;
         let mut watch = self.watch.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let under_way = spans.iter().filter(|span| span.ended_at.is_none());
         let attempts = under_way.filter_map(|span| {

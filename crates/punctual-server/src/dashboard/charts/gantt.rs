@@ -3,7 +3,11 @@
 use maud::{Markup, html};
 use punctual::Timestamp;
 
-use super::{anchor, round};
+use super::load::{axis, concurrency, place, ticks};
+use super::round;
+use crate::dashboard::load::{Deploy, Level};
+use crate::dashboard::range::Range;
+use crate::dashboard::show;
 
 /// A bar.
 pub(in crate::dashboard) struct Stretch {
@@ -32,33 +36,26 @@ pub(in crate::dashboard) struct Row {
     pub(in crate::dashboard) marks: Vec<Mark>,
 }
 
-/// The rows over `from..to`, with a line where it is now.
-pub(in crate::dashboard) fn gantt(
-    rows: &[Row],
-    from: Timestamp,
-    to: Timestamp,
-    now: Timestamp,
-) -> Markup {
-    let whole = (to.as_micros() - from.as_micros()).max(1) as f64;
-    let place = |at: Timestamp| {
-        (((at.as_micros() - from.as_micros()) as f64) / whole * 1_000.0).clamp(0.0, 1_000.0)
-    };
-    let ticks: Vec<(f64, Timestamp)> = (0..=6)
-        .map(|part| {
-            let micros = from.as_micros() + (to.as_micros() - from.as_micros()) / 6 * part;
-            (part as f64 / 6.0 * 100.0, Timestamp::from_micros(micros))
-        })
-        .collect();
+/// What all rows stand over.
+pub(in crate::dashboard) struct Scale<'a> {
+    pub(in crate::dashboard) range: Range,
+    pub(in crate::dashboard) now: Timestamp,
+    pub(in crate::dashboard) levels: &'a [Level],
+    pub(in crate::dashboard) deploys: &'a [Deploy],
+    /// Leads to the page with a stretch, whose two ends a script adds.
+    pub(in crate::dashboard) link: &'a str,
+}
+
+/// The rows over a stretch of time, below how many ran at once, with a line where it is now and one
+/// where each new version joined.
+pub(in crate::dashboard) fn gantt(rows: &[Row], scale: &Scale<'_>) -> Markup {
+    let place = |at: Timestamp| place(at, &scale.range);
+    let ticks = ticks(&scale.range);
+    let has_now = (scale.range.from..scale.range.to).contains(&scale.now);
     html! {
         div.gantt role="group" aria-label="Attempts over time" {
-            div.lane.axis {
-                span {}
-                svg height="18" aria-hidden="true" {
-                    @for (index, (x, at)) in ticks.iter().enumerate() {
-                        text.tick.odd[index % 2 == 1] x={ (round(*x)) "%" } y="13" text-anchor=(anchor(*x)) data-at=(at) { (at.to_jiff().strftime("%H:%M").to_string()) }
-                    }
-                }
-            }
+            (concurrency(scale.levels, &scale.range, scale.link))
+            (axis(&scale.range))
             @for row in rows {
                 div.lane {
                     @match &row.link {
@@ -68,11 +65,14 @@ pub(in crate::dashboard) fn gantt(
                     svg height="24" role="group" aria-label=(row.name) {
                         svg width="100%" height="24" viewBox="0 0 1000 24" preserveAspectRatio="none" {
                             @for (x, _) in &ticks { line.grid x1=(round(x * 10.0)) x2=(round(x * 10.0)) y1="0" y2="24" {} }
+                            @for deploy in scale.deploys {
+                                line.deploy x1=(round(place(deploy.at))) x2=(round(place(deploy.at))) y1="0" y2="24" { title { "version " (deploy.version) " · " (show::utc(deploy.at)) } }
+                            }
                             @for mark in &row.marks {
                                 rect class={ "mark " (mark.class) } x=(round(place(mark.at) - 1.0)) y="5" width="3" height="14" { title { (mark.words) } }
                             }
                             @for stretch in &row.stretches {
-                                @let (start, end) = (place(stretch.from), place(stretch.to.unwrap_or(now)));
+                                @let (start, end) = (place(stretch.from), place(stretch.to.unwrap_or(scale.now)));
                                 a href=(stretch.link) aria-label=(stretch.words) {
                                     @if let Some(due) = stretch.due {
                                         rect.waited x=(round(place(due))) y="11" width=(round((start - place(due)).max(0.0))) height="2" {}
@@ -81,7 +81,7 @@ pub(in crate::dashboard) fn gantt(
                                     title { (stretch.words) }
                                 }
                             }
-                            line.now x1=(round(place(now))) x2=(round(place(now))) y1="0" y2="24" {}
+                            @if has_now { line.now x1=(round(place(scale.now))) x2=(round(place(scale.now))) y1="0" y2="24" {} }
                         }
                     }
                 }

@@ -8,15 +8,19 @@ mod bars;
 mod cells;
 mod gantt;
 mod lines;
+mod load;
 mod strip;
+
+use std::time::Duration;
 
 use maud::{Markup, html};
 use punctual::Timestamp;
 
 pub(super) use bars::{Bar, bars};
 pub(super) use cells::{Cell, cells};
-pub(super) use gantt::{Mark, Row, Stretch, gantt};
+pub(super) use gantt::{Mark, Row, Scale, Stretch, gantt};
 pub(super) use lines::{Line, dots, lines};
+pub(super) use load::density;
 pub(super) use strip::{minutes, spark, strip};
 
 /// The height of a plot, without the labels below it.
@@ -125,6 +129,15 @@ enum Fine {
 }
 
 impl Fine {
+    /// For a stretch of this length.
+    fn of(length: Duration) -> Fine {
+        match length.as_secs() {
+            0..600 => Fine::Seconds,
+            600..93_600 => Fine::Minutes,
+            _ => Fine::Days,
+        }
+    }
+
     fn format(self) -> &'static str {
         match self {
             Fine::Days => "%a %H:%M",
@@ -140,11 +153,7 @@ type Label = (f64, Timestamp, Fine);
 /// Up to six instants of a row of steps.
 fn instants(ats: &[Timestamp]) -> Vec<Label> {
     let (Some(first), Some(last)) = (ats.first(), ats.last()) else { return Vec::new() };
-    let fine = match last.since(*first).as_secs() {
-        0..600 => Fine::Seconds,
-        600..93_600 => Fine::Minutes,
-        _ => Fine::Days,
-    };
+    let fine = Fine::of(last.since(*first));
     let every = ats.len().div_ceil(6).max(1);
     let place = |index: usize| 100.0 * index as f64 / ats.len() as f64;
     ats.iter().enumerate().step_by(every).map(|(index, at)| (place(index), *at, fine)).collect()

@@ -22,16 +22,23 @@ pub(super) fn question(view: &View, title: &str, back: &str, content: Markup) ->
     )
 }
 
-fn pause_form(view: &View, action: &str) -> Markup {
+pub(super) fn pause_form(view: &View, action: &str, words: &str) -> Markup {
     html! {
         form.stack method="post" action=(view.to(action)) {
-            label for="why" { "Why? It is written down, and shown to whoever asks why nothing happens." }
-            input #why name="why" required maxlength="500" placeholder="index rebuild";
-            label for="until" { "For how long, or until when? Empty: until somebody resumes it." }
-            input #until name="until" list="lengths" placeholder="2h or 2027-01-15T08:00:00Z";
-            datalist #lengths { @for length in LENGTHS { option value=(length) {} } }
-            button.primary { "Pause" }
+            (pause_fields())
+            button.primary { (words) }
         }
+    }
+}
+
+/// Why, and until when.
+pub(super) fn pause_fields() -> Markup {
+    html! {
+        label for="why" { "Why? It is written down, and shown to whoever asks why nothing happens." }
+        input #why name="why" required maxlength="500" placeholder="index rebuild";
+        label for="until" { "For how long, or until when? Empty: until somebody resumes it." }
+        input #until name="until" list="lengths" placeholder="2h or 2027-01-15T08:00:00Z";
+        datalist #lengths { @for length in LENGTHS { option value=(length) {} } }
     }
 }
 
@@ -44,7 +51,7 @@ pub(in crate::dashboard) async fn pause_schedule(view: View, Path(name): Path<St
         &view.schedule(&name),
         html! {
             p { "Its slots are skipped while it is paused, and the ledger says so. Jobs that it has made already go on." }
-            (pause_form(&view, &format!("/ui/act/schedules/{}/pause", encoded(&name))))
+            (pause_form(&view, &format!("/ui/act/schedules/{}/pause", encoded(&name)), "Pause"))
         },
     ))
 }
@@ -57,7 +64,7 @@ pub(in crate::dashboard) async fn pause_queue(view: View, Path(name): Path<Strin
         &view.queue(&name),
         html! {
             p { "Nothing more is claimed from it. What runs goes on to its end, and what is ordered waits." }
-            (pause_form(&view, &format!("/ui/act/queues/{}/pause", encoded(&name))))
+            (pause_form(&view, &format!("/ui/act/queues/{}/pause", encoded(&name)), "Pause"))
         },
     ))
 }

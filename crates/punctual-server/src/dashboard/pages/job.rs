@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use axum::extract::Path;
+use axum::extract::{Path, Query};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
-use punctual::{AttemptOutcome, JobDetail, JobId, JobState, LogView, Node, Schedule, Timestamp};
+use punctual::{
+    AttemptOutcome, JobDetail, JobId, JobState, LogLevel, LogView, Node, Schedule, Timestamp,
+};
 
 use super::Shown;
+use crate::dashboard::estimate::Estimate;
 use crate::dashboard::show as shown;
 use crate::dashboard::view::View;
 use crate::fault::Fault;
@@ -22,17 +25,29 @@ fn read_id(id: &str) -> Result<JobId, Fault> {
     id.parse().map_err(|error| Fault::unreadable("id", format!("{error}")))
 }
 
-/// The page.
-pub(in crate::dashboard) async fn page(view: View, Path(id): Path<String>) -> Shown {
-    show(&view, read_id(&id)?).await
+#[derive(serde::Deserialize)]
+pub(in crate::dashboard) struct Ask {
+    level: Option<String>,
 }
 
-pub(super) async fn show(view: &View, id: JobId) -> Shown {
+/// The page.
+pub(in crate::dashboard) async fn page(
+    view: View,
+    Path(id): Path<String>,
+    Query(ask): Query<Ask>,
+) -> Shown {
+    // A word that is no level asks for none.
+    let level = ask.level.and_then(|level| level.parse().ok());
+    show(&view, read_id(&id)?, level).await
+}
+
+pub(super) async fn show(view: &View, id: JobId, level: Option<LogLevel>) -> Shown {
     let admin = view.admin();
     let now = admin.now().await?;
     let job = admin.job(id).await?;
     let steps = admin.steps(id).await?;
-    let (lines, has_more) = last_lines(view, id).await?;
+    let (lines, has_more) = last_lines(view, id, level).await?;
+    let estimate = Estimate::read(&admin, &job).await?;
     let why = admin.why_job(id).await?;
     let nodes = admin.nodes().await?;
     let schedule = match job.view.schedule {
@@ -58,6 +73,7 @@ pub(super) async fn show(view: &View, id: JobId) -> Shown {
                     span { (progress.note) } span.faint { (shown::relative(now, progress.at)) }
                 }
             }
+            @if let Some(estimate) = &estimate { (estimate.show(now)) }
             @if job.cancel_asked && state == JobState::Running { p.notice.warn { "Its handler was asked to stop." } }
         }
         section.card.why #why data-live="job jobs queues" aria-labelledby="why-title" {
@@ -80,9 +96,9 @@ pub(super) async fn show(view: &View, id: JobId) -> Shown {
         }
         section.card.flush #attempts-card data-live="job jobs" aria-labelledby="attempts-title" { h2.inset #attempts-title { "Attempts" } (attempts(view, &job, &nodes, now)) }
         section.card.flush aria-labelledby="log-title" {
-            div.row-head.inset { h2 #log-title { "Log" } a href={ (view.job(id)) "/log.txt" } download { "Download" } }
+            div.row-head.inset { h2 #log-title { "Log" } (levels(view, id, level)) a href={ (view.job(id)) "/log.txt" } download { "Download" } }
             div #log data-live="job" {
-                @if lines.is_empty() { p.faint.inset { "Its handler has written nothing." } }
+                @if lines.is_empty() { p.faint.inset { (match level { None => "Its handler has written nothing.", Some(_) => "Its handler has written nothing that matters as much." }) } }
                 @else {
                     @if has_more { p.faint.inset { "The last " (LINES) " lines." } }
                     (log(&lines))
@@ -92,11 +108,29 @@ pub(super) async fn show(view: &View, id: JobId) -> Shown {
     }))
 }
 
-async fn last_lines(view: &View, id: JobId) -> Result<(Vec<LogView>, bool), Fault> {
+/// The levels that the log can be narrowed to: each shows what matters at least as much.
+fn levels(view: &View, id: JobId, current: Option<LogLevel>) -> Markup {
+    let to = |level: LogLevel| format!("{}?level={level}#log-title", view.job(id));
+    html! {
+        nav.switch aria-label="Lines of the log" {
+            a href={ (view.job(id)) "#log-title" } aria-current=[current.is_none().then_some("true")] { "all" }
+            @for level in LogLevel::ALL.iter().copied().filter(|level| *level != LogLevel::Debug) {
+                a href=(to(level)) aria-current=[(current == Some(level)).then_some("true")] { (level.as_str()) @if level != LogLevel::Error { "+" } }
+            }
+        }
+    }
+}
+
+async fn last_lines(
+    view: &View,
+    id: JobId,
+    level: Option<LogLevel>,
+) -> Result<(Vec<LogView>, bool), Fault> {
     let (mut lines, mut after, mut has_more) = (Vec::new(), None, false);
     for _ in 0..LOG_PAGES {
         let page = view.admin().log(id, after, 500).await?;
-        lines.extend(page.items);
+        let matters = |line: &LogView| level.is_none_or(|level| line.level.code() >= level.code());
+        lines.extend(page.items.into_iter().filter(matters));
         after = page.next;
         if after.is_none() {
             break;

@@ -65,7 +65,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
     if let Ok(id) = ask.q.trim().parse::<punctual::JobId>()
         && admin.job(id).await.is_ok()
     {
-        return super::job::show(&view, id).await;
+        return super::job::show(&view, id, None).await;
     }
     let line = Filter { q: Some(ask.q.clone()), ..Filter::default() };
     let filter = match line.read(&view.ui.0.app).await {
@@ -168,12 +168,12 @@ fn list(view: &View, now: Timestamp, jobs: &[JobView], q: &str, filter: &JobFilt
             input type="hidden" name="back" value=(view.here);
             @if !view.is_read_only {
                 div.bulk {
-                    label { input type="checkbox" data-all hidden; span data-all-label hidden { " All on this page" } }
+                    label { input type="checkbox" data-all="job" hidden; span data-all-label hidden { " All on this page" } }
                     span.faint data-selected { "Tick jobs, then" }
                     label.hidden for="bulk-why" { "Reason" }
                     input #bulk-why name="why" placeholder="why (for the record)" maxlength="500";
                     button name="action" value="retry" { "Retry" }
-                    button.danger name="action" value="cancel" { "Cancel" }
+                    button.danger name="action" value="cancel" data-confirm="Cancel" { "Cancel" }
                 }
                 (super::operation::links(view, q, filter))
             }

@@ -3,6 +3,7 @@
 pub(super) mod activity;
 pub(super) mod confirm;
 pub(super) mod cron;
+pub(super) mod everything;
 mod first_steps;
 pub(super) mod job;
 pub(super) mod jobs;
@@ -15,6 +16,7 @@ pub(super) mod schedule;
 pub(super) mod schedules;
 pub(super) mod settings;
 pub(super) mod timeline;
+pub(super) mod upcoming;
 
 use maud::Markup;
 use punctual::{Admin, QueueStats};

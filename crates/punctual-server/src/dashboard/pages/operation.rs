@@ -1,4 +1,4 @@
-//! One thing done to all jobs of a filter: the question before it, and how far it is.
+//! One thing done to all jobs or schedules of a filter: the question before it, and how far it is.
 
 use axum::extract::{Path, Query};
 use maud::{Markup, html};
@@ -6,12 +6,14 @@ use punctual::{JobDetail, JobFilter, JobId, JobState, Timestamp};
 use punctual_api::OperationCounts;
 
 use super::Shown;
-use super::confirm::question as frame;
+use super::confirm::{pause_fields, question as frame};
+use crate::dashboard::act::many::of_schedules;
 use crate::dashboard::show;
 use crate::dashboard::view::{View, encoded, prose};
 use crate::fault::Fault;
-use crate::operation::{Action, Bulk, count};
+use crate::operation::{Action, Bulk, count, schedules};
 use crate::routes::operations;
+use crate::status::Wanted;
 
 /// Pages of jobs that are counted before somebody is asked, 500 each: the question must not take long,
 /// and beyond 2 000 the number makes no difference to the answer.
@@ -25,6 +27,8 @@ fn title(action: Action) -> &'static str {
         Action::Retry => "Retry",
         Action::Cancel => "Cancel",
         Action::Move => "Move",
+        Action::Pause => "Pause",
+        Action::Resume => "Resume",
     }
 }
 
@@ -48,12 +52,29 @@ pub(super) fn links(view: &View, q: &str, filter: &JobFilter) -> Markup {
     }
 }
 
+/// The same for schedules: here nobody filters and means all of them, too.
+pub(super) fn schedule_links(view: &View, q: &str, status: &str) -> Markup {
+    let is_all = q.trim().is_empty() && status.is_empty();
+    let to = |action: Action| {
+        let (action, q, status) = (action.as_str(), encoded(q.trim()), encoded(status));
+        view.to(&format!("/operations/schedules/new?action={action}&q={q}&status={status}"))
+    };
+    html! {
+        div.bulk {
+            span.faint { (if is_all { "All schedules, on this page and others:" } else { "All that match, on this page and others:" }) }
+            @for action in [Action::Pause, Action::Resume] { a.button href=(to(action)) { (title(action)) " all…" } }
+        }
+    }
+}
+
 #[derive(serde::Deserialize)]
 pub(in crate::dashboard) struct Ask {
     #[serde(default)]
     action: String,
     #[serde(default)]
     q: String,
+    #[serde(default)]
+    status: String,
 }
 
 /// Before something is done to all that match.
@@ -81,6 +102,7 @@ pub(in crate::dashboard) async fn question(view: View, Query(ask): Query<Ask>) -
             "Those that wait end at once; the handlers of those that run are asked to stop."
         }
         (Action::Move, _) => "Those that wait are moved; those that run go on where they are.",
+        (Action::Pause | Action::Resume, _) => "",
     };
     let verb = title(action);
     let content = html! {
@@ -106,6 +128,60 @@ pub(in crate::dashboard) async fn question(view: View, Query(ask): Query<Ask>) -
     Ok(frame(&view, &format!("{verb} all that match?"), &back, content))
 }
 
+/// Which schedules are meant, in words.
+fn which(q: &str, status: &str) -> Markup {
+    html! {
+        @if q.is_empty() && status.is_empty() { "all schedules" }
+        @else {
+            "all schedules"
+            @if !status.is_empty() { " that are " b { (status) } }
+            @if !q.is_empty() { (if status.is_empty() { " that match " } else { " and match " }) code { (q) } }
+        }
+    }
+}
+
+/// Before all schedules that match are paused or resumed.
+pub(in crate::dashboard) async fn schedules_question(view: View, Query(ask): Query<Ask>) -> Shown {
+    let action = of_schedules(&ask.action)?;
+    let (q, status) = (ask.q.trim(), ask.status.trim());
+    let admin = view.admin();
+    let now = admin.now().await?;
+    let wanted = Wanted::new(q, status);
+    let (found, has_more) = schedules::count(action, &admin, &wanted, now, COUNT_PAGES).await?;
+    let number = show::plural(found, "schedule", "schedules");
+    let more = if has_more { " or more" } else { "" };
+    let meaning = match action {
+        Action::Pause => {
+            "Their slots are skipped while they are paused, and the ledger says so; jobs that they have made already go on. Those that are paused already keep their reason and their end."
+        }
+        _ => "Those that are paused go on with their next slot, whyever they were paused.",
+    };
+    let content = html! {
+        p { (title(action)) " " (which(q, status)) ". " (meaning) }
+        p #count { "That is " (number) (more) " at the moment." }
+        p.faint { "It is done in the background, and can be followed and called off." }
+        @if !view.is_read_only {
+            form.stack method="post" action=(view.to("/operations/schedules")) {
+                input type="hidden" name="action" value=(action.as_str());
+                input type="hidden" name="q" value=(q);
+                input type="hidden" name="status" value=(status);
+                @if action == Action::Pause { (pause_fields()) }
+                @else {
+                    label for="why" { "Why? It is written down with every schedule." }
+                    input #why name="why" maxlength="500";
+                }
+                button.primary { (title(action)) " them all" }
+            }
+        }
+    };
+    let back = view.to(&schedules_place(q, status));
+    Ok(frame(&view, &format!("{} these schedules?", title(action)), &back, content))
+}
+
+fn schedules_place(q: &str, status: &str) -> String {
+    format!("/schedules?q={}&status={}", encoded(q), encoded(status))
+}
+
 /// How far an operation is.
 pub(in crate::dashboard) async fn page(view: View, Path(id): Path<String>) -> Shown {
     let id: JobId = id.parse().map_err(|error| Fault::unreadable("id", format!("{error}")))?;
@@ -121,7 +197,7 @@ pub(in crate::dashboard) async fn page(view: View, Path(id): Path<String>) -> Sh
     Ok(view.page(&heading, &format!("job:{id}"), html! {
         div.head {
             div {
-                p.crumbs { a href=(view.to("/jobs")) { "Jobs" } " /" }
+                p.crumbs { @if bulk.action.is_of_schedules() { a href=(view.to("/schedules")) { "Schedules" } } @else { a href=(view.to("/jobs")) { "Jobs" } } " /" }
                 h1 { (heading) " " span #state data-live="job jobs" { (show::state(state)) } }
             }
             @if !view.is_read_only {
@@ -165,7 +241,13 @@ fn progress(job: &JobDetail, now: Timestamp) -> Markup {
 fn facts(view: &View, bulk: &Bulk, job: &JobDetail, now: Timestamp) -> Markup {
     html! {
         dl.facts {
-            div { dt { "Jobs" } dd { a href=(view.to(&format!("/jobs?q={}", encoded(&bulk.q)))) { code { (bulk.q) } } } }
+            @if bulk.action.is_of_schedules() {
+                @let status = bulk.status.as_deref().unwrap_or_default();
+                div { dt { "Schedules" } dd { a href=(view.to(&schedules_place(&bulk.q, status))) { (which(&bulk.q, status)) } } }
+                @if let Some(until) = bulk.until.as_ref().and_then(|until| until.parse().ok()) { div { dt { "Until" } dd { (show::absolute(until)) } } }
+            } @else {
+                div { dt { "Jobs" } dd { a href=(view.to(&format!("/jobs?q={}", encoded(&bulk.q)))) { code { (bulk.q) } } } }
+            }
             @if let Some(queue) = &bulk.to_queue { div { dt { "To the queue" } dd { a href=(view.queue(queue)) { (queue) } } } }
             @if let Some(priority) = bulk.to_priority { div { dt { "With the priority" } dd { (priority) } } }
             @if let Some(due) = bulk.to_due_at.as_ref().and_then(|due| due.parse().ok()) { div { dt { "Due" } dd { (show::absolute(due)) } } }

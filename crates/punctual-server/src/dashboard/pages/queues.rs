@@ -89,7 +89,10 @@ pub(in crate::dashboard) async fn page(view: View) -> Shown {
     let now = admin.now().await?;
     let shapes = shapes(&admin, now).await?;
     Ok(view.page("Queues", "", html! {
-        div.head { h1 { "Queues" } }
+        div.head {
+            h1 { "Queues" }
+            div #everything data-live="queues" { (super::everything::links(&view, shapes.iter().any(|shape| shape.is_paused(now)))) }
+        }
         div #list data-live="queues jobs stats" { @if shapes.is_empty() { (show::empty("No queues yet.", html! { p { "Queues appear when something uses them: a job that is ordered, or a limit that is set." } })) }
         @else {
             div.card.flush {

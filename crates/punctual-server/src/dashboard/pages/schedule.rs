@@ -10,11 +10,12 @@ use punctual_core::schedule::Rule;
 use punctual_core::{ClockChange, Spec};
 
 use super::Shown;
-use super::schedules::{Said, Status, delay, took};
+use super::schedules::{Said, badge, delay, took};
 use crate::dashboard::charts::{self, Cell, Frame};
 use crate::dashboard::show;
 use crate::dashboard::view::View;
 use crate::fault::Fault;
+use crate::status::Status;
 
 /// Slots that are drawn.
 const DRAWN: usize = 500;
@@ -62,7 +63,7 @@ pub(in crate::dashboard) async fn page(
         div.head {
             div {
                 p.crumbs { a href=(view.to("/schedules")) { "Schedules" } " /" }
-                h1 { (schedule.name) " " span #status data-live="schedules jobs" { (status.badge()) } }
+                h1 { (schedule.name) " " span #status data-live="schedules jobs" { (badge(status)) } }
                 @if let Some(said) = &said { p.lead { (sentence_of(&said.words)) " " span.faint { (said.definition.tz) } } }
             }
             @if !view.is_read_only { (actions(&view, &schedule, status)) }
@@ -215,13 +216,14 @@ fn calendar(runs: &[SlotRun], now: Timestamp) -> Markup {
             let name =
                 Timestamp::from_seconds(day * 86_400).to_jiff().strftime("%a %d").to_string();
             let cell = |hour: usize| match hours.get(&(day, hour)) {
-                None => Cell { class: "h0", words: String::new() },
+                None => Cell { class: "h0", ..Cell::default() },
                 Some((tone, count)) => Cell {
                     class: tone,
                     words: format!(
                         "{name} {hour:02}:00 UTC, {count} slots, worst: {}",
                         worst(tone)
                     ),
+                    link: None,
                 },
             };
             let cells = (0..24).map(cell).collect();

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use axum::extract::Query;
 use maud::{Markup, html};
-use punctual::{
-    Admin, Definition, JobState, Schedule, ScheduleId, SlotOutcome, SlotRun, Timestamp,
-};
+use punctual::{Admin, Definition, Schedule, ScheduleId, SlotOutcome, SlotRun, Timestamp};
 use punctual_core::Spec;
 
 use super::Shown;
@@ -16,6 +14,7 @@ use crate::dashboard::heat::Heat;
 use crate::dashboard::show;
 use crate::dashboard::view::{View, encoded};
 use crate::fault::Fault;
+use crate::status::{Status, Wanted};
 
 /// Schedules of a page.
 const PAGE: usize = 50;
@@ -33,63 +32,15 @@ pub(in crate::dashboard) struct Ask {
     after: Option<String>,
 }
 
-/// How a schedule is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
-    Active,
-    Late,
-    Failing(usize),
-    Paused,
-    Off,
-    Aside,
-    Over,
-}
-
-impl Status {
-    /// From the schedule and its newest slots.
-    pub(super) fn of(schedule: &Schedule, now: Timestamp, runs: &[SlotRun]) -> Status {
-        if schedule.set_aside.is_some() {
-            return Status::Aside;
-        }
-        if !schedule.enabled {
-            return Status::Off;
-        }
-        let is_in_force = |until: Option<Timestamp>| until.is_none_or(|until| until > now);
-        if schedule.pause.as_ref().is_some_and(|pause| is_in_force(pause.until)) {
-            return Status::Paused;
-        }
-        let Some(due) = schedule.due_at() else { return Status::Over };
-        if now.since(due) > Duration::from_secs(60) {
-            return Status::Late;
-        }
-        let ended = runs.iter().filter_map(|run| run.run).filter(|run| run.finished_at.is_some());
-        match ended.take_while(|run| run.state == JobState::Failed).count() {
-            0 => Status::Active,
-            failures => Status::Failing(failures),
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Status::Active => "active",
-            Status::Late => "late",
-            Status::Failing(_) => "failing",
-            Status::Paused => "paused",
-            Status::Off => "off",
-            Status::Aside => "set aside",
-            Status::Over => "finished",
-        }
-    }
-
-    pub(super) fn badge(self) -> Markup {
-        match self {
-            Status::Active => show::badge("good", "✓", "active"),
-            Status::Late => show::badge("bad", "!", "late"),
-            Status::Failing(times) => show::badge("bad", "✕", &format!("failing ×{times}")),
-            Status::Paused => show::badge("warn", "❙❙", "paused"),
-            Status::Aside => show::badge("bad", "✕", "set aside"),
-            Status::Off | Status::Over => show::badge("faint", "⊘", self.word()),
-        }
+/// A status as word, shape and colour.
+pub(super) fn badge(status: Status) -> Markup {
+    match status {
+        Status::Active => show::badge("good", "✓", "active"),
+        Status::Late => show::badge("bad", "!", "late"),
+        Status::Failing(times) => show::badge("bad", "✕", &format!("failing ×{times}")),
+        Status::Paused => show::badge("warn", "❙❙", "paused"),
+        Status::Aside => show::badge("bad", "✕", "set aside"),
+        Status::Off | Status::Over => show::badge("faint", "⊘", status.word()),
     }
 }
 
@@ -157,20 +108,11 @@ struct Found {
     next: Option<String>,
 }
 
-fn is_asked(schedule: &Schedule, words: &[String], status: &str, now: Timestamp) -> bool {
-    let text = format!("{} {}", schedule.name, schedule.spec.as_str()).to_lowercase();
-    let has_words = words.iter().all(|word| text.contains(word));
-    // A streak of failures takes more than the schedule's row to see.
-    let is_so = status.is_empty() || Status::of(schedule, now, &[]).word() == status;
-    has_words && is_so
-}
-
 async fn find(admin: &Admin, ask: &Ask, now: Timestamp) -> Result<Found, Fault> {
-    let words: Vec<String> = ask.q.split_whitespace().map(str::to_lowercase).collect();
+    let wanted = Wanted::new(&ask.q, &ask.status);
     let mut found = Found { schedules: Vec::new(), next: None };
     let (mut after, mut looked_at) = (ask.after.clone(), 0);
-    let is_plain = words.is_empty() && ask.status.is_empty();
-    let part = if is_plain { PAGE + 1 } else { 500 };
+    let part = if wanted.is_all() { PAGE + 1 } else { 500 };
     loop {
         let page = admin.schedules(after.as_deref(), part).await?;
         let is_last = page.len() < part;
@@ -181,7 +123,7 @@ async fn find(admin: &Admin, ask: &Ask, now: Timestamp) -> Result<Found, Fault> 
             }
             looked_at += 1;
             after = Some(schedule.name.clone());
-            if is_asked(&schedule, &words, &ask.status, now) {
+            if wanted.has(&schedule, now) {
                 found.schedules.push(schedule);
             }
         }
@@ -212,6 +154,20 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
     let runs = recent(&admin, &found.schedules).await?;
     let heat = view.ui.0.kept.heat(&admin, now).await?;
     let none = Vec::new();
+    let table = html! {
+        div.scroll tabindex="0" role="region" aria-label="Schedules" {
+            table.list #schedules {
+                thead { tr {
+                    @if !view.is_read_only { th.tick scope="col" { span.hidden { "Select" } } }
+                    th scope="col" { "Name" } th scope="col" { "Cadence" } th scope="col" { "Next" } th scope="col" { "Last" }
+                    th scope="col" { "Last 30 slots" } th.num scope="col" { "Delay p95" } th.num scope="col" { "Takes p95" } th scope="col" { "Status" }
+                } }
+                tbody data-keyed data-hold {
+                    @for schedule in &found.schedules { (row(&view, now, schedule, runs.get(&schedule.id).unwrap_or(&none))) }
+                }
+            }
+        }
+    };
     Ok(view.page("Schedules", "", html! {
         div.head {
             h1 { "Schedules" }
@@ -220,34 +176,40 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
                 input #q type="search" name="q" value=(ask.q) placeholder="name, kind, zone …" data-search;
                 label.hidden for="status" { "Status" }
                 select #status name="status" {
-                    @for word in ["", "active", "late", "paused", "off", "set aside", "finished"] {
-                        option value=(word) selected[word == ask.status] { (if word.is_empty() { "any status" } else { word }) }
-                    }
+                    option value="" { "any status" }
+                    @for word in Status::ASKED { option value=(word) selected[word == ask.status] { (word) } }
                 }
                 button { "Search" }
             }
         }
         div #list data-live="schedules jobs" { @if found.schedules.is_empty() { (nothing(&view, &ask, found.next.is_some())) }
         @else {
-            div.card.flush {
-                div.scroll tabindex="0" role="region" aria-label="Schedules" {
-                    table.list #schedules {
-                        thead { tr {
-                            th scope="col" { "Name" } th scope="col" { "Cadence" } th scope="col" { "Next" } th scope="col" { "Last" }
-                            th scope="col" { "Last 30 slots" } th.num scope="col" { "Delay p95" } th.num scope="col" { "Takes p95" } th scope="col" { "Status" }
-                        } }
-                        tbody data-keyed {
-                            @for schedule in &found.schedules { (row(&view, now, schedule, runs.get(&schedule.id).unwrap_or(&none))) }
-                        }
-                    }
-                }
-            }
+            @if view.is_read_only { div.card.flush { (table) } }
+            @else { form.card.flush method="post" action=(view.to("/schedules")) { (many(&view, &ask)) (table) } }
         } }
         @if let Some(next) = &found.next {
             p.pager { a.button href=(view.to(&format!("/schedules?q={}&status={}&after={}", encoded(&ask.q), encoded(&ask.status), encoded(next)))) { "Next page" } }
         }
-        @if heat.schedules > 0 { (upcoming(&heat)) }
+        @if heat.schedules > 0 { (upcoming(&view, &heat)) }
     }))
+}
+
+/// What can be done to those that are ticked, and to all that match.
+fn many(view: &View, ask: &Ask) -> Markup {
+    html! {
+        div.bulk {
+            input type="hidden" name="back" value=(view.here);
+            label { input type="checkbox" data-all="schedule" hidden; span data-all-label hidden { " All on this page" } }
+            span.faint data-selected { "Tick schedules, then" }
+            label.hidden for="bulk-why" { "Reason" }
+            input #bulk-why name="why" placeholder="why (to pause)" maxlength="500";
+            label.hidden for="bulk-until" { "For how long, or until when" }
+            input #bulk-until name="until" placeholder="for 2h, until …" title="A length such as 2h or an instant such as 2027-01-15T08:00:00Z; empty: until somebody resumes them";
+            button name="action" value="pause" data-confirm="Pause" { "Pause" }
+            button name="action" value="resume" { "Resume" }
+        }
+        (super::operation::schedule_links(view, &ask.q, &ask.status))
+    }
 }
 
 fn nothing(view: &View, ask: &Ask, has_more: bool) -> Markup {
@@ -279,6 +241,7 @@ fn row(view: &View, now: Timestamp, schedule: &Schedule, runs: &[SlotRun]) -> Ma
     let last = runs.first();
     html! {
         tr id={ "s-" (schedule.id) } {
+            @if !view.is_read_only { td.tick { input type="checkbox" name="schedule" value=(schedule.name) aria-label={ "Select " (schedule.name) }; } }
             th scope="row" {
                 a href=(view.schedule(&schedule.name)) { (schedule.name) }
                 @if !schedule.set.is_empty() { div.faint { (schedule.set) } }
@@ -303,29 +266,33 @@ fn row(view: &View, now: Timestamp, schedule: &Schedule, runs: &[SlotRun]) -> Ma
             td { (history(runs)) }
             td.num { (show::length_or_dash(p95(runs.iter().filter_map(delay).collect()))) }
             td.num { (show::length_or_dash(p95(runs.iter().filter_map(took).collect()))) }
-            td { (status.badge()) }
+            td { (badge(status)) }
         }
     }
 }
 
 /// What is to come, by hour of the week and by minute of the hour.
-fn upcoming(heat: &Heat) -> Markup {
+fn upcoming(view: &View, heat: &Heat) -> Markup {
     let most = heat.hours.iter().copied().max().unwrap_or(0);
-    let day_of =
-        |day: usize| heat.from + Duration::from_secs(3_600 * 24) * u32::try_from(day).unwrap_or(0);
     // The rows are days of UTC: the first begins before now, the last ends within the eighth.
-    let first = heat.from.floor_seconds().rem_euclid(86_400) / 3_600;
+    let midnight = heat.from.floor_seconds().div_euclid(86_400) * 86_400;
+    let first = (heat.from.floor_seconds() - midnight) / 3_600;
     let first = usize::try_from(first).unwrap_or(0);
+    let day_of = |day: usize, hour: usize| {
+        let hours = u32::try_from(day * 24 + hour).unwrap_or(0);
+        Timestamp::from_seconds(midnight) + Duration::from_secs(3_600) * hours
+    };
     let rows: Vec<(String, Vec<Cell>)> = (0..8)
         .map(|day| {
-            let name = day_of(day).to_jiff().strftime("%a %d").to_string();
+            let name = day_of(day, 0).to_jiff().strftime("%a %d").to_string();
             let cell = |hour: usize| {
                 let index = (day * 24 + hour).checked_sub(first);
                 match index.and_then(|index| heat.hours.get(index)) {
-                    None => Cell { class: "off", words: String::new() },
+                    None => Cell { class: "off", ..Cell::default() },
                     Some(count) => Cell {
                         class: level(*count, most),
                         words: format!("{name} {hour:02}:00 UTC, {count} starts"),
+                        link: (*count > 0).then(|| super::upcoming::place(view, day_of(day, hour))),
                     },
                 }
             };
@@ -345,6 +312,7 @@ fn upcoming(heat: &Heat) -> Markup {
                 }
             }
             (charts::cells("heat", "Planned starts by day and hour", &rows))
+            p { a href=(super::upcoming::place(view, heat.from)) { "What is due, hour by hour" } }
             h3 { "By minute of the hour, next 24 hours" }
             (charts::minutes(&heat.minutes))
         }

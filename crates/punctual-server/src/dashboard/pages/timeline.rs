@@ -4,18 +4,28 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use axum::extract::Query;
-use maud::html;
-use punctual::{Admin, AttemptOutcome, NodeId, Schedule, ScheduleId, SlotRun, Span, Timestamp};
+use maud::{Markup, html};
+use punctual::{
+    Admin, AttemptOutcome, ErrorKind, Node, NodeId, Schedule, ScheduleId, SlotCursor, SlotRun,
+    Span, Timestamp,
+};
 
 use super::Shown;
 use super::schedules::Said;
-use crate::dashboard::charts::{self, Mark, Row, Stretch};
+use crate::dashboard::charts::{self, Mark, Row, Scale, Stretch};
+use crate::dashboard::load::{Deploy, deploys, levels};
+use crate::dashboard::range::{Range, WINDOWS, field};
+use crate::dashboard::series::Window;
 use crate::dashboard::show;
 use crate::dashboard::view::View;
 use crate::fault::Fault;
 
-/// Attempts that are drawn.
-const SPANS: usize = 600;
+/// Attempts that are counted.
+const SPANS: usize = 2_000;
+/// Attempts that are drawn as bars, the newest ones.
+const BARS: usize = 600;
+/// Jobs that were ordered so long before a stretch are looked at, too: their attempts may lie in it.
+const BEFORE: Duration = Duration::from_secs(3_600);
 /// Rows that are drawn.
 const ROWS: usize = 40;
 /// Slots to come that a row shows.
@@ -31,9 +41,9 @@ const TABLE: usize = 50;
 pub(in crate::dashboard) struct Ask {
     by: Option<String>,
     window: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
 }
-
-const WINDOWS: [(&str, u64); 4] = [("15min", 900), ("1h", 3_600), ("6h", 21_600), ("24h", 86_400)];
 
 /// The page.
 pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Shown {
@@ -44,40 +54,46 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
         .as_deref()
         .filter(|by| ["schedule", "queue", "node"].contains(by))
         .unwrap_or("schedule");
-    let (window, seconds) = WINDOWS
-        .into_iter()
-        .find(|(word, _)| Some(*word) == ask.window.as_deref())
-        .unwrap_or(WINDOWS[1]);
-    let from = now - Duration::from_secs(seconds);
-    let to = now + Duration::from_secs(seconds / 4);
-    let spans = admin.spans(from, SPANS).await?;
+    let range = Range::read(ask.window.as_deref(), ask.from.as_deref(), ask.to.as_deref(), now)?;
+    let spans = admin.spans(range.from - BEFORE, range.to, SPANS).await?;
     let is_full = spans.len() == SPANS;
-    let spans: Vec<Span> =
-        spans.into_iter().filter(|span| span.ended_at.is_none_or(|end| end >= from)).collect();
-    let names = Names::read(&admin, &spans).await?;
-    let upcoming = if by == "schedule" { admin.upcoming(UPCOMING).await? } else { Vec::new() };
-    let skipped = if by == "schedule" { skipped(&admin, &names, from).await? } else { Vec::new() };
-    let past = Past { spans: &spans, skipped: &skipped };
-    let rows = rows(&view, by, &past, &names, &upcoming, now, to);
-    let link = |by: &str, window: &str| view.to(&format!("/timeline?by={by}&window={window}"));
+    let is_shown = |span: &Span| range.holds(span.claimed_at, span.ended_at);
+    let spans: Vec<Span> = spans.into_iter().filter(is_shown).collect();
+    let levels = levels(&spans, &range, now);
+    let nodes = admin.nodes().await?;
+    let deploys = deploys(&nodes, &range);
+    let drawn = &spans[..spans.len().min(BARS)];
+    let names = Names::read(&admin, drawn, nodes).await?;
+    let is_by_schedule = by == "schedule";
+    let upcoming = if is_by_schedule { admin.upcoming(UPCOMING).await? } else { Vec::new() };
+    let skipped =
+        if is_by_schedule { skipped(&admin, &names, &range, now).await? } else { Vec::new() };
+    let past = Past { spans: drawn, skipped: &skipped };
+    let rows = rows(&view, by, &past, &names, &upcoming, now, &range);
     let running = spans.iter().filter(|span| span.ended_at.is_none()).count();
+    let link = view.to(&format!("/timeline?by={by}"));
+    let scale = Scale { range, now, levels: &levels, deploys: &deploys, link: &link };
     Ok(view.page("Timeline", "", html! {
         div.head {
             h1 { "Timeline" }
-            div.actions {
-                nav.switch aria-label="Rows" { @for choice in ["schedule", "queue", "node"] { a href=(link(choice, window)) aria-current=[(choice == by).then_some("true")] { "by " (choice) } } }
-                nav.switch aria-label="Span" { @for (choice, _) in WINDOWS { a href=(link(by, choice)) aria-current=[(choice == window).then_some("true")] { (choice) } } }
-            }
+            (controls(&view, by, &range, now))
         }
         div #timeline data-live="jobs schedules" {
-            @if is_full { p.notice.warn { "These are the newest " (SPANS) " attempts; take a shorter span to see them all." } }
+            div.card #strips { (context(&view, by, &admin, &range, now).await?) }
+            @if is_full || drawn.len() < spans.len() {
+                p.notice.warn {
+                    @if is_full { "There are more attempts than the " (show::grouped(SPANS as u64)) " newest, which are counted here. " }
+                    "The newest " (drawn.len()) " are drawn; take a shorter span to see them all."
+                }
+            }
             @if rows.is_empty() {
                 (show::empty("No attempt in this span.", html! { p { "Take a longer one, or look at " a href=(view.to("/jobs")) { "the newest jobs" } "." } }))
             } @else {
                 div.card {
                     p.legend { @for (class, word) in [("good", "succeeded"), ("bad", "failed"), ("busy", "running"), ("calm", "given back or called off"), ("warn", "skipped"), ("wait", "due, not begun"), ("ahead", "to come")] { span { i class=(class) aria-hidden="true" {} (word) } } }
-                    (charts::gantt(&rows, from, to, now))
+                    (charts::gantt(&rows, &scale))
                     p.faint { (show::plural(spans.len() as u64, "attempt", "attempts")) ", " (running) " running." }
+                    (joined(&deploys))
                 }
                 details.card #timeline-table {
                     summary { "The newest of them as a table" }
@@ -104,6 +120,74 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
     }))
 }
 
+/// Rows by what, and which stretch: links and a form, so that no script is needed.
+fn controls(view: &View, by: &str, range: &Range, now: Timestamp) -> Markup {
+    let link = |by: &str, query: &str| view.to(&format!("/timeline?by={by}&{query}"));
+    let way = |words: &str, to: Option<Range>| {
+        html! {
+            @if let Some(to) = to { a href=(link(by, &to.query())) { (words) } }
+        }
+    };
+    html! {
+        div.actions {
+            nav.switch aria-label="Rows" { @for choice in ["schedule", "queue", "node"] { a href=(link(choice, &range.query())) aria-current=[(choice == by).then_some("true")] { "by " (choice) } } }
+            nav.switch aria-label="Up to now" { @for (choice, _) in WINDOWS { a href=(link(by, &format!("window={choice}"))) aria-current=[(Some(choice) == range.window).then_some("true")] { (choice) } } }
+            nav.switch #zoom aria-label="Another span" {
+                (way("Earlier", Some(range.earlier())))
+                (way("Later", range.later(now)))
+                (way("Zoom in", range.closer()))
+                (way("Zoom out", range.wider()))
+            }
+            form.range method="get" action=(view.to("/timeline")) {
+                input type="hidden" name="by" value=(by);
+                label for="from" { "From" }
+                input #from type="datetime-local" step="1" name="from" value=(field(range.from));
+                label for="to" { "to" }
+                input #to type="datetime-local" step="1" name="to" value=(field(range.to));
+                span.faint { "UTC" }
+                button { "Show" }
+            }
+        }
+    }
+}
+
+/// What ended over the last day or week, with the stretch that is shown marked in it.
+async fn context(
+    view: &View,
+    by: &str,
+    admin: &Admin,
+    range: &Range,
+    now: Timestamp,
+) -> Result<Markup, Fault> {
+    let (window, name) = match range.from + Duration::from_secs(86_400) >= now {
+        true => (Window::Day, "last 24 h"),
+        false => (Window::Week, "last 7 days"),
+    };
+    let steps = view.ui.0.kept.steps(admin, now, window).await?;
+    // They may have been kept for a moment.
+    let (minutes, count) = window.steps();
+    let from = steps.first().map_or(now, |step| step.at);
+    let to = from + Duration::from_secs(u64::from(minutes) * 60) * count;
+    let whole = Range { from, to, window: None };
+    let link = view.to(&format!("/timeline?by={by}"));
+    let to = |range: &Range| format!("{link}&{}", range.query());
+    Ok(html! {
+        p.faint { "Attempts that ended, " (name) ", failed ones in red. Draw over a strip to take a closer look at a part of it." }
+        (charts::density(name, &steps, &whole, range, &link, to))
+    })
+}
+
+/// The new versions in words, for whoever does not see the lines.
+fn joined(deploys: &[Deploy]) -> Markup {
+    html! {
+        @if !deploys.is_empty() {
+            ul.plain.deploys {
+                @for deploy in deploys { li { i.deploy aria-hidden="true" {} "Version " b { (deploy.version) } " joined with " (deploy.node) " at " (show::absolute(deploy.at)) } }
+            }
+        }
+    }
+}
+
 /// What is drawn of the past.
 struct Past<'a> {
     spans: &'a [Span],
@@ -111,11 +195,33 @@ struct Past<'a> {
     skipped: &'a [SlotRun],
 }
 
-/// The newest slots that became no job, of the schedules that are shown.
-async fn skipped(admin: &Admin, names: &Names, from: Timestamp) -> Result<Vec<SlotRun>, Fault> {
-    let ids: Vec<ScheduleId> = names.schedules.keys().copied().collect();
-    let mut runs = admin.recent_slots(&ids, SKIPPED).await?;
-    runs.retain(|run| run.slot.slot >= from && !run.slot.outcome.has_job());
+/// The newest slots of a stretch that became no job, of the schedules that are shown.
+async fn skipped(
+    admin: &Admin,
+    names: &Names,
+    range: &Range,
+    now: Timestamp,
+) -> Result<Vec<SlotRun>, Fault> {
+    let mut runs = Vec::new();
+    if range.to >= now {
+        let ids: Vec<ScheduleId> = names.schedules.keys().copied().collect();
+        runs = admin.recent_slots(&ids, SKIPPED).await?;
+    } else {
+        // The newest slots of all are not those of a stretch that is over: each ledger is read from its
+        // end on.
+        for (id, name) in &names.schedules {
+            let end = Some(SlotCursor(range.to, i32::MAX));
+            let page = match admin.slots(name, end, SKIPPED).await {
+                Ok(page) => page,
+                // It was deleted, or renamed, meanwhile.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let slots = page.items.into_iter();
+            runs.extend(slots.map(|slot| SlotRun { schedule: *id, slot, run: None }));
+        }
+    }
+    runs.retain(|run| run.slot.slot >= range.from && !run.slot.outcome.has_job());
     Ok(runs)
 }
 
@@ -127,7 +233,7 @@ struct Names {
 
 impl Names {
     /// Those that occur; a schedule takes a read, so that only as many as there are rows are named.
-    async fn read(admin: &Admin, spans: &[Span]) -> Result<Names, Fault> {
+    async fn read(admin: &Admin, spans: &[Span], nodes: Vec<Node>) -> Result<Names, Fault> {
         let mut schedules = HashMap::new();
         for (id, _) in spans.iter().filter_map(|span| span.schedule) {
             if schedules.len() < ROWS && !schedules.contains_key(&id) {
@@ -135,7 +241,6 @@ impl Names {
                 schedules.insert(id, name.unwrap_or_else(|| "a deleted schedule".to_owned()));
             }
         }
-        let nodes = admin.nodes().await?;
         let nodes = nodes.into_iter().map(|node| (node.info.id, node.info.name)).collect();
         Ok(Names { schedules, nodes })
     }
@@ -154,7 +259,7 @@ fn rows(
     names: &Names,
     upcoming: &[Schedule],
     now: Timestamp,
-    to: Timestamp,
+    range: &Range,
 ) -> Vec<Row> {
     let mut rows: BTreeMap<String, Row> = BTreeMap::new();
     let new = |name: &str, link: Option<String>| Row {
@@ -188,12 +293,17 @@ fn rows(
     for schedule in upcoming {
         let Some(said) = Said::read(schedule) else { continue };
         let is_paused = schedule.pause.is_some();
+        let first = said.spec.next(now.max(range.from)).filter(|slot| *slot < range.to);
+        // One that has nothing in this stretch would be an empty row.
+        if first.is_none() && range.window.is_none() {
+            continue;
+        }
         let row = rows
             .entry(schedule.name.clone())
             .or_insert_with(|| new(&schedule.name, Some(view.schedule(&schedule.name))));
-        let slots = std::iter::successors(said.spec.next(now), |slot| said.spec.next(*slot));
+        let slots = std::iter::successors(first, |slot| said.spec.next(*slot));
         let words = if is_paused { "skipped while it is paused" } else { "to come" };
-        row.marks.extend(slots.take_while(|slot| *slot < to).take(AHEAD).map(|at| Mark {
+        row.marks.extend(slots.take_while(|slot| *slot < range.to).take(AHEAD).map(|at| Mark {
             at,
             class: "ahead",
             words: format!("{} · {words}", show::utc(at)),

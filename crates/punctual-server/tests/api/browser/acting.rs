@@ -176,3 +176,78 @@ async fn every_button_works_without_a_script() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_at_once_are_stopped_without_a_script() {
+    let builder = handle_operations(Punctual::memory().handle(echo).handle(fail));
+    let punctual = builder.start().await.unwrap();
+    let admin = punctual.admin();
+    for name in ["one", "other"] {
+        admin.create_schedule(name, &Definition::new("0 0 1 1 *", "echo")).await.unwrap();
+    }
+    punctual.enqueue(Echo(json!(1)).order().queue("slow")).await.unwrap();
+    let site = Site::start(&punctual, 0);
+    Browser::run(|browser| {
+        let (punctual, admin, site) = (&punctual, &admin, &site);
+        async move {
+            browser.tell("Emulation.setScriptExecutionDisabled", json!({ "value": true })).await;
+            let press = |selector: &'static str| {
+                let browser = browser.clone();
+                async move { browser.find(selector).await.click().await.unwrap() }
+            };
+            let write = |selector: &'static str, text: &'static str| {
+                let browser = browser.clone();
+                async move { browser.find(selector).await.send_keys(text).await.unwrap() }
+            };
+            let is_paused = |name: &'static str| async move {
+                let now = admin.now().await.unwrap();
+                let pause = admin.schedule(name).await.unwrap().pause;
+                pause.is_some_and(|pause| pause.until.is_none_or(|until| until > now))
+            };
+
+            // What is ticked.
+            browser.go(&site.url("/schedules")).await;
+            press("input[name='schedule'][value='other']").await;
+            write("#bulk-why", "index rebuild").await;
+            write("#bulk-until", "2h").await;
+            press("button[value='pause']").await;
+            browser.says("Paused.").await;
+            assert!(is_paused("other").await && !is_paused("one").await);
+
+            // All that match.
+            press("a[href*='schedules/new?action=pause']").await;
+            write("input#why", "incident 7").await;
+            press("main button.primary").await;
+            browser.says("It has begun").await;
+            let of_bulk =
+                JobFilter { kind: Some("punctual.bulk".to_owned()), ..JobFilter::default() };
+            let operation = admin.jobs(&of_bulk, None, 1).await.unwrap().items[0].id;
+            punctual.wait(operation).await.unwrap();
+            browser.go(&site.url(&format!("/operations/{operation}"))).await;
+            assert!(browser.text("#progress").await.contains("1 done"));
+            assert!(is_paused("one").await);
+
+            // Everything.
+            browser.go(&site.url("/queues")).await;
+            press("a[href$='/everything/pause']").await;
+            write("input#why", "the disk is full").await;
+            press("main button.primary").await;
+            browser.says("All queues are paused").await;
+            let paused = async || {
+                let queues = admin.queues().await.unwrap().into_iter();
+                queues.filter(|queue| queue.pause.is_some()).map(|it| it.name).collect::<Vec<_>>()
+            };
+            assert!(paused().await.contains(&"slow".to_owned()), "{:?}", paused().await);
+            press("a[href$='/everything/resume']").await;
+            press("main button.primary").await;
+            browser.says("Resumed").await;
+            assert_eq!(paused().await, Vec::<String>::new());
+
+            // What is due by hour, from the heat map.
+            browser.go(&site.url("/schedules")).await;
+            press("a[href*='/upcoming?hour=']").await;
+            assert!(browser.text("h1").await.starts_with("Due "));
+        }
+    })
+    .await;
+}

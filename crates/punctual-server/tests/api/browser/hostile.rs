@@ -4,7 +4,11 @@ use punctual::{Ctx, Definition, Job, JobFilter, Order, Punctual};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use axum::http::header;
+use punctual_server::Server;
+
 use super::{Browser, Site};
+use crate::dashboard::{get, post};
 
 /// Tries to become a script in every place that a text can stand in: between elements, in an attribute
 /// with any quotes, in an address, in a style, in a comment, in markup of other kinds.
@@ -86,6 +90,19 @@ async fn hostile(job: Hostile, cx: Ctx) -> Result<(), punctual::BoxError> {
     Err(punctual::Failure::for_good(format!("{}\n{}", job.text, job.text)).into())
 }
 
+/// The questions that take a text from their address.
+fn asked(text: &str) -> [String; 7] {
+    [
+        format!("/operations/schedules/new?action=pause&q={text}&status={text}"),
+        format!("/operations/schedules/new?action={text}"),
+        format!("/operations/new?action=retry&q=tag:{text}"),
+        format!("/upcoming?hour={text}"),
+        format!("/timeline?by={text}&window={text}&from={text}"),
+        format!("/login?next={text}"),
+        format!("/jobs?q=state:failed&cursor={text}"),
+    ]
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_text_becomes_a_script() {
     let builder = Punctual::memory()
@@ -107,8 +124,13 @@ async fn no_text_becomes_a_script() {
         definition.job.payload = json!({ text: text });
         definition.job.tags = vec![text.to_owned()];
         by.create_schedule(text, &definition).await.unwrap();
+        // One that stays planned.
+        by.create_schedule(&format!("u {text}"), &definition).await.unwrap();
         by.pause_schedule(text, None).await.unwrap();
         by.pause_queue(text, None).await.unwrap();
+        // One that stays open.
+        let queue = format!("o {text}");
+        punctual.enqueue(Order::of_kind(text, &json!({ text: text })).queue(&queue)).await.unwrap();
     }
     let site = Site::start(&punctual, 0);
     let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
@@ -134,6 +156,10 @@ async fn no_text_becomes_a_script() {
         "/nodes",
         "/activity",
         "/settings",
+        "/everything/pause",
+        "/everything/resume",
+        "/upcoming?hour=2027-01-01T00:00:00Z",
+        "/schedules?q=u",
     ]
     .map(str::to_owned)
     .to_vec();
@@ -150,7 +176,26 @@ async fn no_text_becomes_a_script() {
             format!("/?did={text}&window={text}"),
             format!("/queues/{text}/pause"),
         ]);
+        pages.extend(asked(&text));
     }
+    pages.push(format!("/jobs/{waiting}/cancel"));
+    let router = Server::new(punctual.clone()).router();
+    let mut operations = Vec::new();
+    for text in TEXTS {
+        let text = encoded(text);
+        let form = format!("action=pause&q={text}&status={text}&why={text}");
+        let begun = post(&router, "/operations/schedules", &[], &form).await;
+        let place = begun.headers[header::LOCATION].to_str().unwrap().to_owned();
+        // Every text on every page that takes one; a browser then looks at some of them.
+        for path in asked(&text).iter().chain([&place]) {
+            let page = get(&router, path).await.text;
+            for other in TEXTS.iter().filter(|other| other.contains('<')) {
+                assert!(!page.contains(*other), "{path} says {other}");
+            }
+        }
+        operations.push(place);
+    }
+    pages.extend(operations.into_iter().step_by(16));
     Browser::run(|browser| {
         let (site, pages) = (&site, &pages);
         async move {

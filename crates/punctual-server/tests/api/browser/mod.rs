@@ -6,6 +6,7 @@ mod hostile;
 mod live;
 mod pages;
 mod plots;
+mod strips;
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -73,9 +74,13 @@ impl Site {
             }
             std::thread::yield_now();
         };
+        Site::of(Server::new(punctual.clone()), listener)
+    }
+
+    /// A server at a port that is its own already.
+    fn of(server: Server, listener: TcpListener) -> Site {
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let server = Server::new(punctual.clone());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()

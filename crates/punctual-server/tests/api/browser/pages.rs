@@ -1,12 +1,16 @@
 //! Every page in both themes, wide and narrow: nothing goes wrong, nobody is left out.
 
+use std::net::TcpListener;
 use std::time::Duration;
 
+use axum::http::header;
 use punctual::{Ctx, Definition, Job, Overlap, Punctual, every};
+use punctual_server::{Server, Token, handle_operations};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Browser, Site};
+use crate::dashboard::{once, post};
 use crate::{Echo, Fail, echo, fail};
 
 #[derive(Serialize, Deserialize, Job)]
@@ -24,7 +28,7 @@ async fn export(job: Export, cx: Ctx) -> Result<(), punctual::BoxError> {
 
 /// Everything that pages show.
 async fn busy() -> Punctual {
-    let punctual = Punctual::memory()
+    let punctual = handle_operations(Punctual::memory())
         .name("node-a")
         .handle(echo)
         .handle(fail)
@@ -66,6 +70,21 @@ async fn pages(punctual: &Punctual) -> Vec<(&'static str, String)> {
     let of = |state| punctual::JobFilter { state: Some(state), ..Default::default() };
     let failed = admin.jobs(&of(punctual::JobState::Failed), None, 1).await.unwrap().items[0].id;
     let running = admin.jobs(&of(punctual::JobState::Running), None, 1).await.unwrap().items[0].id;
+    // Two that have nothing to do, so that they change nothing.
+    let router = Server::new(punctual.clone()).router();
+    let mut operations = Vec::new();
+    for (path, form) in [
+        ("/operations", "action=retry&q=tag:none&why=the+disk+is+back"),
+        ("/operations/schedules", "action=pause&q=none-such&why=incident+7&until=2h"),
+    ] {
+        let begun = post(&router, path, &[("punctual-actor", "ada")], form).await;
+        let place = begun.headers[header::LOCATION].to_str().unwrap();
+        let place = place.split('?').next().unwrap().to_owned();
+        once(&router, &place, "<b>0</b> done").await;
+        operations.push(place);
+    }
+    let now = admin.now().await.unwrap();
+    let (from, to) = (now - Duration::from_secs(5), now + Duration::from_secs(1));
     vec![
         ("overview", "/".into()),
         ("schedules", "/schedules".into()),
@@ -73,6 +92,19 @@ async fn pages(punctual: &Punctual) -> Vec<(&'static str, String)> {
         ("schedule-busy", "/schedules/heartbeat".into()),
         ("pause", "/schedules/heartbeat/pause".into()),
         ("jobs", "/jobs".into()),
+        ("cancel", format!("/jobs/{running}/cancel")),
+        ("pause-queue", "/queues/mail/pause".into()),
+        ("pause-all", "/everything/pause".into()),
+        ("resume-all", "/everything/resume".into()),
+        ("operation", operations[0].clone()),
+        ("operation-schedules", operations[1].clone()),
+        ("pause-matching", "/operations/schedules/new?action=pause&q=&status=active".into()),
+        ("resume-matching", "/operations/schedules/new?action=resume&q=vacuum".into()),
+        ("upcoming", "/upcoming".into()),
+        ("upcoming-night", "/upcoming?hour=2027-01-15T01:00:00Z".into()),
+        ("timeline-closer", format!("/timeline?by=node&from={from}&to={to}")),
+        ("timeline-wrong", "/timeline?from=yesterday".into()),
+        ("job-log", format!("/jobs/{running}?level=warn")),
         ("all-matching", "/operations/new?action=move&q=queue:mail".into()),
         ("jobs-wrong", "/jobs?q=nonsense".into()),
         ("job", format!("/jobs/{failed}")),
@@ -121,8 +153,12 @@ async fn every_page_is_clean_in_both_themes_wide_and_narrow() {
     let site = Site::start(&punctual, 0);
     let empty = Punctual::memory().start().await.unwrap();
     let empty_site = Site::start(&empty, 0);
+    let token = Some(Token::new("0123456789abcdef").unwrap());
+    let closed = Server { token, ..Server::new(empty.clone()) };
+    let closed = Site::of(closed, TcpListener::bind("127.0.0.1:0").unwrap());
     Browser::run(|browser| {
-        let (punctual, site, empty_site, source) = (&punctual, &site, &empty_site, &source);
+        let (punctual, site, empty_site, closed, source) =
+            (&punctual, &site, &empty_site, &closed, &source);
         async move {
             let mut pages: Vec<(&str, String)> = pages(punctual)
                 .await
@@ -133,12 +169,16 @@ async fn every_page_is_clean_in_both_themes_wide_and_narrow() {
                 ["/", "/schedules", "/jobs", "/timeline", "/queues", "/activity"]
                     .map(|path| ("empty", empty_site.url(path))),
             );
+            pages.push(("sign-in", closed.url("/login?next=/jobs")));
             let mut wrong = Vec::new();
             for (name, url) in &pages {
                 browser.theme("light").await;
                 browser.width(1280).await;
                 browser.go(url).await;
-                browser.is_live().await;
+                // Before somebody has signed in there is nothing to follow.
+                if *name != "sign-in" {
+                    browser.is_live().await;
+                }
                 for (theme, width) in
                     [("light", 1280), ("dark", 1280), ("dark", 390), ("light", 390)]
                 {

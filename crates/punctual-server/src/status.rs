@@ -1,0 +1,85 @@
+//! How a schedule is, in one word.
+
+use std::time::Duration;
+
+use punctual::{JobState, Schedule, SlotRun, Timestamp};
+
+/// How a schedule is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    Active,
+    Late,
+    Failing(usize),
+    Paused,
+    Off,
+    Aside,
+    Over,
+}
+
+impl Status {
+    /// The words that schedules are asked for by. A streak of failures takes more than the schedule's
+    /// row to see.
+    pub(crate) const ASKED: [&str; 6] =
+        ["active", "late", "paused", "off", "set aside", "finished"];
+
+    /// From the schedule and its newest slots.
+    pub(crate) fn of(schedule: &Schedule, now: Timestamp, runs: &[SlotRun]) -> Status {
+        if schedule.set_aside.is_some() {
+            return Status::Aside;
+        }
+        if !schedule.enabled {
+            return Status::Off;
+        }
+        let is_in_force = |until: Option<Timestamp>| until.is_none_or(|until| until > now);
+        if schedule.pause.as_ref().is_some_and(|pause| is_in_force(pause.until)) {
+            return Status::Paused;
+        }
+        let Some(due) = schedule.due_at() else { return Status::Over };
+        if now.since(due) > Duration::from_secs(60) {
+            return Status::Late;
+        }
+        let ended = runs.iter().filter_map(|run| run.run).filter(|run| run.finished_at.is_some());
+        match ended.take_while(|run| run.state == JobState::Failed).count() {
+            0 => Status::Active,
+            failures => Status::Failing(failures),
+        }
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Status::Active => "active",
+            Status::Late => "late",
+            Status::Failing(_) => "failing",
+            Status::Paused => "paused",
+            Status::Off => "off",
+            Status::Aside => "set aside",
+            Status::Over => "finished",
+        }
+    }
+}
+
+/// Which schedules somebody asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    words: Vec<String>,
+    status: String,
+}
+
+impl Wanted {
+    /// Those that have all words of a line in their name or definition, and this status if it is one.
+    pub(crate) fn new(line: &str, status: &str) -> Wanted {
+        let words = line.split_whitespace().map(str::to_lowercase).collect();
+        Wanted { words, status: status.to_owned() }
+    }
+
+    /// Are all of them asked for?
+    pub(crate) fn is_all(&self) -> bool {
+        self.words.is_empty() && self.status.is_empty()
+    }
+
+    pub(crate) fn has(&self, schedule: &Schedule, now: Timestamp) -> bool {
+        let text = format!("{} {}", schedule.name, schedule.spec.as_str()).to_lowercase();
+        let is_so = self.status.is_empty() || Status::of(schedule, now, &[]).word() == self.status;
+        self.words.iter().all(|word| text.contains(word)) && is_so
+    }
+}

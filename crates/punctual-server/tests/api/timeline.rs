@@ -1,0 +1,136 @@
+//! Stretches of time by plain links, what is due by hour, and what a job's page tells of its end and log.
+
+use axum::http::StatusCode;
+use punctual::{Ctx, Definition, Job, LogLevel, Punctual};
+use punctual_server::Server;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::dashboard::{addresses, get, once};
+use crate::{Echo, echo};
+
+/// The addresses of a page that have these words in them, as a browser reads them.
+fn links(text: &str, words: &str) -> Vec<String> {
+    let all = addresses(text).into_iter().map(|it| it.replace("&amp;", "&"));
+    all.filter(|it| it.contains(words)).collect()
+}
+
+/// What an attribute says, wherever it stands.
+fn values(text: &str, name: &str) -> Vec<String> {
+    let beginning = format!(" {name}=\"");
+    let parts = text.split(beginning.as_str()).skip(1);
+    parts.map(|part| part.split('"').next().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_stretch_of_time_is_in_the_address_and_links_lead_to_others() {
+    let punctual = Punctual::memory().version("2.7.1").handle(echo).start().await.unwrap();
+    let id = punctual.enqueue(&Echo(json!(1))).await.unwrap().id;
+    punctual.wait(id).await.unwrap();
+    let router = Server::new(punctual.clone()).router();
+    let page = get(&router, "/timeline?by=queue&window=1h").await.text;
+    assert!(page.contains(&format!("/jobs/{id}")), "{page}");
+    assert!(page.contains("Version <b>2.7.1</b> joined with"), "{page}");
+    // Earlier, zoom in and zoom out, each a link to a stretch that stays.
+    let ways = links(&page, "by=queue&from=");
+    assert_eq!(ways.len(), 4, "{ways:?}");
+    for way in &ways {
+        let there = get(&router, way).await;
+        assert_eq!(there.status, StatusCode::OK, "{way}");
+    }
+    // An hour that was long ago has nothing in it, and the same form.
+    let old = "/timeline?from=2020-01-01T00:00&to=2020-01-01T01:00:00Z";
+    let page = get(&router, old).await.text;
+    assert!(page.contains("No attempt in this span."), "{page}");
+    assert!(page.contains("name=\"from\" value=\"2020-01-01T00:00:00\""), "{page}");
+    let closer = links(&page, "from=2020-01-01T00%3A15%3A00Z&to=2020-01-01T00%3A45%3A00Z");
+    assert_eq!(closer.len(), 1, "{page}");
+    for (query, words) in [
+        ("from=yesterday", "is no instant"),
+        ("from=2020-01-02T00:00&to=2020-01-01T00:00", "take at least a second"),
+        ("from=2020-01-01T00:00&to=2020-02-01T00:00", "take at most 7 days"),
+    ] {
+        let refused = get(&router, &format!("/timeline?{query}")).await;
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{query}");
+        assert!(refused.text.contains(words), "{query}: {}", refused.text);
+    }
+}
+
+#[tokio::test]
+async fn a_cell_of_the_heat_map_leads_to_what_is_due_in_that_hour() {
+    let punctual = Punctual::memory().handle(echo).start().await.unwrap();
+    let admin = punctual.admin();
+    for (name, cron) in [("often", "*/10 * * * *"), ("daily", "30 2 * * *"), ("still", "0 2 * * *")]
+    {
+        admin.create_schedule(name, &Definition::new(cron, "echo")).await.unwrap();
+    }
+    admin.pause_schedule("still", None).await.unwrap();
+    let router = Server::new(punctual.clone()).router();
+    let page = get(&router, "/schedules").await.text;
+    let heat = page.split("id=\"heat\"").nth(1).unwrap().split("</table>").next().unwrap();
+    let mut hours = 0;
+    for cell in heat.split("<td").skip(1) {
+        let Some(place) = links(cell, "/upcoming?hour=").pop() else { continue };
+        hours += 1;
+        // All that are different, and some of the others.
+        let starts: u64 =
+            cell.split("UTC, ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        if starts == 6 && hours > 3 {
+            continue;
+        }
+        let due = get(&router, &place).await.text;
+        assert_eq!(values(&due, "data-starts"), [starts.to_string()], "{place}");
+        assert_eq!(due.contains(">daily</a>"), starts == 7, "{place}");
+        assert!(due.contains(">often</a>") && !due.contains(">still</a>"), "{place}");
+    }
+    assert_eq!(hours, 168);
+    let empty = "/upcoming?hour=2020-01-01T05:59:00Z";
+    admin.pause_schedule("often", None).await.unwrap();
+    let page = get(&router, empty).await.text;
+    assert!(page.contains("Nothing is due in this hour.") && page.contains("is over"), "{page}");
+    let wrong = get(&router, "/upcoming?hour=noon").await;
+    assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
+}
+
+#[derive(Serialize, Deserialize, Job)]
+struct Report {
+    is_long: bool,
+}
+
+async fn report(job: Report, cx: Ctx) {
+    cx.log_at(LogLevel::Debug, "small talk");
+    cx.log("sheet one");
+    cx.log_at(LogLevel::Warn, "sheet two is odd");
+    cx.log_at(LogLevel::Error, "sheet three is missing");
+    if job.is_long {
+        cx.cancelled().await;
+    }
+}
+
+#[tokio::test]
+async fn a_running_job_tells_when_it_will_end_and_its_log_can_be_narrowed() {
+    let punctual = Punctual::memory().handle(report).start().await.unwrap();
+    let router = Server::new(punctual.clone()).router();
+    let long = async |is_known: bool| {
+        let id = punctual.enqueue(&Report { is_long: true }).await.unwrap().id;
+        let page = once(&router, &format!("/jobs/{id}"), "sheet three").await.text;
+        assert_eq!(page.contains("Usually <b>"), is_known, "{page}");
+        (id, page)
+    };
+    // Nothing to go by yet.
+    long(false).await;
+    for _ in 0..4 {
+        let id = punctual.enqueue(&Report { is_long: false }).await.unwrap().id;
+        punctual.wait(id).await.unwrap();
+    }
+    let (id, page) = long(true).await;
+    assert!(page.contains("(the last 4 of its kind)"), "{page}");
+    let lines = ["small talk", "sheet one", "sheet two", "sheet three"];
+    for (level, shown) in [("", 4), ("?level=info", 3), ("?level=warn", 2), ("?level=error", 1)] {
+        let page = get(&router, &format!("/jobs/{id}{level}")).await.text;
+        let there: Vec<bool> = lines.iter().map(|line| page.contains(line)).collect();
+        assert_eq!(there.iter().filter(|is| **is).count(), shown, "{level}: {page}");
+        assert!(there[4 - shown..].iter().all(|is| *is), "{level}");
+        assert!(page.contains(&format!("/jobs/{id}?level=warn#log-title")), "{page}");
+    }
+}
