@@ -45,7 +45,7 @@ pub(super) fn levels(spans: &[Span], range: &Range, now: Timestamp) -> Vec<Level
             running += change;
             most = most.max(running);
         }
-        levels.push(Level { from, to, most: usize::try_from(most).unwrap_or(0) });
+        levels.push(Level { from, to: to.min(now), most: usize::try_from(most).unwrap_or(0) });
     }
     levels
 }

@@ -19,7 +19,8 @@ struct Hold {}
 /// Waits until so many jobs run.
 async fn running(punctual: &Punctual, wanted: usize) {
     let mut look = tokio::time::interval(LOOK_EVERY);
-    while punctual.admin().jobs(&running_now(), None, 100).await.unwrap().items.len() != wanted {
+    let filter = JobFilter { state: Some(JobState::Running), ..JobFilter::default() };
+    while punctual.admin().jobs(&filter, None, 100).await.unwrap().items.len() != wanted {
         look.tick().await;
     }
 }
@@ -45,22 +46,19 @@ async fn counted(punctual: &Punctual, wanted: usize) {
 
 /// Jobs that overlap: one alone, three at once, two of them for longer, some short ones.
 async fn overlapping(punctual: &Punctual, gate: &Semaphore) {
+    let mut held = 0;
     for (ordered, released) in [(1, 0), (2, 0), (0, 2), (1, 0), (0, 1), (0, 1)] {
         for _ in 0..ordered {
             punctual.enqueue(&Hold {}).await.unwrap();
         }
-        let before = punctual.admin().jobs(&running_now(), None, 100).await.unwrap().items.len();
         gate.add_permits(released);
-        running(punctual, before + ordered - released).await;
+        held = held + ordered - released;
+        running(punctual, held).await;
         let id = punctual.enqueue(&Echo(json!(1))).await.unwrap().id;
         punctual.wait(id).await.unwrap();
     }
     let id = punctual.enqueue(&Fail {}).await.unwrap().id;
     punctual.wait(id).await.ok();
-}
-
-fn running_now() -> JobFilter {
-    JobFilter { state: Some(JobState::Running), ..JobFilter::default() }
 }
 
 /// When every attempt began and ended, from the rows.
