@@ -1,5 +1,6 @@
 //! Reading requests, so that whoever wrote a wrong one is told where.
 
+use std::fmt::Display;
 use std::str::FromStr;
 
 use axum::body::Bytes;
@@ -76,7 +77,12 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeBody
     }
 }
 
+/// Nearly every body is right; only for one that is not it is worth following where it is read.
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
+    serde_json::from_slice(bytes).or_else(|_| read_with_places(bytes))
+}
+
+fn read_with_places<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
     let mut text = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut text).map_err(|error| {
         let pointer = pointer(error.path());
@@ -126,7 +132,7 @@ pub(crate) struct Id<T>(pub(crate) T);
 impl<T, S> FromRequestParts<S> for Id<T>
 where
     T: FromStr,
-    T::Err: std::fmt::Display,
+    T::Err: Display,
     S: Send + Sync,
 {
     type Rejection = Fault;
@@ -154,22 +160,19 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
 }
 
 /// An instant, if one is given.
-pub(crate) fn instant(place: &str, text: Option<&str>) -> Result<Option<Timestamp>, Fault> {
-    let read = |text: &str| {
-        text.parse().map_err(|error: TimestampError| Fault::invalid(place, error.to_string()))
-    };
+pub(crate) fn instant(place: impl Display, text: Option<&str>) -> Result<Option<Timestamp>, Fault> {
+    let wrong = |error: TimestampError| Fault::invalid(&place.to_string(), error.to_string());
+    let read = |text: &str| text.parse().map_err(wrong);
     text.map(read).transpose()
 }
 
 /// A length of time, if one is given.
 pub(crate) fn length(
-    place: &str,
+    place: impl Display,
     text: Option<&str>,
 ) -> Result<Option<std::time::Duration>, Fault> {
-    text.map(|text| {
-        punctual_core::parse_duration(text).map_err(|error| Fault::invalid(place, error))
-    })
-    .transpose()
+    let wrong = |error| Fault::invalid(&place.to_string(), error);
+    text.map(|text| punctual_core::parse_duration(text).map_err(wrong)).transpose()
 }
 
 /// What is meant although it looks like a mistake.

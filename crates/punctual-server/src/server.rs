@@ -1,5 +1,7 @@
 //! The whole of it as one router.
 
+use std::fmt::Display;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,26 +59,37 @@ pub struct Server {
     pub closing: Closing,
 }
 
-/// What handlers share.
+/// What handlers share. Every request has one of its own, several times over, so that it is one
+/// pointer.
 #[derive(Clone)]
-pub(crate) struct App {
-    pub(crate) server: Arc<Server>,
+pub(crate) struct App(Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) server: Server,
     pub(crate) feed: Arc<Feed>,
     /// Asks on behalf of remote workers.
     pub(crate) remote: Remote,
-    pub(crate) kinds: Arc<Kinds>,
+    pub(crate) kinds: Kinds,
+}
+
+impl Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
 }
 
 impl App {
     fn of(server: Server) -> App {
         let own = server.punctual.kinds().map(str::to_owned);
         let kinds = Kinds::new(own.chain(server.kinds.iter().cloned()));
-        App {
+        App(Arc::new(Shared {
             feed: Arc::new(Feed::new(server.punctual.clone())),
             remote: server.punctual.remote(),
-            kinds: Arc::new(kinds),
-            server: Arc::new(server),
-        }
+            kinds,
+            server,
+        }))
     }
 
     pub(crate) fn punctual(&self) -> &Punctual {
@@ -111,10 +124,11 @@ impl App {
         &self,
         kind: &str,
         payload: &serde_json::Value,
-        pointer: &str,
+        pointer: impl Display,
     ) -> Result<(), Fault> {
+        let wrong = |why| Fault::invalid(&pointer.to_string(), why);
         match &self.server.check {
-            Some(check) => check(kind, payload).map_err(|why| Fault::invalid(pointer, why)),
+            Some(check) => check(kind, payload).map_err(wrong),
             None => Ok(()),
         }
     }

@@ -135,14 +135,13 @@ async fn list(
 
 /// The order that a request means.
 fn order(app: &App, ask: Enqueue, at: &str) -> Result<Order, Fault> {
-    let place = |field: &str| format!("{at}/{field}");
     if app.punctual().is_stopped() {
         return Err(Fault::stopping());
     }
-    app.check(&ask.kind, &ask.payload, &place("payload"))?;
+    app.check(&ask.kind, &ask.payload, format_args!("{at}/payload"))?;
     if ask.kind.is_empty() {
         return Err(Fault::invalid(
-            &place("kind"),
+            &format!("{at}/kind"),
             "the kind is empty; say which handler it is for",
         ));
     }
@@ -154,30 +153,33 @@ fn order(app: &App, ask: Enqueue, at: &str) -> Result<Order, Fault> {
         order = order.max_attempts(attempts);
     }
     if ask.delay.is_some() && ask.at.is_some() {
-        return Err(Fault::invalid(&place("at"), "both `delay` and `at` are given; give one"));
+        return Err(Fault::invalid(
+            &format!("{at}/at"),
+            "both `delay` and `at` are given; give one",
+        ));
     }
-    if let Some(delay) = length(&place("delay"), ask.delay.as_deref())? {
+    if let Some(delay) = length(format_args!("{at}/delay"), ask.delay.as_deref())? {
         order = order.delay(delay);
     }
-    if let Some(at) = instant(&place("at"), ask.at.as_deref())? {
+    if let Some(at) = instant(format_args!("{at}/at"), ask.at.as_deref())? {
         order = order.at(at);
     }
-    if let Some(limit) = length(&place("timeout"), ask.timeout.as_deref())? {
+    if let Some(limit) = length(format_args!("{at}/timeout"), ask.timeout.as_deref())? {
         order = order.timeout(limit);
     }
-    if let Some(limit) = length(&place("budget"), ask.budget.as_deref())? {
+    if let Some(limit) = length(format_args!("{at}/budget"), ask.budget.as_deref())? {
         order = order.budget(limit);
     }
-    if let Some(limit) = length(&place("start_within"), ask.start_within.as_deref())? {
+    if let Some(limit) = length(format_args!("{at}/start_within"), ask.start_within.as_deref())? {
         order = order.start_within(limit);
     }
-    let during = length(&place("unique_for"), ask.unique_for.as_deref())?;
+    let during = length(format_args!("{at}/unique_for"), ask.unique_for.as_deref())?;
     match (ask.unique_key, during) {
         (Some(key), Some(during)) => order = order.unique(Unique::key(key).during(during)),
         (Some(key), None) => order = order.unique(Unique::key(key)),
         (None, Some(_)) => {
             return Err(Fault::invalid(
-                &place("unique_for"),
+                &format!("{at}/unique_for"),
                 "there is no `unique_key` to hold; give one",
             ));
         }
@@ -189,6 +191,9 @@ fn order(app: &App, ask: Enqueue, at: &str) -> Result<Order, Fault> {
     Ok(order)
 }
 
+/// The header that makes a request repeatable.
+const KEY: &str = "idempotency-key";
+
 /// How long a repeated request is known by its key.
 const KEY_LIFETIME: Duration = Duration::from_secs(24 * 3_600);
 
@@ -198,9 +203,9 @@ fn idempotent(
     headers: &HeaderMap,
     has_key: bool,
     part: &str,
-    body: &impl serde::Serialize,
+    body: Option<&impl serde::Serialize>,
 ) -> Result<Order, Fault> {
-    let Some(key) = headers.get("idempotency-key") else { return Ok(order) };
+    let (Some(key), Some(body)) = (headers.get(KEY), body) else { return Ok(order) };
     let key = key.to_str().ok().filter(|key| (1..=200).contains(&key.len()));
     let Some(key) = key else {
         return Err(Fault::unreadable(
@@ -234,9 +239,9 @@ async fn enqueue(
     Body(ask): Body<Enqueue>,
 ) -> Result<Response, Fault> {
     app.check_kind(&ask.kind, "", meant).await?;
-    let (has_key, body) = (ask.unique_key.is_some(), ask.clone());
-    let order = idempotent(order(&app, ask, "")?, &headers, has_key, "", &body)?;
-    let is_idempotent = headers.contains_key("idempotency-key");
+    let (has_key, is_idempotent) = (ask.unique_key.is_some(), headers.contains_key(KEY));
+    let body = is_idempotent.then(|| ask.clone());
+    let order = idempotent(order(&app, ask, "")?, &headers, has_key, "", body.as_ref())?;
     let receipt = app.punctual().enqueue(traced(order, &headers)).await;
     let receipt = receipt.map_err(|error| reused(error, is_idempotent))?;
     let status = if receipt.is_new { StatusCode::CREATED } else { StatusCode::OK };
@@ -286,19 +291,20 @@ async fn enqueue_batch(
             format!("{count} jobs; the most is {BATCH_MAX}; send them in parts"),
         ));
     }
-    let body = batch.clone();
+    let is_idempotent = headers.contains_key(KEY);
+    let body = is_idempotent.then(|| batch.clone());
     let mut orders = Vec::new();
     for (index, ask) in batch.jobs.into_iter().enumerate() {
         let place = format!("/jobs/{index}");
         app.check_kind(&ask.kind, &place, meant).await?;
         let has_key = ask.unique_key.is_some();
         let order = order(&app, ask, &place)?;
-        let order = idempotent(order, &headers, has_key, &format!(" {index}"), &body)?;
+        let order = idempotent(order, &headers, has_key, &format!(" {index}"), body.as_ref())?;
         orders.push(traced(order, &headers));
     }
     let mut first_is_new = false;
     // The first of them tells whether the key stands for this very batch, before more is written.
-    if let (true, Some(first)) = (headers.contains_key("idempotency-key"), orders.first()) {
+    if let (true, Some(first)) = (is_idempotent, orders.first()) {
         let answer = app.punctual().enqueue(first.clone()).await;
         first_is_new = answer.map_err(|error| reused(error, true))?.is_new;
     }
