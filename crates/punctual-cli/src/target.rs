@@ -121,11 +121,6 @@ impl Target {
     }
 
     fn open(&self, may_migrate: bool) -> Result<Client, Failure> {
-        if self.server.is_some() && self.database.is_some() {
-            return Err(Failure::usage(
-                "both a server and a database are named (--server, PUNCTUAL_SERVER and --database, PUNCTUAL_DATABASE)\nhint: say with the command which one to ask",
-            ));
-        }
         let runtime = interruptible()?;
         let way = match &self.database {
             Some(url) => {

@@ -11,7 +11,7 @@ use super::Files;
 use super::change;
 use crate::exit::Failure;
 use crate::output::{self, print_json};
-use crate::target::{Client, json, part};
+use crate::target::{Client, Target, json, part};
 
 /// How far a set may go.
 #[derive(Args, Clone, Copy, Debug)]
@@ -57,9 +57,10 @@ pub(crate) struct Apply {
 
 impl Diff {
     /// Exit 0 if all is as the files say, 1 if not, more if that cannot be told.
-    pub(crate) fn run(self, client: &Client) -> Result<(), Failure> {
+    pub(crate) fn run(self, target: &Target) -> Result<(), Failure> {
         let sets = self.files.sets(self.json)?;
-        let changes = ask_all(client, &sets, self.manner, true).map_err(Failure::at_least_2)?;
+        let changes =
+            ask_all(&target.client()?, &sets, self.manner, true).map_err(Failure::at_least_2)?;
         print(&changes, self.json)?;
         match changes.iter().all(is_nothing) {
             true => Ok(()),
@@ -69,14 +70,15 @@ impl Diff {
 }
 
 impl Apply {
-    pub(crate) fn run(self, client: &Client) -> Result<(), Failure> {
+    pub(crate) fn run(self, target: &Target) -> Result<(), Failure> {
+        let mut opened = None;
         if !self.watch {
-            return self.once(client);
+            return self.once(target, &mut opened);
         }
         let mut seen = self.files.mark();
         loop {
             // What is wrong now may be right after the next change.
-            if let Err(failure) = self.once(client) {
+            if let Err(failure) = self.once(target, &mut opened) {
                 failure.report();
             }
             while seen == self.files.mark() {
@@ -86,8 +88,13 @@ impl Apply {
         }
     }
 
-    fn once(&self, client: &Client) -> Result<(), Failure> {
+    /// Files with mistakes open no database, and make none.
+    fn once(&self, target: &Target, opened: &mut Option<Client>) -> Result<(), Failure> {
         let sets = self.files.sets(self.json)?;
+        let client = match opened {
+            Some(client) => client,
+            None => opened.insert(target.client_that_may_create()?),
+        };
         // All sets are looked at before any is written.
         let planned = ask_all(client, &sets, self.manner, true)?;
         if self.dry_run {

@@ -111,7 +111,16 @@ number = {{ env = "CANARY", http = ["{url}"] }}
     let server = Serving::of(command);
     let enqueue = |kind: &str, payload: &Value| {
         let payload = payload.to_string();
-        let args = ["job", "enqueue", kind, "--payload", &payload, "--max-attempts", "1"];
+        let args = [
+            "job",
+            "enqueue",
+            kind,
+            "--payload",
+            &payload,
+            "--max-attempts",
+            "1",
+            "--allow-unknown-kind",
+        ];
         server.ask(&args)["id"].as_str().unwrap().to_owned()
     };
 

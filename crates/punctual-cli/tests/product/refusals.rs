@@ -126,7 +126,7 @@ fn a_database_that_is_not_there_is_not_made_by_a_question() {
     let both = ["job", "list", "--server", "http://127.0.0.1:1"];
     let output = punctual(here, &both).args(named).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("both a server and a database"));
+    assert!(text(&output.stderr).contains("--server and --database name two to ask"));
 }
 
 #[test]
