@@ -33,7 +33,7 @@ fn wait_for(file: &Path) {
     let until = Instant::now() + Duration::from_secs(30);
     while !file.exists() {
         assert!(Instant::now() < until, "{} never comes", file.display());
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::park_timeout(Duration::from_millis(20));
     }
 }
 
