@@ -21,6 +21,7 @@ use tower::ServiceExt;
 
 use crate::database::{Database, Kind, Own};
 use crate::ids::Ids;
+use crate::peer::connect;
 use crate::{Failure, tell};
 
 /// What a page may take of the server's time.
@@ -63,6 +64,9 @@ async fn run(backend: Kind, scale: &Scale) -> Result<(), Failure> {
     let sample = fill.all(scale).await?;
     drop(fill);
     drop(store);
+    if let Database::Postgres { url, .. } = &own.database {
+        settle(url).await?;
+    }
     let punctual = match &own.database {
         Database::Sqlite(file) => Punctual::sqlite(file).producer().await?.start().await?,
         Database::Postgres { url, .. } => Punctual::postgres(url).producer().await?.start().await?,
@@ -89,6 +93,13 @@ async fn run(backend: Kind, scale: &Scale) -> Result<(), Failure> {
             Err(format!("beyond {MILLIS_MAX} ms or {BYTES_MAX} bytes: {}", slow.join("; ")).into())
         }
     }
+}
+
+/// A history of months has been vacuumed; one that was written within a minute has not, and every
+/// look at a table wades through what is long gone from it.
+async fn settle(url: &str) -> Result<(), Failure> {
+    connect(url).await?.batch_execute("VACUUM ANALYZE").await?;
+    Ok(())
 }
 
 async fn measure(router: &Router, path: &str) -> Result<(u128, usize), Failure> {

@@ -171,6 +171,16 @@ fn the_store_bench_measures_every_figure() {
     }
 }
 
+/// It writes to the tables of schedules by itself, and must know them.
+#[test]
+fn the_schedule_bench_measures_fires() {
+    let small = ["--json", "--only", "speed", "--schedules", "2000", "--due", "500"];
+    for backend in ["sqlite", "postgres"] {
+        let figures = figures(&[&["schedule", "--backend", backend][..], &small].concat());
+        assert!(!figures.is_empty() && figures.iter().all(|(_, ours)| *ours > 0.0), "{figures:?}");
+    }
+}
+
 /// With next to nothing in it, both in time and in weight.
 #[test]
 fn every_page_of_the_dashboard_is_measured() {

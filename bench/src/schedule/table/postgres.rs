@@ -15,10 +15,10 @@ const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::big
 
 /// A millisecond from one to the next, a day from now.
 const FILL: &str = "
-INSERT INTO punctual.schedule (id, tenant, name, owner, shard, revision, stamp, enabled, next_slot, created_at, changed_at, spec)
+INSERT INTO punctual.schedule (id, tenant, name, owner, set_name, shard, revision, stamp, enabled, next_slot, created_at, changed_at, spec)
 SELECT ($2::text || lpad(to_hex(n), 12, '0'))::uuid, '', $3::text || n,
   CASE WHEN n % $4::bigint = 0 THEN $5::text || ((n / $4) % $6::bigint) ELSE '' END,
-  0, 1, 1, true, now() + interval '1 day' + n * interval '1 millisecond', now(), now(), $7::text::json
+  '', 0, 1, 1, true, now() + interval '1 day' + n * interval '1 millisecond', now(), now(), $7::text::json
 FROM generate_series(0, $1::bigint - 1) AS n";
 
 const STAGE: &str = "

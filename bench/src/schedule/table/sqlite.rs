@@ -15,10 +15,10 @@ const NOW: &str = "SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER)";
 /// A millisecond from one to the next, a day from now.
 const FILL: &str = "
 WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < ?1)
-INSERT INTO punctual_schedule (id, tenant, name, owner, shard, revision, stamp, enabled, next_slot, created_at, changed_at, spec)
+INSERT INTO punctual_schedule (id, tenant, name, owner, set_name, shard, revision, stamp, enabled, next_slot, created_at, changed_at, spec)
 SELECT unhex(?2 || printf('%012x', n), '-'), '', ?3 || n,
   CASE WHEN n % ?4 = 0 THEN ?5 || ((n / ?4) % ?6) ELSE '' END,
-  0, 1, 1, 1, ?7 + 86400000000 + n * 1000, ?7, ?7, ?8
+  '', 0, 1, 1, 1, ?7 + 86400000000 + n * 1000, ?7, ?7, ?8
 FROM numbers";
 
 const STAGE: &str = "UPDATE punctual_schedule SET next_slot = ?2 WHERE owner = ?1";
