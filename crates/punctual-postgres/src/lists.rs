@@ -122,7 +122,7 @@ pub(crate) async fn rollups(
 
 /// Ready jobs of one queue that are looked at for its statistics: there are kinds that stand behind
 /// them only if so many jobs of others wait.
-const LINE_MAX: i64 = 100_000;
+const LINE_MAX: i64 = 20_000;
 
 pub(crate) async fn queue_stats(
     conn: &mut Conn,
