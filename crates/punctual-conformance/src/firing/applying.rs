@@ -231,6 +231,16 @@ pub async fn nothing_is_written_if_anything_is_wrong(stage: &Stage) {
     assert!(try_apply(stage, "code:shop", "", USUAL).await.is_err());
 }
 
+/// A row of the ledger, or a decision of a simulation, to be compared.
+fn line(slot: Timestamp, end: Option<Timestamp>, count: u64, outcome: &str) -> String {
+    format!("{slot} {end:?} {count} {outcome}")
+}
+
+async fn ledger_lines(stage: &Stage, id: ScheduleId) -> Vec<String> {
+    let rows = stage.ledger(id).await;
+    rows.iter().map(|row| line(row.slot, row.end, row.count, row.outcome.as_str())).collect()
+}
+
 /// Three hours without anybody over the night in which the clocks go forward, then an edit while
 /// nobody is there: slot by slot what the simulation said.
 pub async fn a_simulation_is_what_the_engine_does(stage: &Stage) {
@@ -278,15 +288,7 @@ job = "mail"
 
     for name in ["backup", "quarterly", "hourly", "changed"] {
         let id = named(stage, name).await.id;
-        let line = |slot: Timestamp, end: Option<Timestamp>, count: u64, outcome: &str| {
-            format!("{slot} {end:?} {count} {outcome}")
-        };
-        let did: Vec<String> = stage
-            .ledger(id)
-            .await
-            .iter()
-            .map(|row| line(row.slot, row.end, row.count, row.outcome.as_str()))
-            .collect();
+        let did = ledger_lines(stage, id).await;
         let said: Vec<String> = simulated
             .decisions
             .iter()
@@ -383,15 +385,7 @@ pub async fn a_simulation_knows_what_overlaps(stage: &Stage) {
 
     for name in policies.into_iter().chain(["changed"]) {
         let id = named(stage, name).await.id;
-        let line = |slot: Timestamp, end: Option<Timestamp>, count: u64, outcome: &str| {
-            format!("{slot} {end:?} {count} {outcome}")
-        };
-        let did: Vec<String> = stage
-            .ledger(id)
-            .await
-            .iter()
-            .map(|row| line(row.slot, row.end, row.count, row.outcome.as_str()))
-            .collect();
+        let did = ledger_lines(stage, id).await;
         let own: Vec<_> = simulated.decisions.iter().filter(|it| it.schedule == name).collect();
         let mut said: Vec<_> = own.clone();
         said.sort_by_key(|it| it.slot);
