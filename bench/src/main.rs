@@ -39,6 +39,10 @@ use punctual_core::NodeId;
 use punctual_store::NodeInfo;
 use serde::Serialize;
 
+/// As the `punctual` binary has it.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 use crate::databases::Place;
 
 /// Our speed as a share of what the database itself can do.

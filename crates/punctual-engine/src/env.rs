@@ -1,6 +1,7 @@
 //! The world outside: time, sleep, chance, tasks. The engine has no other source of these, so
 //! that the simulator can run it whole and replay it.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -64,6 +65,32 @@ impl dyn Env {
     }
 }
 
+/// Chance that was fetched from the operating system and not used yet: every id needs some, and to ask
+/// for each takes longer than all else about it.
+struct Fetched {
+    bytes: [u8; 240],
+    used: usize,
+}
+
+impl Fetched {
+    const NONE: Fetched = Fetched { bytes: [0; 240], used: 240 };
+
+    #[expect(clippy::disallowed_methods, clippy::expect_used, reason = "this is the source of it")]
+    fn fill(&mut self, wanted: &mut [u8]) {
+        for piece in wanted.chunks_mut(self.bytes.len()) {
+            if self.bytes.len() - self.used < piece.len() {
+                // Without chance no lease would fence; there is no way to go on.
+                getrandom::fill(&mut self.bytes)
+                    .expect("the operating system gives random numbers");
+                self.used = 0;
+            }
+            let end = self.used + piece.len();
+            piece.copy_from_slice(&self.bytes[self.used..end]);
+            self.used = end;
+        }
+    }
+}
+
 /// The real world.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;
@@ -82,10 +109,9 @@ impl Env for System {
         Timestamp::EPOCH + since.unwrap_or_default()
     }
 
-    #[expect(clippy::disallowed_methods, clippy::expect_used, reason = "this is the source of it")]
     fn random(&self, bytes: &mut [u8]) {
-        // Without chance no lease would fence; there is no way to go on.
-        getrandom::fill(bytes).expect("the operating system gives random numbers");
+        thread_local!(static FETCHED: RefCell<Fetched> = const { RefCell::new(Fetched::NONE) });
+        FETCHED.with_borrow_mut(|fetched| fetched.fill(bytes));
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the source of it")]
@@ -103,5 +129,22 @@ impl Env for System {
             .name(name.to_owned())
             .spawn(move || runtime.block_on(task))
             .map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_chance_is_given_twice() {
+        let system: &dyn Env = &System;
+        let mut seeds: Vec<[u8; 10]> = (0..1_000).map(|_| system.seed()).collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        assert_eq!(seeds.len(), 1_000);
+        let mut many = [0; 1_000];
+        system.random(&mut many);
+        assert!(many.chunks(50).all(|piece| piece.iter().any(|byte| *byte != 0)));
     }
 }

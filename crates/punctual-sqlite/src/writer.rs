@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use punctual_store::{ErrorKind, Result, StoreError};
 use rusqlite::Connection;
@@ -166,7 +167,7 @@ struct Line {
     queue: mpsc::Receiver<Request>,
     /// What is to be asked when the transaction is over.
     looks: Vec<Look>,
-    /// How many requests the last commit held.
+    /// How many requests the next commit should hold.
     expected: usize,
 }
 
@@ -186,18 +187,34 @@ impl Line {
 
     /// Another one for a transaction that holds `taken` already. Callers who were just answered
     /// come back within microseconds, and who misses this commit waits for two: so the writer
-    /// looks around for as many as came last.
+    /// looks around for as many as it expects.
     fn more(&mut self, taken: usize) -> Option<Box<dyn Work>> {
         for _ in 0..LOOKS_MAX {
+            if taken >= self.expected {
+                return None;
+            }
             match self.queue.try_recv() {
                 Ok(Request::Write(work)) => return Some(work),
                 Ok(Request::Look(look)) => self.looks.push(look),
-                Err(_) if taken >= self.expected => return None,
                 Err(_) => thread::yield_now(),
             }
         }
         None
     }
+
+    /// Decides how many to wait for next, of all who are around.
+    fn learn(&mut self, committed: usize, took: &Took) {
+        self.expected = worth_waiting_for(committed + self.queue.len(), took);
+    }
+}
+
+/// Where a commit takes long, as on a slow disk or with few callers, the fewest are best: with all who
+/// are around. Where it takes less time than these need to come back, it is best made while some of
+/// them do: a quarter is left to the next one, so that nobody waits for everybody.
+fn worth_waiting_for(around: usize, took: &Took) -> usize {
+    // Three quarters were gathered, a third of which were there already: all need twice the time.
+    let coming_back = took.gathering * 2;
+    if took.committing < coming_back { around - around / 4 } else { around }
 }
 
 /// Where the requests are dealt with.
@@ -226,11 +243,11 @@ impl Desk {
             return;
         }
         let committed = self.commit(&mut batch, line.as_deref_mut());
-        if let Some(line) = line {
-            line.expected = batch.len();
+        if let (Some(line), Ok(took)) = (line, &committed) {
+            line.learn(batch.len(), took);
         }
         match committed {
-            Ok(()) => batch.into_iter().for_each(|work| work.answer(&self.owned.path)),
+            Ok(_) => batch.into_iter().for_each(|work| work.answer(&self.owned.path)),
             Err(trouble) if trouble.is_for_all || batch.len() == 1 => {
                 if trouble.is_fatal {
                     self.stop(trouble.error.clone());
@@ -249,7 +266,8 @@ impl Desk {
         &self,
         batch: &mut Vec<Box<dyn Work>>,
         mut line: Option<&mut Line>,
-    ) -> std::result::Result<(), Trouble> {
+    ) -> std::result::Result<Took, Trouble> {
+        let began = now();
         let db = &self.owned.db;
         let trouble = |fault: &Fault, is_for_all: bool| {
             let is_fatal = fault.is_fatal();
@@ -284,10 +302,12 @@ impl Desk {
                 batch.extend(line.as_deref_mut().and_then(|line| line.more(run)));
             }
         }
-        execute("COMMIT").map(|_| ()).map_err(|error| {
+        let gathered = now();
+        execute("COMMIT").map_err(|error| {
             self.roll_back();
             trouble(&error.into(), false)
-        })
+        })?;
+        Ok(Took { gathering: gathered - began, committing: gathered.elapsed() })
     }
 
     fn roll_back(&self) {
@@ -302,6 +322,20 @@ impl Desk {
         let _ = self.stopped.set(error);
         let _ = self.owned.db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
     }
+}
+
+/// Where the time of a transaction went.
+struct Took {
+    gathering: Duration,
+    committing: Duration,
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a commit takes, which no answer depends on"
+)]
+fn now() -> Instant {
+    Instant::now()
 }
 
 /// Why a batch was not committed.
@@ -323,5 +357,23 @@ impl Trouble {
         );
         let error = StoreError::new(ErrorKind::Unreachable, message);
         Trouble { error, is_fatal: true, is_for_all: true }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_is_left_to_the_next_commit_where_commits_are_quick() {
+        let took = |gathering, committing| Took {
+            gathering: Duration::from_micros(gathering),
+            committing: Duration::from_micros(committing),
+        };
+        assert_eq!(worth_waiting_for(64, &took(400, 300)), 48);
+        assert_eq!(worth_waiting_for(64, &took(400, 5_000)), 64);
+        // Two callers share a commit: if each had its own, both would wait for two.
+        assert_eq!(worth_waiting_for(2, &took(20, 300)), 2);
+        assert_eq!(worth_waiting_for(1, &took(500, 300)), 1);
     }
 }

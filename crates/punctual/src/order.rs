@@ -175,8 +175,8 @@ impl Order {
         job.id = id;
         job.unique = self.unique.map(|unique| unique.stored(job.payload.as_str()));
         job.trace = job.trace.or_else(trace);
-        let kind = job.kind.clone();
-        job.check().map_err(|error| Error::invalid(format!("a job of kind `{kind}`: {error}")))?;
+        job.check()
+            .map_err(|error| Error::invalid(format!("a job of kind `{}`: {error}", job.kind)))?;
         Ok(job)
     }
 }
