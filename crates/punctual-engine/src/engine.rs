@@ -1,6 +1,5 @@
 //! A node: started once, stopped once.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use punctual_core::NodeId;
@@ -9,6 +8,7 @@ use punctual_store::{Leader, LeaderChange, Retention, Store, StoreError};
 use crate::EngineError;
 use crate::config::Config;
 use crate::counts::Counts;
+use crate::database::Database;
 use crate::env::Env;
 use crate::handler::Handlers;
 use crate::leader::{Leadership, MAINTENANCE, Roles, SCHEDULER};
@@ -101,7 +101,7 @@ impl Engine {
             places: Arc::new(Places::new(config.max_running)),
             roles: roles.clone(),
             counts: Arc::<Counts>::default(),
-            is_clock_held: Arc::default(),
+            database: Arc::new(Database::new(env.clone())),
             handlers: Arc::new(handlers),
             config: Arc::new(config),
             store,
@@ -133,7 +133,7 @@ impl Engine {
             is_in_touch: current.work.is_in_touch(),
             held: current.work.held(),
             free: self.parts.places.free(),
-            is_clock_trusted: !self.parts.is_clock_held.load(Ordering::Relaxed),
+            is_clock_trusted: !self.parts.database.is_clock_held(),
         }
     }
 

@@ -313,6 +313,28 @@ async fn a_clock_that_leaps_ahead_does_not_fire_what_lies_ahead() {
     assert!(last > START + s(86_400), "{last}");
 }
 
+/// It may never have led: it knows from its heartbeats what the clock said before.
+#[tokio::test(start_paused = true)]
+async fn nor_does_whoever_takes_over_after_the_leap() {
+    let world = World::new();
+    let first = world.start(config("a", 3), on("mail", done)).await;
+    world.soon(first.leadership(SCHEDULER).won()).await;
+    let second = world.start(config("b", 3), on("mail", done)).await;
+    let schedule = create(&world, "mails", &often()).await;
+    world.pass(s(15)).await;
+    world.skip_days(1);
+    world.kill(first).await;
+    world.soon(second.leadership(SCHEDULER).won()).await;
+    world.pass(s(30)).await;
+    assert!(!second.health().is_clock_trusted);
+    let last = ledger(&world, schedule.id).await.last().unwrap().slot;
+    assert!(last <= START + (world.now() - s(3_600)) + s(60), "{last}");
+    world.pass(s(150)).await;
+    assert!(second.health().is_clock_trusted);
+    let last = ledger(&world, schedule.id).await.last().unwrap().slot;
+    assert!(last > START + s(86_400), "{last}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_change_decides_what_it_would_leave_undecided() {
     let world = World::new();
