@@ -74,11 +74,17 @@ impl Service for Beat {
             }
         };
         self.database.told_time(beaten.at, sent);
+        let is_forked = self.database.told_history(beaten.forked_at);
         if !beaten.alive {
             // The roles are forgotten with the node: were they lost here, it would seek them
             // once more under the id of a dead one, and keep them from all others for a lease.
             self.dead.raise(1);
             return Ok(Report::new(0, Rest::End));
+        }
+        if is_forked {
+            // Any term may have been won in what is lost; those that this beat renewed are trusted
+            // again at once.
+            self.roles.unsure(&self.roles.fences());
         }
         self.roles.renewed(sent, &ask.roles, &beaten.roles, beaten.at);
         self.roles.told(&ask.seeks, &beaten.sought, beaten.at);

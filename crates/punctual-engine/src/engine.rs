@@ -63,6 +63,9 @@ pub struct Health {
     /// Does it trust the database's clock? If not, slots that lie far ahead of what the clock said
     /// before have to wait.
     pub is_clock_trusted: bool,
+    /// Is the database's history the one that it knows? For a lease after it has forked, as at a
+    /// failover, nothing is fired.
+    pub is_history_trusted: bool,
 }
 
 /// Who leads a role, and who did before.
@@ -101,7 +104,7 @@ impl Engine {
             places: Arc::new(Places::new(config.max_running)),
             roles: roles.clone(),
             counts: Arc::<Counts>::default(),
-            database: Arc::new(Database::new(env.clone())),
+            database: Arc::new(Database::new(env.clone(), &config.timing)),
             handlers: Arc::new(handlers),
             config: Arc::new(config),
             store,
@@ -134,6 +137,7 @@ impl Engine {
             held: current.work.held(),
             free: self.parts.places.free(),
             is_clock_trusted: !self.parts.database.is_clock_held(),
+            is_history_trusted: self.parts.database.suspended().is_none(),
         }
     }
 

@@ -191,6 +191,9 @@ impl Service for Scheduler {
         let Some(fence) = self.roles.current(SCHEDULER) else {
             return Ok(Report::new(0, Rest::AtMost(self.timing.schedule)));
         };
+        if let Some(wait) = self.database.suspended() {
+            return Ok(Report::new(0, Rest::AtMost(wait)));
+        }
         let sent = self.env.elapsed();
         let call = self.store.due(self.env.at(), SHARD, limits::FIRE_MAX);
         let due = within(&*self.env, self.timing.call, call).await?;

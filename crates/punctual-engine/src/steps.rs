@@ -58,7 +58,7 @@ impl Steps {
         let (places, wakes) = (Arc::new(Places::new(config.max_running)), Wakes::default());
         let log = Arc::new(Log::new(wakes.scribe.clone()));
         let work = Arc::new(Work::new(env.clone(), &config, places, wakes));
-        let database = Arc::new(Database::new(env.clone()));
+        let database = Arc::new(Database::new(env.clone(), &timing));
         let beat = Beat {
             env: env.clone(),
             store: store.clone(),

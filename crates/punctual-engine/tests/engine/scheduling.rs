@@ -336,6 +336,31 @@ async fn nor_does_whoever_takes_over_after_the_leap() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_a_failover_nothing_is_fired_for_a_lease_and_then_all_of_it() {
+    let world = World::new();
+    let node = world.start(config("a", 3), on("mail", done)).await;
+    let leads = node.leadership(SCHEDULER);
+    let fence = world.soon(leads.won()).await;
+    let schedule = create(&world, "mails", &often()).await;
+    world.pass(ms(16_800)).await;
+    let copy = world.memory.snapshot();
+    world.pass(ms(1_500)).await;
+    assert!(node.health().is_history_trusted);
+    world.memory.restore(copy);
+    world.until("it is noticed", || !node.health().is_history_trusted).await;
+    let noticed = world.now();
+    // Its term is there in the new history as well.
+    assert_eq!(leads.term(), Some(fence));
+    world.pass(s(3)).await;
+    assert_eq!(told(&world, schedule.id).await, [(10, 1, SlotOutcome::Fired)]);
+    world.until("it goes on", || node.health().is_history_trusted).await;
+    assert!(world.now() - noticed + ms(10) >= timing().leader_lease);
+    world.pass(ms(100)).await;
+    let both = [(10, 1, SlotOutcome::Fired), (20, 1, SlotOutcome::Fired)];
+    assert_eq!(told(&world, schedule.id).await, both);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_decides_what_it_would_leave_undecided() {
     let world = World::new();
     let all = schedules(&world);

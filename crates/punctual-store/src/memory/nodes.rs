@@ -63,6 +63,7 @@ impl State {
             cancels: cancelled.map(|(job, _)| job).collect(),
             roles,
             sought: ask.seeks.iter().map(|role| Some(self.leaders.get(role)?.until)).collect(),
+            forked_at: self.forked_at,
         }
     }
 
