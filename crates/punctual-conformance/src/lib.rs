@@ -181,7 +181,7 @@ macro_rules! suite {
             look: recent_slots_tell_how_their_jobs_went, upcoming_schedules_are_listed_by_their_next_slot,
                 spans_are_attempts_newest_job_first, counters_are_added_up_by_stretches;
             upkeep: promotion_makes_due_jobs_ready_and_tells_the_next, the_third_crash_fails_the_job,
-                nobody_is_declared_dead_while_leadership_is_young, reaping_needs_the_term,
+                nobody_is_declared_dead_while_leadership_is_young, a_clock_set_back_does_not_keep_a_dead_node, reaping_needs_the_term,
                 a_reaped_job_that_was_to_be_cancelled_is, pruning_never_revives_a_slot,
                 pruning_keeps_what_is_young_or_unfinished, counters_add_up,
                 counters_are_read_in_pages, the_audit_is_read_in_pages;

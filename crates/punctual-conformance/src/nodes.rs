@@ -22,6 +22,7 @@ pub async fn a_node_joins_beats_and_leaves(world: &World<'_>) {
             cancels: Vec::new(),
             roles: Vec::new(),
             sought: Vec::new(),
+            forked_at: None,
         }
     );
     let nodes = world.store().nodes().await.unwrap();

@@ -92,6 +92,32 @@ pub async fn nobody_is_declared_dead_while_leadership_is_young(world: &World<'_>
     assert_eq!(world.reap(&fence).await.dead, [working]);
 }
 
+/// Neither the leader, who led in a time that has not come yet, nor the node, which was seen in it,
+/// waits until the clock has caught up.
+pub async fn a_clock_set_back_does_not_keep_a_dead_node(world: &World<'_>) {
+    let (dead, live, leading) = (world.join().await, world.join().await, world.join().await);
+    let fence = world.lead("maintenance", leading).await;
+    let id = world.enqueue_one().await;
+    world.claim_one(dead).await;
+    for back in [3_600, 10] {
+        world.steady(leading, &fence).await;
+        world.beat(dead, &[]).await;
+        world.set(world.now() - Duration::from_secs(back));
+        assert_eq!(world.reap(&fence).await.dead, []);
+        // Whoever is heard of again has nothing to fear.
+        world.beat(live, &[]).await;
+    }
+    let leader = &world.store().leaders().await.unwrap()[0];
+    assert!(leader.steady_since <= world.now(), "{leader:?}");
+    for _ in 0..2 {
+        world.steady(leading, &fence).await;
+        world.beat(live, &[]).await;
+    }
+    let reaped = world.reap(&fence).await;
+    let next = Next::After(Duration::from_secs(5));
+    assert_eq!((reaped.dead, reaped.jobs), (vec![dead], vec![ReapedJob { job: id, next }]));
+}
+
 /// Whoever has lost it takes nothing back.
 pub async fn reaping_needs_the_term(world: &World<'_>) {
     let (dead, one, other) = (world.join().await, world.join().await, world.join().await);

@@ -9,6 +9,7 @@ use punctual_store::bugs::{Bug, is_planted};
 use punctual_store::{BeatAsk, Result, Store};
 
 use crate::config::Timing;
+use crate::database::Database;
 use crate::env::Env;
 use crate::leader::Roles;
 use crate::level::Level;
@@ -19,6 +20,7 @@ use crate::work::Work;
 pub(crate) struct Beat {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) database: Arc<Database>,
     pub(crate) work: Arc<Work>,
     pub(crate) roles: Arc<Roles>,
     pub(crate) node: NodeId,
@@ -71,11 +73,18 @@ impl Service for Beat {
                 return Err(error);
             }
         };
+        self.database.told_time(beaten.at, sent);
+        let is_forked = self.database.told_history(beaten.forked_at);
         if !beaten.alive {
             // The roles are forgotten with the node: were they lost here, it would seek them
             // once more under the id of a dead one, and keep them from all others for a lease.
             self.dead.raise(1);
             return Ok(Report::new(0, Rest::End));
+        }
+        if is_forked {
+            // Any term may have been won in what is lost; those that this beat renewed are trusted
+            // again at once.
+            self.roles.unsure(&self.roles.fences());
         }
         self.roles.renewed(sent, &ask.roles, &beaten.roles, beaten.at);
         self.roles.told(&ask.seeks, &beaten.sought, beaten.at);

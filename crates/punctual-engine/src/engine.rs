@@ -1,6 +1,5 @@
 //! A node: started once, stopped once.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use punctual_core::NodeId;
@@ -9,6 +8,7 @@ use punctual_store::{Leader, LeaderChange, Retention, Store, StoreError};
 use crate::EngineError;
 use crate::config::Config;
 use crate::counts::Counts;
+use crate::database::Database;
 use crate::env::Env;
 use crate::handler::Handlers;
 use crate::leader::{Leadership, MAINTENANCE, Roles, SCHEDULER};
@@ -63,6 +63,9 @@ pub struct Health {
     /// Does it trust the database's clock? If not, slots that lie far ahead of what the clock said
     /// before have to wait.
     pub is_clock_trusted: bool,
+    /// Is the database's history the one that it knows? For a lease after it has forked, as at a
+    /// failover, nothing is fired.
+    pub is_history_trusted: bool,
 }
 
 /// Who leads a role, and who did before.
@@ -101,7 +104,7 @@ impl Engine {
             places: Arc::new(Places::new(config.max_running)),
             roles: roles.clone(),
             counts: Arc::<Counts>::default(),
-            is_clock_held: Arc::default(),
+            database: Arc::new(Database::new(env.clone(), &config.timing)),
             handlers: Arc::new(handlers),
             config: Arc::new(config),
             store,
@@ -133,7 +136,8 @@ impl Engine {
             is_in_touch: current.work.is_in_touch(),
             held: current.work.held(),
             free: self.parts.places.free(),
-            is_clock_trusted: !self.parts.is_clock_held.load(Ordering::Relaxed),
+            is_clock_trusted: !self.parts.database.is_clock_held(),
+            is_history_trusted: self.parts.database.suspended().is_none(),
         }
     }
 

@@ -11,6 +11,7 @@ mod claimer;
 mod clock_guard;
 mod config;
 mod counts;
+mod database;
 mod engine;
 mod env;
 mod error;

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,9 +14,9 @@ use punctual_store::{
     SlotRow, Store, limits,
 };
 
-use crate::clock_guard::ClockGuard;
 use crate::config::Timing;
 use crate::counts::Counts;
+use crate::database::Database;
 use crate::env::Env;
 use crate::leader::{Roles, SCHEDULER};
 use crate::promoter::Timers;
@@ -35,13 +34,11 @@ const NODES_LIKELY: usize = 50;
 pub(crate) struct Scheduler {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) database: Arc<Database>,
     pub(crate) roles: Arc<Roles>,
     pub(crate) timers: Arc<Timers>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) timing: Timing,
-    pub(crate) guard: ClockGuard,
-    /// Is the database's clock held to be wrong?
-    pub(crate) is_held: Arc<AtomicBool>,
 }
 
 /// What one pass found and decided.
@@ -194,12 +191,14 @@ impl Service for Scheduler {
         let Some(fence) = self.roles.current(SCHEDULER) else {
             return Ok(Report::new(0, Rest::AtMost(self.timing.schedule)));
         };
+        if let Some(wait) = self.database.suspended() {
+            return Ok(Report::new(0, Rest::AtMost(wait)));
+        }
+        let sent = self.env.elapsed();
         let call = self.store.due(self.env.at(), SHARD, limits::FIRE_MAX);
         let due = within(&*self.env, self.timing.call, call).await?;
         let looked = self.env.elapsed();
-        let up_to = self.guard.up_to(due.at, looked);
-        let was_held = self.is_held.swap(self.guard.is_held(), Ordering::Relaxed);
-        telemetry::clock_held(was_held, self.guard.is_held());
+        let up_to = self.database.told_time(due.at, sent);
 
         let batch = self.decide(&due, up_to);
         let (mut applied, mut is_stale) = (0, false);
@@ -214,7 +213,7 @@ impl Service for Scheduler {
         let since = self.env.elapsed().saturating_sub(looked);
         let next = batch.next.map(|next| next.since(due.at).saturating_sub(since));
         let mut wait = next.map_or(self.timing.schedule, |next| next.min(self.timing.schedule));
-        if self.guard.is_held() {
+        if self.database.is_clock_held() {
             wait = wait.max(WAIT);
         }
         Ok(Report::new(applied, Rest::AtMost(wait)))

@@ -1,7 +1,6 @@
 //! One life of a node: from joining under an id to leaving, or to being declared dead.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use punctual_core::NodeId;
@@ -12,9 +11,9 @@ use crate::EngineError;
 use crate::beat::Beat;
 use crate::breaker::Breaker;
 use crate::claimer::Claimer;
-use crate::clock_guard::ClockGuard;
 use crate::config::Config;
 use crate::counts::{Counts, RollUp};
+use crate::database::Database;
 use crate::env::Env;
 use crate::executor::Executor;
 use crate::handler::Handlers;
@@ -37,12 +36,12 @@ use crate::work::{Wakes, Work};
 pub(crate) struct Parts {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) database: Arc<Database>,
     pub(crate) config: Arc<Config>,
     pub(crate) handlers: Arc<Handlers>,
     pub(crate) places: Arc<Places>,
     pub(crate) roles: Arc<Roles>,
     pub(crate) counts: Arc<Counts>,
-    pub(crate) is_clock_held: Arc<AtomicBool>,
 }
 
 /// A wish of this level: finish what runs, start nothing, and stop.
@@ -87,7 +86,9 @@ impl Session {
         let wakes = Wakes::default();
         // Joining is the first heartbeat: trust in it begins before it is sent.
         let work = Work::new(env.clone(), config, parts.places.clone(), wakes.clone());
-        within(&**env, config.timing.call, parts.store.join(env.at(), &info)).await?;
+        let sent = env.elapsed();
+        let joined = within(&**env, config.timing.call, parts.store.join(env.at(), &info)).await?;
+        parts.database.told_time(joined, sent);
         let session = Session {
             node,
             work: Arc::new(work),
@@ -169,12 +170,11 @@ impl Session {
                 Scheduler {
                     env: env.clone(),
                     store: store.clone(),
+                    database: self.parts.database.clone(),
                     roles: roles.clone(),
                     timers: timers.clone(),
                     counts: counts.clone(),
                     timing,
-                    guard: ClockGuard::default(),
-                    is_held: self.parts.is_clock_held.clone(),
                 },
                 &wakes.scheduler,
                 &self.quiet,
@@ -225,10 +225,11 @@ impl Session {
     }
 
     fn beat(&self) -> Beat {
-        let Parts { env, store, config, roles, .. } = &*self.parts;
+        let Parts { env, store, database, config, roles, .. } = &*self.parts;
         Beat {
             env: env.clone(),
             store: store.clone(),
+            database: database.clone(),
             work: self.work.clone(),
             roles: roles.clone(),
             node: self.node,

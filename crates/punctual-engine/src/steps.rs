@@ -10,8 +10,8 @@ use punctual_store::{Fence, Result, Store, Topic};
 
 use crate::beat::Beat;
 use crate::claimer::Claimer;
-use crate::clock_guard::ClockGuard;
 use crate::config::Config;
+use crate::database::Database;
 use crate::env::Env;
 use crate::executor::Executor;
 use crate::handler::Handlers;
@@ -58,9 +58,11 @@ impl Steps {
         let (places, wakes) = (Arc::new(Places::new(config.max_running)), Wakes::default());
         let log = Arc::new(Log::new(wakes.scribe.clone()));
         let work = Arc::new(Work::new(env.clone(), &config, places, wakes));
+        let database = Arc::new(Database::new(env.clone(), &timing));
         let beat = Beat {
             env: env.clone(),
             store: store.clone(),
+            database: database.clone(),
             work: work.clone(),
             roles: roles.clone(),
             node,
@@ -81,12 +83,11 @@ impl Steps {
             scheduler: Scheduler {
                 env: env.clone(),
                 store: store.clone(),
+                database,
                 roles: roles.clone(),
                 timers: timers.clone(),
                 counts: Arc::default(),
                 timing,
-                guard: ClockGuard::default(),
-                is_held: Arc::default(),
             },
             claimer: Claimer::new(store.clone(), executor, node, config, Arc::default()),
             scribe: Scribe { env: env.clone(), store: store.clone(), log, patience: timing.call },

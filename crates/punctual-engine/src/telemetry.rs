@@ -24,8 +24,11 @@
 //! | `punctual_start_late_seconds` | histogram | | from a slot to the claim of its job's first attempt |
 //! | `punctual_schedules_set_aside_total` | counter | | schedules that could not be planned |
 //! | `punctual_schedules_paused_for_failures_total` | counter | | schedules paused because their jobs failed in a row |
+//! | `punctual_histories_forked_total` | counter | | times the database went on with another history, as after a failover |
 //! | `punctual_clock_held` | gauge | | 1 while the database's clock is held to be wrong |
 //! | span `attempt` | | `job`, `kind`, `queue`, `attempt` | one attempt at a job |
+
+use std::time::Duration;
 
 use punctual_core::job::{AttemptOutcome, SlotOutcome};
 use punctual_core::{JobId, ScheduleId, Timestamp};
@@ -164,6 +167,14 @@ pub(crate) fn clock_held(was_held: bool, is_held: bool) {
             tracing::info!("the database's clock is trusted again");
         }
     }
+}
+
+pub(crate) fn history_forked(wait: Duration) {
+    count("punctual_histories_forked_total", 1);
+    tracing::error!(
+        ?wait,
+        "the database goes on with another history, as after a failover; what was written last may be lost, and nothing is fired for a while"
+    );
 }
 
 pub(crate) fn unreadable_facts(job: JobId, error: &serde_json::Error) {

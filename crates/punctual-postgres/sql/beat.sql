@@ -12,7 +12,7 @@ alive AS (
 renewed AS (
   UPDATE {schema}.leader AS l
   SET lease_until = c.now + $6 * interval '1 microsecond',
-    steady_since = CASE WHEN l.lease_until <= c.now THEN c.now ELSE l.steady_since END
+    steady_since = CASE WHEN l.lease_until <= c.now THEN c.now ELSE least(l.steady_since, c.now) END
   FROM clock AS c, unnest($3::text[], $4::bigint[], $5::uuid[]) AS u(role, term, nonce)
   WHERE EXISTS (SELECT FROM alive) AND l.role = u.role AND l.term = u.term AND l.nonce = u.nonce
   RETURNING l.role, l.term, l.nonce, l.lease_until, l.steady_since),

@@ -145,7 +145,8 @@ impl Connector {
         let version: String = rows::get(&row, 1)?;
         judge(&self.server, rows::get(&row, 0)?, &version, rows::get(&row, 2)?)?;
         let timeline: Option<String> = rows::get(&row, 4)?;
-        self.history.saw(rows::get(&row, 3)?, timeline.as_deref().unwrap_or_default());
+        let timeline = timeline.as_deref().unwrap_or_default();
+        self.history.saw(rows::get(&row, 3)?, timeline, rows::instant(&row, 5)?);
         Ok(())
     }
 }

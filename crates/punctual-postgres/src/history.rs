@@ -1,5 +1,6 @@
 //! Which server's history the store writes: a failover to a standby begins another.
 
+use punctual_core::Timestamp;
 use tokio::sync::watch;
 
 /// Which history of which server the store writes.
@@ -9,9 +10,9 @@ pub struct History {
     pub system: i64,
     /// The timeline; a promoted standby begins a new one. Eight hexadecimal digits.
     pub timeline: String,
-    /// How often it has changed since the store was opened. After a change the last commits of the
-    /// old history may be missing, though they were acknowledged.
-    pub forks: u32,
+    /// When it was last seen to be another than before, by the database's clock, since the store was
+    /// opened. The last commits of the old history may be missing then, though they were acknowledged.
+    pub forked_at: Option<Timestamp>,
 }
 
 /// What the connections have seen of it.
@@ -26,8 +27,12 @@ impl Watch {
         self.0.subscribe()
     }
 
-    /// A connection was made, or a beat answered. None: that was not told.
-    pub(crate) fn saw(&self, system: Option<i64>, timeline: &str) {
+    pub(crate) fn forked_at(&self) -> Option<Timestamp> {
+        self.0.borrow().forked_at
+    }
+
+    /// A connection was made, or a beat answered, at this instant. None: that was not told.
+    pub(crate) fn saw(&self, system: Option<i64>, timeline: &str, at: Timestamp) {
         self.0.send_if_modified(|history| {
             let is_first = history.timeline.is_empty();
             let is_same = history.timeline == timeline
@@ -39,7 +44,7 @@ impl Watch {
                 return false;
             }
             if !is_first {
-                history.forks += 1;
+                history.forked_at = Some(at);
                 tracing::warn!(
                     from = history.timeline,
                     to = timeline,
@@ -60,16 +65,17 @@ mod tests {
     fn another_timeline_or_system_is_a_fork() {
         let watch = Watch::new();
         let seen = watch.subscribe();
-        watch.saw(Some(7), "00000001");
-        watch.saw(None, "00000001");
-        assert_eq!(seen.borrow().forks, 0);
-        watch.saw(None, "00000002");
-        watch.saw(Some(7), "00000002");
+        let at = Timestamp::from_seconds;
+        watch.saw(Some(7), "00000001", at(1));
+        watch.saw(None, "00000001", at(2));
+        assert_eq!(seen.borrow().forked_at, None);
+        watch.saw(None, "00000002", at(3));
+        watch.saw(Some(7), "00000002", at(4));
         assert_eq!(
             *seen.borrow(),
-            History { system: 7, timeline: "00000002".to_owned(), forks: 1 }
+            History { system: 7, timeline: "00000002".to_owned(), forked_at: Some(at(3)) }
         );
-        watch.saw(Some(8), "00000002");
-        assert_eq!(seen.borrow().forks, 2);
+        watch.saw(Some(8), "00000002", at(5));
+        assert_eq!(seen.borrow().forked_at, Some(at(5)));
     }
 }

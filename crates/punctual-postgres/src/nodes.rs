@@ -77,6 +77,7 @@ pub(crate) async fn beat(
         cancels: Vec::new(),
         roles: Vec::new(),
         sought: Vec::new(),
+        forked_at: None,
     };
     let mut renewed: HashMap<(String, i64, Uuid), RoleBeat> = HashMap::new();
     for row in &found {
@@ -89,7 +90,8 @@ pub(crate) async fn beat(
         let cancels = rows::get::<Option<Vec<Uuid>>>(row, 3)?.unwrap_or_default();
         beaten.cancels =
             cancels.into_iter().map(|job| JobId::from_bytes(job.into_bytes())).collect();
-        history.saw(None, rows::get(row, 4)?);
+        history.saw(None, rows::get(row, 4)?, beaten.at);
+        beaten.forked_at = history.forked_at();
         let sought = rows::get::<Option<Vec<Option<Instant>>>>(row, 10)?.unwrap_or_default();
         beaten.sought = sought.into_iter().map(|until| Some(until?.0)).collect();
         if let Some(role) = rows::get::<Option<String>>(row, 5)? {

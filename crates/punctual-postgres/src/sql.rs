@@ -134,7 +134,7 @@ statements! {
     ),
     META_GET = "meta_get" (),
     META_PUT = "meta_put" (TEXT, INT8),
-    NODE_DIE = "node_die" (TIMESTAMPTZ, TIMESTAMPTZ),
+    NODE_DIE = "node_die" (TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ),
     NODE_JOIN = "node_join" (UUID, TEXT, TEXT, TEXT, TEXT, TEXT, TIMESTAMPTZ),
     NODE_LEAVE = "node_leave" (UUID),
     NODE_LIVE = "node_live" (),

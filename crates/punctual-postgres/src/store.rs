@@ -277,7 +277,8 @@ impl Store for PostgresStore {
         let (version, _) = attempt!(self.pool, Harmless, conn => migrate::version(conn))?;
         let row = attempt!(self.pool, Harmless, conn => conn.query_one(&sql::IDENTITY, &[]))?;
         let database = rows::get(&row, 1).map_err(|fault| fault.tell(self.pool.server()))?;
-        Ok(Schema { backend: "postgres", version, database })
+        let forked_at = self.connector.history.forked_at();
+        Ok(Schema { backend: "postgres", version, database, forked_at })
     }
 
     fn hints(&self, topic: Topic) -> Hints {

@@ -60,9 +60,8 @@ pub(crate) async fn reap(conn: &mut Conn, at: At, ask: &ReapAsk) -> Outcome<Reap
         return Ok(reaped);
     };
     reaped.led = true;
-    if now.since(leader.steady_since) >= ask.node_lifetime {
-        reaped.dead = bury(conn, now, now - ask.node_lifetime).await?;
-    }
+    let is_steady = now.since(leader.steady_since) >= ask.node_lifetime;
+    reaped.dead = bury(conn, now, ask.node_lifetime, is_steady).await?;
     let orphans = conn.query(&sql::LEASE_ORPHANS, &[&rows::count(ask.most)]).await?;
     let (mut items, mut bad) = (Vec::with_capacity(orphans.len()), Vec::new());
     for row in &orphans {
@@ -94,10 +93,22 @@ pub(crate) async fn reap(conn: &mut Conn, at: At, ask: &ReapAsk) -> Outcome<Reap
     Ok(reaped)
 }
 
-/// Declares the nodes dead that were not seen since `silent_since`.
-async fn bury(conn: &mut Conn, now: Timestamp, silent_since: Timestamp) -> Outcome<Vec<NodeId>> {
-    let dead = conn.query(&sql::NODE_DIE, &[&Instant(now), &Instant(silent_since)]).await?;
-    let mut dead = dead.iter().map(|row| rows::node_id(row, 0)).collect::<Read<Vec<_>>>()?;
+/// Declares the nodes dead that were not seen for a lifetime, unless leadership is too young for that.
+/// A clock that was set back must not keep a dead one alive.
+async fn bury(
+    conn: &mut Conn,
+    now: Timestamp,
+    lifetime: Duration,
+    is_steady: bool,
+) -> Outcome<Vec<NodeId>> {
+    let silent_since = is_steady.then(|| Instant(now - lifetime));
+    let bound: Bound<'_> = &[&Instant(now), &silent_since, &Instant(now + lifetime)];
+    let mut dead = Vec::new();
+    for row in &conn.query(&sql::NODE_DIE, bound).await? {
+        if rows::get(row, 1)? {
+            dead.push(rows::node_id(row, 0)?);
+        }
+    }
     dead.sort_unstable();
     Ok(dead)
 }

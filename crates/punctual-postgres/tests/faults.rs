@@ -63,7 +63,7 @@ async fn a_store_outlives_crashes_of_its_server() {
         assert!(store.queues().await.is_ok());
     }
     assert_eq!(count(&store).await, 6);
-    assert_eq!(store.history().borrow().forks, 0);
+    assert_eq!(store.history().borrow().forked_at, None);
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn a_failover_is_noticed_and_told() {
     insist(&store, &job(1)).await;
     let mut history = store.history();
     let first = history.borrow_and_update().clone();
-    assert_eq!((first.timeline.as_str(), first.forks), ("00000001", 0));
+    assert_eq!((first.timeline.as_str(), first.forked_at), ("00000001", None));
     primary.crash();
     standby.promote();
     insist(&store, &job(2)).await;
@@ -155,13 +155,15 @@ async fn a_failover_is_noticed_and_told() {
         leases: Vec::new(),
         progress: Vec::new(),
     };
-    assert!(store.beat(AT, &beat).await.unwrap().alive);
+    let beaten = store.beat(AT, &beat).await.unwrap();
+    assert!(beaten.alive);
     assert!(history.has_changed().unwrap());
     let second = history.borrow().clone();
-    assert_eq!(
-        (second.system, second.timeline.as_str(), second.forks),
-        (first.system, "00000002", 1)
-    );
+    assert_eq!((second.system, second.timeline.as_str()), (first.system, "00000002"));
+    let forked_at = second.forked_at.expect("it was noticed");
+    assert!(forked_at <= beaten.at && beaten.at.since(forked_at) < Duration::from_secs(60));
+    assert_eq!(beaten.forked_at, Some(forked_at));
+    assert_eq!(store.schema().await.unwrap().forked_at, Some(forked_at));
 }
 
 /// Waits for a hint, but not for ever.

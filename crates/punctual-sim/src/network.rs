@@ -322,13 +322,19 @@ network {
         let node = node.clone();
         self.database.record.joins(self.process, node.id);
         let run = move |store: &dyn Store, at: At| at_once(store.join(at, &node));
-        self.call("join", run, |_, _| {}).await
+        let sent = self.database.clock.elapsed();
+        let joined = self.call("join", run, |_, _| {}).await?;
+        self.database.record.saw_clock(self.process, sent, joined);
+        Ok(joined)
     }
 
     async fn beat(&self, _: At, ask: &BeatAsk) -> Result<Beaten> {
         let ask = ask.clone();
         let run = move |store: &dyn Store, at: At| at_once(store.beat(at, &ask));
-        self.call("beat", run, |_, _| {}).await
+        let sent = self.database.clock.elapsed();
+        let beaten = self.call("beat", run, |_, _| {}).await?;
+        self.database.record.saw_clock(self.process, sent, beaten.at);
+        Ok(beaten)
     }
 
     async fn release(&self, _: At, node: NodeId, leases: &[LeaseId]) -> Result<Released> {
@@ -444,7 +450,10 @@ network {
 
     async fn due(&self, _: At, shard: i16, most: usize) -> Result<Due> {
         let run = move |store: &dyn Store, at: At| at_once(store.due(at, shard, most));
-        self.call("due", run, |_, _| {}).await
+        let sent = self.database.clock.elapsed();
+        let due = self.call("due", run, |_, _| {}).await?;
+        self.database.record.saw_clock(self.process, sent, due.at);
+        Ok(due)
     }
 
     async fn fire(
@@ -454,6 +463,7 @@ network {
         lease: Duration,
         plans: &[SlotPlan],
     ) -> Result<Fired> {
+        self.database.record.decides(self.process, plans);
         let (fence, plans) = (fence.clone(), plans.to_vec());
         let (under, told) = (fence.clone(), plans.clone());
         let run = move |store: &dyn Store, at: At| {

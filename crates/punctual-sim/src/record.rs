@@ -13,6 +13,7 @@ use punctual_store::*;
 use crate::clock::Clock;
 use crate::counts::Counts;
 
+mod belief;
 mod ledger;
 mod schedules;
 
@@ -97,6 +98,11 @@ struct Book {
     /// When the database's clock or its history last jumped.
     disturbed: Option<Duration>,
     has_stepped_back: bool,
+    /// When the database's clock was first stepped.
+    stepped: Option<Duration>,
+    /// By how much the database's clock is ahead of the true one, in microseconds, for all that a
+    /// process has reason to believe.
+    believed: BTreeMap<u32, i64>,
     trace: u64,
     violations: Vec<String>,
     pub(crate) counts: Counts,
@@ -183,8 +189,10 @@ impl Record {
     /// The database's clock was stepped.
     pub(crate) fn stepped(&self, micros: i64) {
         self.trace(&format!("stepped {micros}"));
+        let now = self.clock.elapsed();
         let mut book = self.book();
-        book.disturbed = Some(self.clock.elapsed());
+        book.disturbed = Some(now);
+        book.stepped.get_or_insert(now);
         book.has_stepped_back |= micros < 0;
         book.counts.steps += 1;
     }

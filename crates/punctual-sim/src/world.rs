@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use punctual_core::{JobId, Timestamp};
+use punctual_core::{JobId, NodeId, Timestamp};
 use punctual_engine::{MAINTENANCE, SCHEDULER, Schedules};
 use punctual_sqlite::{Options as SqliteOptions, SqliteStore};
 use punctual_store::memory::Memory;
 use punctual_store::{
-    Actor, At, EnqueueAnswer, JobDetail, JobFilter, JobView, NewJob, Schedule, SlotView, Store,
-    limits,
+    Actor, At, EnqueueAnswer, JobDetail, JobFilter, JobView, NewJob, Node, Schedule, SlotView,
+    Store, limits,
 };
 
 use crate::chance::Chance;
@@ -39,6 +39,10 @@ const BELIEVED_AFTER: Duration = Duration::from_secs(120 + 2 * 6 + 1);
 
 /// Once faults are over and a clock that was stepped is believed, slots are decided within this.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
+
+/// Once faults are over, nodes that are no more are declared dead within this: many times the life of
+/// a node, since a job may kill whoever leads; and much less than a clock is set back by.
+const BURIED_AFTER: Duration = Duration::from_secs(30);
 
 /// What is led.
 const ROLES: [&str; 2] = [MAINTENANCE, SCHEDULER];
@@ -184,6 +188,8 @@ impl World {
         if is_drained {
             world.calm_down();
             world.finds_leaders().await;
+            world.buries_the_dead().await;
+            world.make_good();
             world.fires_in_time().await;
             world.drain().await;
             world.probe().await;
@@ -309,11 +315,10 @@ impl World {
         });
     }
 
-    /// The end of all faults.
+    /// The end of all faults. A clock that was set back stays so.
     fn calm_down(&self) {
         let database = &self.database;
         database.is_calm.store(true, Ordering::Release);
-        database.clock.make_good();
         database.record.disturb();
         for machine in self.machines.lock().expect("single thread").iter() {
             machine.connection.cut(false);
@@ -335,6 +340,33 @@ impl World {
             }
             pass(timing.beat).await;
         }
+    }
+
+    /// Nodes that are no more are found out, and nobody waits until the clock has caught up.
+    async fn buries_the_dead(&self) {
+        let until = self.database.clock.elapsed() + BURIED_AFTER;
+        while let Some(node) = self.unburied() {
+            if self.database.clock.elapsed() > until {
+                let what = format!("node {} is not declared dead in calm", node.info.name);
+                return self.database.record.violate(what);
+            }
+            pass(mix::timing().beat).await;
+        }
+    }
+
+    /// A node that counts as alive and that no process lives as.
+    fn unburied(&self) -> Option<Node> {
+        let machines = self.machines.lock().expect("single thread");
+        let live = machines.iter().filter(|machine| !machine.process.is_dead());
+        let live: Vec<NodeId> = live.filter_map(|machine| Some(machine.engine()?.node())).collect();
+        let nodes = at_once(self.database.store.nodes()).unwrap_or_default();
+        nodes.into_iter().find(|node| node.dead_at.is_none() && !live.contains(&node.info.id))
+    }
+
+    /// The database's clock has caught up with itself: what was due at some time is due.
+    fn make_good(&self) {
+        self.database.clock.make_good();
+        self.database.record.disturb();
     }
 
     /// Slots that were left behind are decided soon after the last fault, and those that come are

@@ -60,7 +60,7 @@ pub(crate) fn beat(db: &Connection, now: Timestamp, ask: &BeatAsk) -> Outcome<Be
     let cancels = held.iter().filter(|held| held.is_cancelled).map(|held| held.job).collect();
     let sought = ask.seeks.iter().map(|role| leaders::lease_until(db, role));
     let sought = sought.collect::<Outcome<_>>()?;
-    Ok(Beaten { at: now, alive, strays, cancels, roles, sought })
+    Ok(Beaten { at: now, alive, strays, cancels, roles, sought, forked_at: None })
 }
 
 fn note_progress(db: &Connection, now: Timestamp, progress: &Progress) -> Outcome<()> {

@@ -87,6 +87,7 @@ statements! {
     NODE_LIVE = "node_live",
     NODE_PRUNE = "node_prune",
     NODE_SILENT = "node_silent",
+    NODE_UNSEEN = "node_unseen",
     NODES = "nodes",
     QUEUE = "queue",
     QUEUE_PUT = "queue_put",

@@ -102,7 +102,12 @@ impl Store for SqliteStore {
 
     async fn schema(&self) -> Result<Schema> {
         let (version, _) = self.readers.read(|db| Ok(migrate::version(db)?)).await?;
-        Ok(Schema { backend: "sqlite", version, database: rusqlite::version().to_owned() })
+        Ok(Schema {
+            backend: "sqlite",
+            version,
+            database: rusqlite::version().to_owned(),
+            forked_at: None,
+        })
     }
 
     fn hints(&self, topic: Topic) -> Hints {

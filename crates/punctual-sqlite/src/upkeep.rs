@@ -100,6 +100,9 @@ pub(crate) fn reap(db: &Connection, now: Timestamp, ask: &ReapAsk) -> Outcome<Re
         return Ok(reaped);
     };
     reaped.led = true;
+    // A clock that was set back must not keep a dead node alive.
+    let latest = now + ask.node_lifetime;
+    db.prepare_cached(sql::NODE_UNSEEN)?.execute(params![now.as_micros(), latest.as_micros()])?;
     if now.since(renewed.steady_since) >= ask.node_lifetime {
         reaped.dead = bury(db, now, now - ask.node_lifetime)?;
     }

@@ -89,6 +89,9 @@ pub struct Beaten {
     /// The end of the lease of each role that it seeks, in the past if nobody leads it any more;
     /// none if nobody ever did.
     pub sought: Vec<Option<Timestamp>>,
+    /// When the database last went on with another history, as far as this store has seen: after a
+    /// failover the last commits of the old one may be missing, though they were acknowledged.
+    pub forked_at: Option<Timestamp>,
 }
 
 /// Whether a role was renewed.

@@ -221,4 +221,6 @@ pub struct Schema {
     pub version: i64,
     /// The version of the database.
     pub database: String,
+    /// When it last went on with another history, as far as this store has seen.
+    pub forked_at: Option<Timestamp>,
 }

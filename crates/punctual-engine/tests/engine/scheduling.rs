@@ -313,6 +313,53 @@ async fn a_clock_that_leaps_ahead_does_not_fire_what_lies_ahead() {
     assert!(last > START + s(86_400), "{last}");
 }
 
+/// It may never have led: it knows from its heartbeats what the clock said before.
+#[tokio::test(start_paused = true)]
+async fn nor_does_whoever_takes_over_after_the_leap() {
+    let world = World::new();
+    let first = world.start(config("a", 3), on("mail", done)).await;
+    world.soon(first.leadership(SCHEDULER).won()).await;
+    let second = world.start(config("b", 3), on("mail", done)).await;
+    let schedule = create(&world, "mails", &often()).await;
+    world.pass(s(15)).await;
+    world.skip_days(1);
+    world.kill(first).await;
+    world.soon(second.leadership(SCHEDULER).won()).await;
+    world.pass(s(30)).await;
+    assert!(!second.health().is_clock_trusted);
+    let last = ledger(&world, schedule.id).await.last().unwrap().slot;
+    assert!(last <= START + (world.now() - s(3_600)) + s(60), "{last}");
+    world.pass(s(150)).await;
+    assert!(second.health().is_clock_trusted);
+    let last = ledger(&world, schedule.id).await.last().unwrap().slot;
+    assert!(last > START + s(86_400), "{last}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_failover_nothing_is_fired_for_a_lease_and_then_all_of_it() {
+    let world = World::new();
+    let node = world.start(config("a", 3), on("mail", done)).await;
+    let leads = node.leadership(SCHEDULER);
+    let fence = world.soon(leads.won()).await;
+    let schedule = create(&world, "mails", &often()).await;
+    world.pass(ms(16_800)).await;
+    let copy = world.memory.snapshot();
+    world.pass(ms(1_500)).await;
+    assert!(node.health().is_history_trusted);
+    world.memory.restore(copy);
+    world.until("it is noticed", || !node.health().is_history_trusted).await;
+    let noticed = world.now();
+    // Its term is there in the new history as well.
+    assert_eq!(leads.term(), Some(fence));
+    world.pass(s(3)).await;
+    assert_eq!(told(&world, schedule.id).await, [(10, 1, SlotOutcome::Fired)]);
+    world.until("it goes on", || node.health().is_history_trusted).await;
+    assert!(world.now() - noticed + ms(10) >= timing().leader_lease);
+    world.pass(ms(100)).await;
+    let both = [(10, 1, SlotOutcome::Fired), (20, 1, SlotOutcome::Fired)];
+    assert_eq!(told(&world, schedule.id).await, both);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_change_decides_what_it_would_leave_undecided() {
     let world = World::new();

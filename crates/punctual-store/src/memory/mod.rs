@@ -47,7 +47,8 @@ impl Memory {
 
     /// Goes back to what it held then, as a database does that fails over to an old copy.
     pub fn restore(&self, snapshot: Snapshot) {
-        *self.lock() = snapshot.0;
+        let forked_at = Some((self.clock)());
+        *self.lock() = State { forked_at, ..snapshot.0 };
     }
 
     /// Makes something unreadable.
@@ -75,7 +76,12 @@ impl Store for Memory {
     }
 
     async fn schema(&self) -> Result<Schema> {
-        Ok(Schema { backend: "memory", version: 1, database: env!("CARGO_PKG_VERSION").to_owned() })
+        Ok(Schema {
+            backend: "memory",
+            version: 1,
+            database: env!("CARGO_PKG_VERSION").to_owned(),
+            forked_at: self.lock().forked_at,
+        })
     }
 
     fn hints(&self, topic: Topic) -> Hints {

@@ -63,6 +63,7 @@ impl State {
             cancels: cancelled.map(|(job, _)| job).collect(),
             roles,
             sought: ask.seeks.iter().map(|role| Some(self.leaders.get(role)?.until)).collect(),
+            forked_at: self.forked_at,
         }
     }
 
@@ -141,7 +142,8 @@ impl State {
         lease: Duration,
     ) -> Option<&Leader> {
         let leader = self.leaders.get_mut(&fence.role).filter(|leader| leader.fence == *fence)?;
-        if leader.until <= now {
+        // A clock that was set back has not seen it lead before.
+        if leader.until <= now || leader.steady_since > now {
             leader.steady_since = now;
         }
         leader.until = now + lease;

@@ -43,6 +43,8 @@ pub(super) struct State {
     /// Oldest first.
     pub(super) audits: Vec<AuditView>,
     pub(super) last_audit: i64,
+    /// When it last went back to an older state.
+    pub(super) forked_at: Option<Timestamp>,
 }
 
 /// What a job is, which does not change with its life.

@@ -79,12 +79,15 @@ impl State {
             return reaped;
         };
         reaped.led = true;
-        if now.since(steady_since) >= ask.node_lifetime {
-            for node in self.nodes.values_mut() {
-                if node.dead_at.is_none() && node.seen_at < now - ask.node_lifetime {
-                    node.dead_at = Some(now);
-                    reaped.dead.push(node.info.id);
-                }
+        let is_steady = now.since(steady_since) >= ask.node_lifetime;
+        for node in self.nodes.values_mut().filter(|node| node.dead_at.is_none()) {
+            // A clock that was set back must not keep a dead node alive.
+            if node.seen_at > now + ask.node_lifetime {
+                node.seen_at = now;
+            }
+            if is_steady && node.seen_at < now - ask.node_lifetime {
+                node.dead_at = Some(now);
+                reaped.dead.push(node.info.id);
             }
         }
         let is_orphan = |place: &Place| match place {

@@ -1,4 +1,4 @@
-//! Whether the database's clock and schema fit this program.
+//! Whether the database's clock, schema and history fit this program.
 
 use punctual_core::Timestamp;
 use punctual_store::Schema;
@@ -21,6 +21,19 @@ pub(super) fn schema(schema: &Schema, limits: &Thresholds) -> Option<Finding> {
     );
     let reason = Reason::new("schema_new", text).remedy("upgrade this program as well");
     (version > own).then(|| Finding::warning(reason))
+}
+
+/// A failover that was seen lately: what was written last before it may be missing.
+pub(super) fn forked(schema: &Schema, now: Timestamp, limits: &Thresholds) -> Option<Finding> {
+    let forked_at = schema.forked_at.filter(|at| now.since(*at) <= limits.forked)?;
+    let text = format!(
+        "the database has had another history since {}, as after a failover: what was acknowledged in the last moments before may be lost, and what ran then may run again",
+        instant(forked_at)
+    );
+    let reason = Reason::new("history_forked", text);
+    Some(Finding::warning(reason.remedy(
+        "compare what your programs were told with what is there; a standby that is synchronous loses nothing",
+    )))
 }
 
 /// What was written by a clock that was ahead of the database's as it is now: another host's, or its

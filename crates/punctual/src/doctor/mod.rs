@@ -89,6 +89,8 @@ pub struct Thresholds {
     pub skew_warning: Duration,
     /// One that is a problem.
     pub skew_problem: Duration,
+    /// A failover that is longer ago is forgotten.
+    pub forked: Duration,
     /// A node that is silent for longer should be declared dead.
     pub node_lifetime: Duration,
     /// A pause without an end that lasts longer may have been forgotten.
@@ -116,6 +118,7 @@ impl Default for Thresholds {
             late: punctual_core::schedule::ON_TIME,
             skew_warning: Duration::from_secs(1),
             skew_problem: Duration::from_secs(60),
+            forked: days(1),
             node_lifetime: Timing::default().dead,
             pause: days(7),
             failures: 3,
@@ -169,6 +172,7 @@ impl Diagnosis {
         self.examined.nodes = cluster.nodes.len();
         self.findings.extend(clocks::skew(cluster.now, wall, limits));
         self.findings.extend(clocks::ahead(&cluster, limits));
+        self.findings.extend(clocks::forked(&schema, cluster.now, limits));
         self.findings.extend(nodes::findings(&cluster, limits));
 
         let queues = queues::Facts::read(store, limits).await?;

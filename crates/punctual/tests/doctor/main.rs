@@ -11,7 +11,7 @@ mod schedules;
 
 use punctual::doctor::{Diagnosis, Severity, Thresholds, examine};
 use punctual_conformance::{Fault, Faulty, World};
-use punctual_core::NodeId;
+use punctual_core::{NodeId, Timestamp};
 use punctual_store::Fence;
 use punctual_store::memory::Memory;
 
@@ -87,6 +87,24 @@ async fn a_schema_of_another_program_is_told() {
         → upgrade this program as well
     0 problems, 1 warning; looked at a database, 1 node, 0 kinds of jobs and 0 schedules
     ");
+}
+
+#[tokio::test]
+async fn a_failover_is_told_for_a_day() {
+    let memory = Memory::new(|| Timestamp::from_seconds(1_798_761_600));
+    let world = World::new(&memory);
+    well(&world).await;
+    memory.restore(memory.snapshot());
+    insta::assert_snapshot!(look(&world, &Thresholds::default()).await, @"
+    warning: the database has had another history since 2027-01-01T00:00:00Z, as after a failover: what was acknowledged in the last moments before may be lost, and what ran then may run again
+        → compare what your programs were told with what is there; a standby that is synchronous loses nothing
+    0 problems, 1 warning; looked at a database, 1 node, 0 kinds of jobs and 0 schedules
+    ");
+    let limits = Thresholds { node_lifetime: seconds(200_000), ..Thresholds::default() };
+    world.pass(86_400);
+    assert!(codes(&look(&world, &limits).await).contains(&"history_forked"));
+    world.pass(1);
+    assert!(!codes(&look(&world, &limits).await).contains(&"history_forked"));
 }
 
 #[tokio::test]
