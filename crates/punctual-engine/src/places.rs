@@ -51,6 +51,9 @@ impl Drop for Place {
     }
 }
 
+/// The most jobs fetched ahead: a full claim that starts, and another one on its way meanwhile.
+const AHEAD_MAX: usize = 2 * limits::CLAIM_MAX;
+
 /// How many fast jobs ended lately: as many will end soon, so that as many can be fetched ahead.
 /// Jobs that take longer than a window do not count: what is fetched ahead of them would wait
 /// here while it could run elsewhere.
@@ -72,7 +75,7 @@ impl Pace {
     /// How many jobs to hold beyond those that can start at once.
     pub(crate) fn ahead(&mut self, now: Duration) -> usize {
         self.turn(now);
-        self.ended_before.max(self.ended).min(limits::CLAIM_MAX)
+        self.ended_before.max(self.ended).min(AHEAD_MAX)
     }
 
     fn turn(&mut self, now: Duration) {
@@ -114,6 +117,6 @@ mod tests {
         for _ in 0..1_000 {
             pace.ended(at(180), Duration::ZERO);
         }
-        assert_eq!(pace.ahead(at(181)), limits::CLAIM_MAX);
+        assert_eq!(pace.ahead(at(181)), AHEAD_MAX);
     }
 }

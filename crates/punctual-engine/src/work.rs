@@ -37,6 +37,8 @@ pub(crate) struct Work {
     env: Arc<dyn Env>,
     give_up: Duration,
     cancel_grace: Duration,
+    /// How often the watchdog looks at deadlines without being woken.
+    watched_every: Duration,
     policy: RetryPolicy,
     places: Arc<Places>,
     state: Mutex<State>,
@@ -171,6 +173,7 @@ impl Work {
         let work = Work {
             give_up: timing.give_up,
             cancel_grace: timing.cancel_grace,
+            watched_every: timing.beat,
             policy: config.policy.clone(),
             places,
             state: Mutex::default(),
@@ -524,7 +527,8 @@ impl Work {
     fn watch(&self, state: &mut State, at: Duration, key: Key) {
         let is_first = state.deadlines.first().is_none_or(|(first, _)| at < *first);
         state.deadlines.insert((at, key));
-        if is_first {
+        // A later one it sees in time by itself; to wake it for every quick job costs more than these.
+        if is_first && at < self.env.elapsed() + self.watched_every {
             self.wakes.watchdog.notify_one();
         }
     }
