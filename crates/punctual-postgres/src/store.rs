@@ -220,6 +220,12 @@ async fn spoil(conn: &mut Conn, what: rules::Spoil) -> Outcome<()> {
                 "UPDATE {schema}.job_lease SET lease = '00000000-0000-0000-0000-000000000000' WHERE job = $1",
             ],
         ),
+        Spoil::Unfinished(job) => (
+            job.as_uuid(),
+            &[
+                "INSERT INTO {schema}.job_live (schedule, job) SELECT schedule, id FROM {schema}.job WHERE id = $1",
+            ],
+        ),
         Spoil::Schedule(id) => {
             (id.as_uuid(), &["UPDATE {schema}.schedule SET spec = NULL WHERE id = $1"])
         }
