@@ -115,13 +115,18 @@ async fn plan(client: &Client, schema: &str, text: &str, types: &[String]) -> St
     let steps =
         client.simple_query(&format!("EXPLAIN (COSTS OFF) EXECUTE plan {values}")).await.unwrap();
     client.batch_execute("DEALLOCATE plan").await.unwrap();
+    told(steps).replace(&format!("{schema}."), "").replace(schema, "SCHEMA")
+}
+
+/// What the server explains, line by line.
+pub(super) fn told(steps: Vec<tokio_postgres::SimpleQueryMessage>) -> String {
     let mut told = String::new();
     for step in steps {
         if let tokio_postgres::SimpleQueryMessage::Row(row) = step {
             writeln!(told, "{}", row.get(0).unwrap_or_default()).unwrap();
         }
     }
-    told.replace(&format!("{schema}."), "").replace(schema, "SCHEMA")
+    told
 }
 
 /// A statement, and the types of its parameters.
