@@ -187,6 +187,8 @@ async fn hot_statements_go_by_their_index() {
         ("enqueue with a key", of(&sql::KEY_LOOK), &["job_key_pkey", "job_default_pkey"]),
         ("due", of(&sql::SCHEDULE_DUE), &["schedule_due"]),
         ("fire: unfinished jobs", of(&sql::LIVE), &["job_live_pkey", "job_wait_job"]),
+        ("fire: call off", of(&sql::LEASE_CALL_OFF), &["job_lease_pkey"]),
+        ("fire: queues of jobs", of(&sql::JOB_QUEUE), &["job_default_pkey"]),
         ("promote", of(&sql::PROMOTE), &["job_timer_due", "Tid Scan on job_timer"]),
         (
             "promote: free",
