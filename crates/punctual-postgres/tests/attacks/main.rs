@@ -370,3 +370,35 @@ async fn a_limit_is_never_exceeded() {
     let most = most.load(Ordering::SeqCst);
     assert!((1..=u64::from(LIMIT)).contains(&most), "{most} at once");
 }
+
+/// The answer to a first try was lost, and its commit is under way when the second looks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_repeat_that_meets_its_first_try_leaves_the_key_alone() {
+    let schema = Schema(schema());
+    let store = open(&schema).await;
+    let now = store.now(AT).await.unwrap();
+    let unique =
+        UniqueKey { key: "k".to_owned(), scope: KeyScope::Tenant, lifetime: KeyLifetime::Job };
+    let job = NewJob { unique: Some(unique), ..NewJob::new(mint(now), "q", "k", Json::null()) };
+    let mut client = connect().await;
+    let first = client.transaction().await.unwrap();
+    store.in_transaction().enqueue(&first, std::slice::from_ref(&job)).await.unwrap();
+    let row = format!("SELECT xmin::text || ctid::text FROM {}.job_key", schema.0);
+    let taken: String = first.query_one(&row, &[]).await.unwrap().get(0);
+
+    let repeat = {
+        let (store, job) = (store.clone(), job.clone());
+        tokio::spawn(async move { store.enqueue(AT, &[job]).await })
+    };
+    let waiting = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}.job_key%'",
+        schema.0
+    );
+    while number(waiting.clone()).await == 0 {}
+    first.commit().await.unwrap();
+    assert_eq!(repeat.await.unwrap().unwrap().answers, [EnqueueAnswer::Created]);
+    // Whoever settles the job just then would not see a key that was taken anew.
+    let kept: String = client.query_one(&row, &[]).await.unwrap().get(0);
+    assert_eq!(kept, taken);
+    assert_eq!(number(format!("SELECT count(*) FROM {}.job", schema.0)).await, 1);
+}
