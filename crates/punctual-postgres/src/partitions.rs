@@ -37,6 +37,9 @@ const KEEP_MAX: usize = 10_000;
 /// Days dropped with one prune, so that it ends.
 const DROPS_MAX: usize = 3;
 
+/// A day that is still there so long after it may go stays for a reason.
+const OVERDUE: Duration = Duration::from_secs(86_400);
+
 /// For how long others may be kept waiting, and for how long this waits for others; and that no day is
 /// read whole meanwhile, also behind a pooler.
 const SETTINGS: &str = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = '10s'; \
@@ -122,6 +125,17 @@ pub(crate) async fn is_ahead(conn: &mut Conn, at: At) -> Outcome<bool> {
     let row = conn.query_one(&sql::NOW, &[&rows::at(at)]).await?;
     let today = Day::of(rows::instant(&row, 0)?);
     Ok(days(conn).await?.contains(&Day(today.0 + 1)))
+}
+
+/// The oldest day that should be gone, and how many those are.
+pub(crate) async fn overdue(
+    conn: &mut Conn,
+    at: At,
+    retention: &Retention,
+) -> Outcome<Option<(String, usize)>> {
+    let row = conn.query_one(&sql::NOW, &[&rows::at(at)]).await?;
+    let days = old(conn, rows::instant(&row, 0)? - OVERDUE, retention).await?;
+    Ok(days.first().map(|day| (day.name(), days.len())))
 }
 
 /// Makes the partitions of one day; false if somebody else is doing that.

@@ -127,12 +127,6 @@ impl Shared {
 }
 
 impl PostgresStore {
-    /// Says what is wrong with the tables, as far as it shows without reading them: nothing, if all is
-    /// well.
-    pub async fn check(&self) -> Result<Vec<String>> {
-        attempt!(self.pool, Harmless, conn => check::faults(conn))
-    }
-
     /// Connects to a database, and creates or migrates the schema if it may. The error says what
     /// to do.
     pub async fn connect(url: &str, options: Options) -> Result<PostgresStore> {
@@ -289,6 +283,11 @@ impl Store for PostgresStore {
         let row = attempt!(self.pool, Harmless, conn => conn.query_one(&sql::IDENTITY, &[]))?;
         let database = rows::get(&row, 1).map_err(|fault| fault.tell(self.pool.server()))?;
         Ok(Schema { backend: "postgres", version, database })
+    }
+
+    async fn faults(&self, at: At, retention: &Retention) -> Result<Vec<String>> {
+        let (days, is_pooled) = (self.days_ahead, self.connector.is_pooled());
+        attempt!(self.pool, Harmless, conn => check::faults(conn, at, retention, days, is_pooled))
     }
 
     fn hints(&self, topic: Topic) -> Hints {

@@ -169,6 +169,8 @@ impl Diagnosis {
         self.examined.nodes = cluster.nodes.len();
         self.findings.extend(clocks::skew(cluster.now, wall, limits));
         self.findings.extend(clocks::ahead(&cluster, limits));
+        let faults = store.faults(at, &limits.retention).await?.into_iter();
+        self.findings.extend(faults.map(|text| Finding::warning(Reason::new("set_up", text))));
         self.findings.extend(nodes::findings(&cluster, limits));
 
         let queues = queues::Facts::read(store, limits).await?;
