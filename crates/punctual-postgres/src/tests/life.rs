@@ -313,10 +313,10 @@ async fn a_day_that_cannot_be_dropped_keeps_no_new_one_from_being_made() {
     reader.batch_execute(&read).await.unwrap();
     let later = NOW + 16 * DAY;
     prune(&store, later).await;
+    reader.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(tables_of(&schema.0, "job", "id", id).await, ["job_20270115"]);
     let id = enqueue(&store, job(later, 2)).await;
     assert_eq!(tables_of(&schema.0, "job", "id", id).await, ["job_20270131"]);
-    reader.batch_execute("ROLLBACK").await.unwrap();
 }
 
 #[tokio::test]
