@@ -318,8 +318,7 @@ async fn what_is_amiss_with_the_set_up_is_told() {
 
 /// Who did something, as events tell it up to a minute from now.
 async fn doers(store: &PostgresStore) -> Vec<String> {
-    let until =
-        store.now(At::Database).await.expect("the time") + std::time::Duration::from_secs(60);
+    let until = store.now(At::Database).await.expect("the time") + Duration::from_secs(60);
     let start = EventCursor::at(Timestamp::from_seconds(0));
     let page = store.events(&start, until, 100).await.expect("events");
     let who = |event| match event {
