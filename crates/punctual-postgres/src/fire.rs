@@ -16,6 +16,7 @@ use crate::bodies::Bodies;
 use crate::connect::sleep;
 use crate::connection::{Bound, Conn};
 use crate::error::Outcome;
+use crate::rounds::rounds;
 use crate::rows::{self, Instant, Read};
 use crate::{jobs, leaders, sql};
 
@@ -145,7 +146,7 @@ pub(crate) async fn fire<'a>(
     let mut firing = Firing { now, by, live, marks, made, busy, refused: 0, unplaced: 0 };
     let mut answers = vec![FireAnswer::Stale; plans.len()];
     let mut last = Writes::default();
-    for round in rounds(plans) {
+    for round in rounds(plans.iter().map(|plan| plan.schedule)) {
         write(conn, now, &firing.marks, &last).await?;
         last.bodies().write_within(conn, now).await?;
         last = firing.fire(conn, plans, &round, &mut answers).await?;
@@ -158,21 +159,6 @@ pub(crate) async fn fire<'a>(
     }
     let Firing { made, refused, unplaced, .. } = firing;
     Ok((Fired { at: now, until: Some(leader.until), answers, refused, unplaced }, made))
-}
-
-/// The plans by how often their schedule was named before: the second must see what the first did.
-fn rounds(plans: &[SlotPlan]) -> Vec<Vec<usize>> {
-    let mut named: HashMap<ScheduleId, usize> = HashMap::new();
-    let mut rounds: Vec<Vec<usize>> = Vec::new();
-    for (index, plan) in plans.iter().enumerate() {
-        let round = named.entry(plan.schedule).or_default();
-        if rounds.len() == *round {
-            rounds.push(Vec::new());
-        }
-        rounds[*round].push(index);
-        *round += 1;
-    }
-    rounds
 }
 
 /// A plan that keeps the rules, and what it is applied to.
