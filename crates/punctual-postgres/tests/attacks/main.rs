@@ -61,13 +61,14 @@ fn mint(at: Timestamp) -> JobId {
     JobId::mint(at, random())
 }
 
-/// Every second process goes through the pooler.
+/// Every second process goes through the pooler. Each makes the days that are missing, as by default.
 async fn open(schema: &Schema) -> Arc<PostgresStore> {
     static OPENED: AtomicU64 = AtomicU64::new(0);
     let is_pooled = OPENED.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+    let options = options(&schema.0).days_ahead(2);
     let opened = match is_pooled {
-        false => PostgresStore::connect(&direct_url(), options(&schema.0)).await,
-        true => PostgresStore::connect(&pooled_url(), options(&schema.0).pooled()).await,
+        false => PostgresStore::connect(&direct_url(), options).await,
+        true => PostgresStore::connect(&pooled_url(), options.pooled()).await,
     };
     Arc::new(opened.expect("a store"))
 }
