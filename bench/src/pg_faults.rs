@@ -377,18 +377,20 @@ impl Rig {
         })
     }
 
-    /// How many leases are left; nor may anything be left in line.
+    /// How many leases are left; nor may anything be left in line, or a key be held by a job that ended.
     fn left(&self, findings: &mut Findings) -> Result<i64, Failure> {
         let row = self.runtime.block_on(async {
             let client = self.connect().await?;
             let text = "SELECT (SELECT count(*) FROM punctual.job_lease), \
                         (SELECT count(*) FROM punctual.job_ready), \
-                        (SELECT count(*) FROM punctual.job_timer)";
+                        (SELECT count(*) FROM punctual.job_timer), \
+                        (SELECT count(*) FROM punctual.job_key WHERE expires_at IS NULL)";
             client.query_one(text, &[]).await
         })?;
-        let counts: (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        if counts != (0, 0, 0) {
-            findings.breaks(format!("(leases, ready, timers) left: {counts:?}"));
+        let counts: (i64, i64, i64, i64) =
+            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+        if counts != (0, 0, 0, 0) {
+            findings.breaks(format!("(leases, ready, timers, keys) left: {counts:?}"));
         }
         Ok(counts.0)
     }

@@ -221,6 +221,7 @@ async fn write(store: &Arc<dyn Store>, manner: &Manner) -> Result<(), Failure> {
     tokio::select! {
         written = write_plain(&**store, manner.seed, STEADY_EVERY) => written,
         written = write_keyed(&**store, manner.seed) => written,
+        written = write_held(&**store, manner.seed) => written,
         shown = show(store, own) => shown,
     }
 }
@@ -278,6 +279,18 @@ async fn write_keyed(store: &dyn Store, seed: u64) -> Result<(), Failure> {
             }
         };
         say(format_args!("key {} {made}", task.key.as_deref().unwrap_or_default()));
+        System.sleep(KEYED_EVERY).await;
+    }
+    Ok(())
+}
+
+/// Writes jobs that hold a key until they end, each under one id however often it is tried.
+async fn write_held(store: &dyn Store, seed: u64) -> Result<(), Failure> {
+    for round in 0_u64.. {
+        let job = Task::drawn(hash::draw(hash::draw(seed, 4), round)).job()?;
+        let (scope, lifetime) = (KeyScope::Tenant, KeyLifetime::Job);
+        let unique = Some(UniqueKey { key: job.id.to_string(), scope, lifetime });
+        insist(store, &[NewJob { unique, ..job }]).await?;
         System.sleep(KEYED_EVERY).await;
     }
     Ok(())

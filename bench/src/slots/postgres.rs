@@ -147,7 +147,6 @@ struct Rig {
     source: Source,
     known: Vec<Known>,
     log: Arc<Mutex<Log>>,
-    is_pooled: bool,
     started: u64,
     seed: u64,
     drawn: u64,
@@ -181,7 +180,6 @@ impl Rig {
             database: Database::Postgres { url, is_pooled },
             source,
             log: Arc::default(),
-            is_pooled,
             started: 0,
             seed,
             drawn: 0,
@@ -445,11 +443,10 @@ impl Rig {
     /// Roles change hands in time.
     fn judge_changes(&self, verdict: &mut Verdict) {
         let lease = Timing::default().leader_lease;
-        // Behind a pooler nobody hears of a resignation: the lease that was last seen runs out.
-        let hand_over = if self.is_pooled { lease + SLACK } else { SLACK };
+        // Behind a pooler nobody hears of a resignation, but each beat tells of it.
         for (what, lengths, most) in [
             ("a take-over", &self.take_overs, lease + SLACK),
-            ("a hand-over", &self.hand_overs, hand_over),
+            ("a hand-over", &self.hand_overs, SLACK),
         ] {
             let worst = lengths.worst_ms().unwrap_or(0);
             if worst > micros(most) / 1_000 {

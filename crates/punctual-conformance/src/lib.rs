@@ -159,6 +159,7 @@ macro_rules! suite {
                 all_jobs_are_queued_in_order,
                 no_more_wait_than_a_bound,
                 the_running_job_is_called_off_for_the_newest,
+                a_job_that_has_ended_is_in_nobodys_way,
                 a_blocked_job_is_freed_when_all_before_it_have_ended,
                 each_schedule_frees_one_job_at_a_time,
                 a_freed_job_that_is_due_later_becomes_a_timer,

@@ -235,6 +235,18 @@ pub async fn the_running_job_is_called_off_for_the_newest(world: &World<'_>) {
     assert_eq!(states(world, &[newer, newest]).await, [JobState::Cancelled, JobState::Ready]);
 }
 
+/// Whatever the list of unfinished ones says: its end would be waited for without end.
+pub async fn a_job_that_has_ended_is_in_nobodys_way(world: &World<'_>) {
+    let mut firing = Firing::new(world).await;
+    let old = firing.fire(Overlap::CancelRunning, 1).await[0];
+    let node = world.join().await;
+    let claimed = world.claim_one(node).await;
+    world.settle(&claimed, Outcome::Done).await;
+    world.spoil(rules::Spoil::Unfinished(old)).await;
+    let new = firing.fire(Overlap::CancelRunning, 1).await[0];
+    assert_eq!(states(world, &[old, new]).await, [JobState::Succeeded, JobState::Ready]);
+}
+
 /// Also if the ends are of different kinds: settled, cancelled, reaped, dead.
 pub async fn a_blocked_job_is_freed_when_all_before_it_have_ended(world: &World<'_>) {
     let mut firing = Firing::new(world).await;

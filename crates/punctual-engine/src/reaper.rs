@@ -80,6 +80,10 @@ pub(crate) struct Pruner {
 /// Rows dropped at once: few enough that nobody waits for them.
 const PRUNE_AT_ONCE: usize = 500;
 
+/// How long a prune may take. A store that drops whole days makes sure of each before, and whoever
+/// does not wait for that leaves a transaction behind that goes on at the server.
+const PRUNE_PATIENCE: Duration = Duration::from_secs(30);
+
 /// Between two drops, so that others have their turn.
 const PRUNE_PAUSE: Duration = Duration::from_millis(20);
 
@@ -95,7 +99,7 @@ impl Service for Pruner {
             return Ok(Report::new(0, Rest::AtMost(timing.prune)));
         }
         let call = self.store.prune(self.env.at(), &self.config.retention, PRUNE_AT_ONCE);
-        let pruned = within(&*self.env, timing.call, call).await?;
+        let pruned = within(&*self.env, timing.call.max(PRUNE_PATIENCE), call).await?;
         let punctual_store::Pruned { jobs, slots, revisions, keys, records, nodes } = pruned;
         let rows = jobs + slots + revisions + keys + records + nodes;
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);

@@ -1,9 +1,9 @@
-//! Whether the tables are as they should be.
+//! Whether the tables, and the server's settings for them, are as they should be.
 
-use punctual_store::At;
+use punctual_store::{At, Retention};
 use tokio_postgres::types::Type;
 
-use crate::connection::Conn;
+use crate::connection::{Conn, IDLE_MS, LOCK_MS, STATEMENT_MS};
 use crate::error::Outcome;
 use crate::{partitions, rows};
 
@@ -12,7 +12,26 @@ const INVALID: &str = "SELECT c.relname::text FROM pg_index AS i \
     JOIN pg_class AS c ON c.oid = i.indexrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace \
     WHERE n.nspname = $1 AND NOT i.indisvalid ORDER BY c.relname";
 
-pub(crate) async fn faults(conn: &mut Conn) -> Outcome<Vec<String>> {
+/// Timeouts that are not set for this role: 0 is none at all.
+const ENDLESS: &str = "SELECT s.name, current_user::text \
+    FROM unnest($1::text[]) WITH ORDINALITY AS s(name, number) \
+    WHERE current_setting(s.name) = '0' ORDER BY s.number";
+
+/// The timeouts that a role behind a pooler has for all of its sessions, in milliseconds.
+const TIMEOUTS: [(&str, u32); 3] = [
+    ("statement_timeout", STATEMENT_MS),
+    ("lock_timeout", LOCK_MS),
+    ("idle_in_transaction_session_timeout", IDLE_MS),
+];
+
+/// What is amiss. `days_ahead` and `is_pooled` say how the store is meant to be.
+pub(crate) async fn faults(
+    conn: &mut Conn,
+    at: At,
+    retention: &Retention,
+    days_ahead: u32,
+    is_pooled: bool,
+) -> Outcome<Vec<String>> {
     let schema = conn.texts().schema().to_owned();
     let mut faults = Vec::new();
     for row in &conn.query_text(INVALID, &[(&schema, Type::TEXT)]).await? {
@@ -21,11 +40,33 @@ pub(crate) async fn faults(conn: &mut Conn) -> Outcome<Vec<String>> {
             "the index `{schema}.{index}` is invalid and not used; make it again with REINDEX INDEX CONCURRENTLY {schema}.{index}"
         ));
     }
-    if !partitions::is_ahead(conn, At::Database).await? {
+    if is_pooled {
+        faults.extend(endless(conn).await?);
+    }
+    if days_ahead > 0 && !partitions::is_ahead(conn, at).await? {
         faults.push(
             "tomorrow has no partitions yet; see that a node leads `maintenance`, which makes them"
                 .to_owned(),
         );
+    }
+    if let Some((oldest, count)) = partitions::overdue(conn, at, retention).await? {
+        faults.push(format!(
+            "partitions of {count} days, from {oldest} on, are older than history is kept; see what the node that leads `maintenance` logs of them, or whether nodes are told to keep history longer"
+        ));
+    }
+    Ok(faults)
+}
+
+/// Behind a pooler no session is ours to set timeouts in, so that the role must have them.
+async fn endless(conn: &mut Conn) -> Outcome<Vec<String>> {
+    let names = TIMEOUTS.map(|(name, _)| name).to_vec();
+    let mut faults = Vec::new();
+    for row in &conn.query_text(ENDLESS, &[(&names, Type::TEXT_ARRAY)]).await? {
+        let (name, role): (&str, &str) = (rows::get(row, 0)?, rows::get(row, 1)?);
+        let most = TIMEOUTS.iter().find(|(known, _)| *known == name).map_or(0, |(_, most)| *most);
+        faults.push(format!(
+            "behind a pooler the role `{role}` has no {name}, so that what hangs goes on at the server; set it with ALTER ROLE {role} SET {name} = '{most}ms'"
+        ));
     }
     Ok(faults)
 }

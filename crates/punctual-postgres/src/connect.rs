@@ -95,6 +95,11 @@ impl Connector {
         &self.server
     }
 
+    /// Does the url lead to a pooler?
+    pub(crate) fn is_pooled(&self) -> bool {
+        self.is_pooled
+    }
+
     /// A connection to a server that may be written to. It is made, and lives, on the store's own
     /// threads, whoever asks for it.
     pub(crate) async fn connect(self: &Arc<Connector>) -> Result<Conn> {

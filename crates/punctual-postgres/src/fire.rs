@@ -6,17 +6,22 @@ use std::time::Duration;
 
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{
-    At, CancelAnswer, Due, Fence, FireAnswer, Fired, NewJob, NodeInfo, Schedule, Seated, Seats,
-    SlotPlan, SlotRow, SlotView, limits, place, rules,
+    Actor, At, Due, Fence, FireAnswer, Fired, NewJob, NodeInfo, Schedule, Seated, Seats, SlotPlan,
+    SlotRow, SlotView, limits, place, rules,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::bodies::Bodies;
+use crate::connect::sleep;
 use crate::connection::{Bound, Conn};
 use crate::error::Outcome;
+use crate::rounds::rounds;
 use crate::rows::{self, Instant, Read};
 use crate::{jobs, leaders, sql};
+
+/// For how long a lease is locked by whoever notes its job's progress, with room to spare.
+const LOCKED_FOR: Duration = Duration::from_millis(20);
 
 /// What is due, and which schedules cannot be read and must be set aside.
 pub(crate) async fn due(
@@ -137,14 +142,16 @@ pub(crate) async fn fire<'a>(
         live = found.iter().map(rows::node_info).collect::<Read<_>>()?;
     }
     let by = (fence.term, leader.node);
-    let mut firing = Firing { now, by, live, marks, made: Vec::new(), refused: 0, unplaced: 0 };
+    let (made, busy) = (Vec::new(), Vec::new());
+    let mut firing = Firing { now, by, live, marks, made, busy, refused: 0, unplaced: 0 };
     let mut answers = vec![FireAnswer::Stale; plans.len()];
     let mut last = Writes::default();
-    for round in rounds(plans) {
+    for round in rounds(plans.iter().map(|plan| plan.schedule)) {
         write(conn, now, &firing.marks, &last).await?;
         last.bodies().write_within(conn, now).await?;
         last = firing.fire(conn, plans, &round, &mut answers).await?;
     }
+    call_off_again(conn, now, &firing.busy).await?;
     write(conn, now, &firing.marks, &last).await?;
     match last.jobs.is_empty() {
         true => conn.commit().await?,
@@ -152,21 +159,6 @@ pub(crate) async fn fire<'a>(
     }
     let Firing { made, refused, unplaced, .. } = firing;
     Ok((Fired { at: now, until: Some(leader.until), answers, refused, unplaced }, made))
-}
-
-/// The plans by how often their schedule was named before: the second must see what the first did.
-fn rounds(plans: &[SlotPlan]) -> Vec<Vec<usize>> {
-    let mut named: HashMap<ScheduleId, usize> = HashMap::new();
-    let mut rounds: Vec<Vec<usize>> = Vec::new();
-    for (index, plan) in plans.iter().enumerate() {
-        let round = named.entry(plan.schedule).or_default();
-        if rounds.len() == *round {
-            rounds.push(Vec::new());
-        }
-        rounds[*round].push(index);
-        *round += 1;
-    }
-    rounds
 }
 
 /// A plan that keeps the rules, and what it is applied to.
@@ -185,6 +177,8 @@ struct Firing<'a> {
     live: Vec<NodeInfo>,
     marks: HashMap<ScheduleId, Mark>,
     made: Vec<Cow<'a, NewJob>>,
+    /// Those that could not be called off, since somebody had their leases locked; and who did.
+    busy: Vec<(JobId, Actor)>,
     refused: usize,
     unplaced: usize,
 }
@@ -218,10 +212,41 @@ impl<'a> Firing<'a> {
         let mut unfinished = unfinished(conn, &advances).await?;
         for advance in &advances {
             let live = unfinished.remove(&advance.plan.schedule).unwrap_or_default();
-            let seats = seats(conn, self.now, advance.plan, live).await?;
+            let seats = self.seats(conn, advance.plan, live).await?;
             self.decide(advance, seats, &mut writes);
         }
         Ok(writes)
+    }
+
+    /// Who is in the way of a plan's jobs; those that it calls off are called off here.
+    async fn seats(
+        &mut self,
+        conn: &mut Conn,
+        plan: &SlotPlan,
+        mut live: Unfinished,
+    ) -> Outcome<Seats> {
+        if let Some(actor) = plan.calls_off() {
+            for (job, _) in live.clone().into_iter().take(limits::FIRE_CANCEL_MAX) {
+                match jobs::call_off(conn, self.now, job, &actor).await? {
+                    Some(answer) if Seats::are_free_of(answer) => {
+                        live.retain(|(other, _)| *other != job);
+                    }
+                    Some(_) => {}
+                    None => self.busy.push((job, actor.clone())),
+                }
+            }
+        }
+        if plan.is_for_every_node() {
+            let ids: Vec<Uuid> = live.iter().map(|(job, _)| job.as_uuid()).collect();
+            let found = conn.query(&sql::JOB_QUEUE, &[&ids]).await?;
+            let queue = |row: &Row| Ok((rows::job_id(row, 0)?, rows::get(row, 1)?));
+            let mut unfinished: Vec<(JobId, String)> =
+                found.iter().map(queue).collect::<Read<_>>()?;
+            unfinished.sort_unstable();
+            return Ok(Seats::of_nodes(plan, unfinished));
+        }
+        let waiting = live.iter().filter(|(_, is_waiting)| *is_waiting).count();
+        Ok(Seats::new(plan, live.into_iter().map(|(job, _)| job).collect(), waiting))
     }
 
     /// What a plan writes, or why it sets its schedule aside; none if it is stale.
@@ -281,31 +306,17 @@ async fn unfinished(
     Ok(unfinished)
 }
 
-/// Who is in the way of a plan's jobs; those that it calls off are called off here.
-async fn seats(
-    conn: &mut Conn,
-    now: Timestamp,
-    plan: &SlotPlan,
-    mut live: Unfinished,
-) -> Outcome<Seats> {
-    if let Some(actor) = plan.calls_off() {
-        for (job, _) in live.clone().into_iter().take(limits::FIRE_CANCEL_MAX) {
-            // One that ended since it was seen is in nobody's way either.
-            if jobs::cancel_within(conn, now, job, &actor).await? != CancelAnswer::Asked {
-                live.retain(|(other, _)| *other != job);
-            }
-        }
+/// Calls those off whose leases were locked for a moment. One that is locked for longer is being
+/// settled in a transaction of its handler's: nobody waits for that but the job that takes its place,
+/// and the next slot asks again.
+async fn call_off_again(conn: &mut Conn, now: Timestamp, busy: &[(JobId, Actor)]) -> Outcome<()> {
+    if !busy.is_empty() {
+        sleep(LOCKED_FOR).await;
     }
-    if plan.is_for_every_node() {
-        let ids: Vec<Uuid> = live.iter().map(|(job, _)| job.as_uuid()).collect();
-        let found = conn.query(&sql::JOB_QUEUE, &[&ids]).await?;
-        let queue = |row: &Row| Ok((rows::job_id(row, 0)?, rows::get(row, 1)?));
-        let mut unfinished: Vec<(JobId, String)> = found.iter().map(queue).collect::<Read<_>>()?;
-        unfinished.sort_unstable();
-        return Ok(Seats::of_nodes(plan, unfinished));
+    for (job, actor) in busy {
+        jobs::call_off(conn, now, *job, actor).await?;
     }
-    let waiting = live.iter().filter(|(_, is_waiting)| *is_waiting).count();
-    Ok(Seats::new(plan, live.into_iter().map(|(job, _)| job).collect(), waiting))
+    Ok(())
 }
 
 /// Writes all but the jobs.

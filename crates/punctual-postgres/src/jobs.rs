@@ -13,7 +13,8 @@ use crate::bodies::{self, HAS_KEY, IS_LIVE};
 use crate::connection::{Conn, first};
 use crate::error::{Fault, Outcome};
 use crate::rows::{self, Instant, Read};
-use crate::{keys, sql, upkeep};
+use crate::sql::{self, Statement};
+use crate::{keys, upkeep};
 
 /// How often a job is looked for that moves from place to place meanwhile.
 const LOOKS_MAX: usize = 5;
@@ -165,41 +166,59 @@ pub(crate) async fn cancel(
     actor: &Actor,
 ) -> Outcome<CancelAnswer> {
     let now = begin(conn, at).await?;
-    let answer = cancel_within(conn, now, job, actor).await?;
-    conn.commit().await?;
-    Ok(answer)
+    for _ in 0..LOOKS_MAX {
+        if let Some(answer) = cancel_within(conn, now, job, actor, &sql::LEASE_CANCEL).await? {
+            conn.commit().await?;
+            return Ok(answer);
+        }
+    }
+    Err(restless(job))
 }
 
-/// Cancels inside a transaction of the caller's.
-pub(crate) async fn cancel_within(
+/// Calls a job off for a slot that takes its place. None: its lease is locked by somebody who may well
+/// be settling it, and is not waited for.
+pub(crate) async fn call_off(
     conn: &mut Conn,
     now: Timestamp,
     job: JobId,
     actor: &Actor,
-) -> Outcome<CancelAnswer> {
-    let reason = rows::text(&rules::cancel_reason(actor)).into_owned();
+) -> Outcome<Option<CancelAnswer>> {
     for _ in 0..LOOKS_MAX {
-        let answer = if let Some(seat) = take_waiting(conn, job).await? {
-            let seat = seat.known(conn, job).await?;
-            seat.end(conn, now, job, JobState::Cancelled, &reason).await?;
-            CancelAnswer::Cancelled
-        } else if !conn.query(&sql::LEASE_CANCEL, &[&job.as_uuid(), &reason]).await?.is_empty() {
-            CancelAnswer::Asked
-        } else {
-            match state(conn, job).await? {
-                None => return Ok(CancelAnswer::NotFound),
-                Some(ended) if ended.is_final() => return Ok(CancelAnswer::Ended(ended)),
-                // It was asked before, or has just been claimed.
-                Some(JobState::Running) if was_asked(conn, job).await? => {
-                    return Ok(CancelAnswer::Asked);
-                }
-                Some(_) => continue,
-            }
-        };
-        upkeep::note(conn, now, actor, "cancel job", &job.to_string()).await?;
-        return Ok(answer);
+        let answer = cancel_within(conn, now, job, actor, &sql::LEASE_CALL_OFF).await?;
+        if answer.is_some() || state(conn, job).await? == Some(JobState::Running) {
+            return Ok(answer);
+        }
     }
     Err(restless(job))
+}
+
+/// Cancels inside a transaction of the caller's, where the worker of a running job is asked by this
+/// statement. None: the job is on its way from one place to another.
+async fn cancel_within(
+    conn: &mut Conn,
+    now: Timestamp,
+    job: JobId,
+    actor: &Actor,
+    ask: &Statement,
+) -> Outcome<Option<CancelAnswer>> {
+    let reason = rows::text(&rules::cancel_reason(actor)).into_owned();
+    let answer = if let Some(seat) = take_waiting(conn, job).await? {
+        let seat = seat.known(conn, job).await?;
+        seat.end(conn, now, job, JobState::Cancelled, &reason).await?;
+        CancelAnswer::Cancelled
+    } else if !conn.query(ask, &[&job.as_uuid(), &reason]).await?.is_empty() {
+        CancelAnswer::Asked
+    } else {
+        return Ok(match state(conn, job).await? {
+            None => Some(CancelAnswer::NotFound),
+            Some(ended) if ended.is_final() => Some(CancelAnswer::Ended(ended)),
+            // It was asked before, or has just been claimed.
+            Some(JobState::Running) if was_asked(conn, job).await? => Some(CancelAnswer::Asked),
+            Some(_) => None,
+        });
+    };
+    upkeep::note(conn, now, actor, "cancel job", &job.to_string()).await?;
+    Ok(Some(answer))
 }
 
 /// Was the worker of a running job asked to stop?

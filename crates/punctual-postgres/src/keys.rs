@@ -220,6 +220,8 @@ async fn take_keys<'a>(
                 .filter(|job| key_of(job).is_some_and(|key| lost.contains(&key)))
                 .collect();
             let (_, seen) = look(session, At::Fixed(now), &wanted).await?;
+            // Who has won may be an earlier try of the same call, whose answer was lost.
+            facts.exists.extend(seen.exists);
             facts.holders.extend(seen.holders.into_iter().filter(|(key, _)| lost.contains(key)));
         }
     }
@@ -343,7 +345,8 @@ pub(crate) async fn holder(conn: &mut Conn, at: At, job: &NewJob) -> Outcome<Opt
     Ok(holder.filter(is_in_force).map(|holder| holder.job))
 }
 
-/// Takes keys that are free, whose time is over, or that are the job's own; tells which it got.
+/// Takes keys that are free, whose time is over, or that the job itself holds for a fixed time; tells
+/// which it got.
 async fn take(
     session: &mut impl Session,
     now: Timestamp,
@@ -376,9 +379,8 @@ pub(crate) async fn take_one(
             return Ok(None);
         }
         let (_, mut facts) = look(conn, At::Fixed(now), &[job]).await?;
-        let holder = facts.holders.remove(&key);
-        if holder.is_some() {
-            return Ok(holder);
+        if let Some(holder) = facts.holders.remove(&key) {
+            return Ok(Some(holder).filter(|holder| holder.job != job.id));
         }
     }
     let message = "too many others want the same unique key at once; try again";
@@ -406,7 +408,7 @@ pub(crate) async fn rename(
         if let Some(rival) = there.filter(|holder| holder.job != was.id) {
             return Ok(Some(rival.job));
         }
-        if !take(conn, now, &BTreeMap::from([(&new, mine)])).await?.is_empty() {
+        if there.is_some() || !take(conn, now, &BTreeMap::from([(&new, mine)])).await?.is_empty() {
             let (tenant, key) = &old;
             conn.query(&sql::KEY_DROP, &[tenant, key, &was.id.as_uuid()]).await?;
             return Ok(None);

@@ -31,6 +31,7 @@ mod partitions;
 mod pool;
 mod queues;
 mod retry;
+mod rounds;
 mod rows;
 mod schedules;
 mod session;

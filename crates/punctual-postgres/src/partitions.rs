@@ -1,7 +1,8 @@
 //! Days of jobs: made ahead, and dropped whole when they are old, after what must stay was moved.
 //!
 //! Both need a moment in which nobody uses the tables, so both wait for it only briefly: whoever
-//! reads for long has the right of way, and it is tried again with the next prune.
+//! reads for long has the right of way, and it is tried again with the next prune. Nor does that
+//! moment grow with the day: what must stay of it is found by indexes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,11 +10,12 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_store::{At, Retention};
 use tokio_postgres::types::{ToSql, Type};
+use uuid::Uuid;
 
 use crate::connection::{Conn, first};
-use crate::error::Outcome;
-use crate::pool::Pool;
-use crate::rows::{self, Instant};
+use crate::error::{Fault, Outcome};
+use crate::pool::{Pool, Taken};
+use crate::rows::{self, Instant, Read};
 use crate::{migrate, sql};
 
 /// The tables that are partitioned alike, and the column that their day is read from.
@@ -25,16 +27,23 @@ const TWINS: [(&str, &str); 5] = [
     ("job_log", "job"),
 ];
 
+/// Where a job stands that has not ended.
+const SEATS: [&str; 4] = ["job_ready", "job_timer", "job_wait", "job_lease"];
+
 const DAY_MS: i64 = 86_400_000;
 /// More than this many jobs that must stay are not worth the time that nobody may use the tables:
 /// the day is left, and dropped when less of it must stay.
-const KEEP_MAX: i64 = 10_000;
+const KEEP_MAX: usize = 10_000;
 /// Days dropped with one prune, so that it ends.
 const DROPS_MAX: usize = 3;
 
-/// For how long others may be kept waiting, and for how long this waits for others.
+/// A day that is still there so long after it may go stays for a reason.
+const OVERDUE: Duration = Duration::from_secs(86_400);
+
+/// For how long others may be kept waiting, and for how long this waits for others; and that no day is
+/// read whole meanwhile, also behind a pooler.
 const SETTINGS: &str = "SET LOCAL lock_timeout = '200ms'; SET LOCAL statement_timeout = '10s'; \
-                        SET LOCAL enable_seqscan = on";
+                        SET LOCAL enable_seqscan = off";
 
 /// The server says first that it took too long.
 const PATIENCE: Duration = Duration::from_secs(12);
@@ -118,6 +127,17 @@ pub(crate) async fn is_ahead(conn: &mut Conn, at: At) -> Outcome<bool> {
     Ok(days(conn).await?.contains(&Day(today.0 + 1)))
 }
 
+/// The oldest day that should be gone, and how many those are.
+pub(crate) async fn overdue(
+    conn: &mut Conn,
+    at: At,
+    retention: &Retention,
+) -> Outcome<Option<(String, usize)>> {
+    let row = conn.query_one(&sql::NOW, &[&rows::at(at)]).await?;
+    let days = old(conn, rows::instant(&row, 0)? - OVERDUE, retention).await?;
+    Ok(days.first().map(|day| (day.name(), days.len())))
+}
+
 /// Makes the partitions of one day; false if somebody else is doing that.
 async fn make(conn: &mut Conn, day: Day) -> Outcome<bool> {
     if !begin(conn).await? {
@@ -153,7 +173,8 @@ async fn make(conn: &mut Conn, day: Day) -> Outcome<bool> {
     Ok(true)
 }
 
-/// Drops old days and makes new ones, as far as that is possible now; tells how many jobs went.
+/// Makes new days and drops old ones, as far as that is possible now; tells how many jobs went. New
+/// ones first: what has no day lies in the default, where it is in the way of its day.
 pub(crate) async fn upkeep(
     pool: &Pool,
     now: Timestamp,
@@ -163,7 +184,6 @@ pub(crate) async fn upkeep(
     if days_ahead == 0 {
         return 0;
     }
-    let mut dropped = 0;
     let mut conn = match pool.take().await {
         Ok(conn) => conn,
         Err(error) => {
@@ -171,31 +191,41 @@ pub(crate) async fn upkeep(
             return 0;
         }
     };
-    let outcome = look_after(&mut conn, now, retention, days_ahead, &mut dropped).await;
-    if let Err(fault) = outcome {
-        let error = fault.tell(pool.server());
-        match fault.is_lock_timeout() {
-            true => tracing::debug!(%error, "days give way to whoever uses the tables; later"),
-            false => tracing::warn!(%error, "days could not be looked after"),
+    if let Err(fault) = make_ahead(&mut conn, At::Fixed(now), days_ahead).await {
+        match given_way(pool, conn, &fault).await {
+            Some(sound) => conn = sound,
+            None => return 0,
         }
-        if fault.is_lost() || conn.rollback().await.is_err() {
-            conn.discard();
-        }
+    }
+    let mut dropped = 0;
+    if let Err(fault) = drop_old(&mut conn, now, retention, &mut dropped).await {
+        given_way(pool, conn, &fault).await;
     }
     dropped
 }
 
-async fn look_after(
+/// Says why days were not looked after, and gives the connection back if it can still be used.
+async fn given_way(pool: &Pool, mut conn: Taken, fault: &Fault) -> Option<Taken> {
+    let error = fault.tell(pool.server());
+    match fault.is_lock_timeout() {
+        true => tracing::debug!(%error, "days give way to whoever uses the tables; later"),
+        false => tracing::warn!(%error, "days could not be looked after"),
+    }
+    if fault.is_lost() || conn.rollback().await.is_err() {
+        conn.discard();
+        return None;
+    }
+    Some(conn)
+}
+
+async fn drop_old(
     conn: &mut Conn,
     now: Timestamp,
     retention: &Retention,
-    days_ahead: u32,
     dropped: &mut u64,
 ) -> Outcome<()> {
-    let shortest = retention.finished.min(retention.failed);
-    let old = days(conn).await?.into_iter().filter(|day| day.end() <= now - shortest);
     let mut drops = 0;
-    for day in old.collect::<Vec<_>>() {
+    for day in old(conn, now, retention).await? {
         if drops == DROPS_MAX {
             break;
         }
@@ -204,15 +234,56 @@ async fn look_after(
             drops += 1;
         }
     }
-    make_ahead(conn, At::Fixed(now), days_ahead).await
+    Ok(())
 }
 
-/// What of a day must stay: what has not ended, and what ended too lately.
-fn keep(schema: &str, day: &str) -> String {
+/// The days of which not all need be kept any more, oldest first.
+async fn old(conn: &mut Conn, now: Timestamp, retention: &Retention) -> Outcome<Vec<Day>> {
+    let shortest = retention.finished.min(retention.failed);
+    let days = days(conn).await?.into_iter();
+    Ok(days.filter(|day| day.end() <= now - shortest).collect())
+}
+
+/// Finds what of a day must stay: what has not ended, which stands somewhere, and what ended too
+/// lately. It reads indexes by the day's ids and by ends, and no more of the day than that.
+fn staying_text(schema: &str, day: Day) -> String {
+    let (name, from, to) = (day.name(), day.bound(), Day(day.0 + 1).bound());
+    let seats = SEATS.map(|table| {
+        format!("SELECT job FROM {schema}.{table} WHERE job >= '{from}' AND job < '{to}'")
+    });
     format!(
-        "SELECT j.id FROM {schema}.job_{day} AS j LEFT JOIN {schema}.job_done_{day} AS d ON d.job = j.id \
-         WHERE d.job IS NULL OR d.finished_at >= CASE WHEN d.outcome = 2 THEN $2 ELSE $1 END"
+        "{} UNION ALL SELECT job FROM {schema}.job_done_{name} WHERE outcome <> 2 AND finished_at >= $1 \
+         UNION ALL SELECT job FROM {schema}.job_done_{name} WHERE outcome = 2 AND finished_at >= $2 \
+         LIMIT {}",
+        seats.join(" UNION ALL "),
+        KEEP_MAX + 1
     )
+}
+
+/// Moves the rows of some jobs out of a day. Through the parent, which has no place for that day any
+/// more but the default.
+fn moving_text(schema: &str, (table, column): (&str, &str), day: Day) -> String {
+    let name = day.name();
+    format!(
+        "INSERT INTO {schema}.{table} SELECT d.* FROM unnest($1::uuid[]) AS s(id) CROSS JOIN LATERAL (\
+         SELECT * FROM {schema}.{table}_{name} AS x WHERE x.{column} = s.id OFFSET 0) AS d"
+    )
+}
+
+/// What of a day must stay; none if that is too much.
+async fn staying(
+    conn: &mut Conn,
+    day: Day,
+    bounds: &[(&(dyn ToSql + Sync), Type)],
+) -> Outcome<Option<Vec<Uuid>>> {
+    let text = staying_text(conn.texts().schema(), day);
+    let found = conn.query_text(&text, bounds).await?;
+    if found.len() > KEEP_MAX {
+        return Ok(None);
+    }
+    // Each once, also if damage has left one in two places.
+    let ids = found.iter().map(|row| rows::get(row, 0)).collect::<Read<BTreeSet<Uuid>>>()?;
+    Ok(Some(ids.into_iter().collect()))
 }
 
 /// Drops a day, and tells how many jobs went with it; none if too much of it must stay.
@@ -233,10 +304,7 @@ async fn drop_day(
         return Ok(None);
     }
     conn.be_patient(PATIENCE);
-    let kept = keep(&schema, &name);
-    let count = format!("SELECT count(*) FROM ({kept} LIMIT {}) AS kept", KEEP_MAX + 1);
-    let staying = number(conn, &count, &bounds).await?;
-    if staying > KEEP_MAX {
+    if staying(conn, day, &bounds).await?.is_none() {
         conn.rollback().await?;
         tracing::warn!(
             day = name,
@@ -244,27 +312,28 @@ async fn drop_day(
         );
         return Ok(None);
     }
+    // Only told, so that it is counted before anybody is kept waiting.
+    let total = number(conn, &format!("SELECT count(*) FROM {schema}.job_{name}"), &[]).await?;
     for (table, _) in TWINS {
         conn.script(&format!(
             "ALTER TABLE {schema}.{table} DETACH PARTITION {schema}.{table}_{name}"
         ))
         .await?;
     }
-    // From here on nobody else can reach the day.
-    let total = number(conn, &format!("SELECT count(*) FROM {schema}.job_{name}"), &[]).await?;
-    let staying = number(conn, &count, &bounds).await?;
-    // Through the parent, which has no place for that day any more but the default.
-    for (table, column) in TWINS.into_iter().rev() {
-        let text = format!(
-            "INSERT INTO {schema}.{table} SELECT * FROM {schema}.{table}_{name} WHERE {column} IN ({kept})"
-        );
-        conn.query_text(&text, &bounds).await?;
+    // From here on nobody else can reach the day, or change what must stay of it.
+    let Some(staying) = staying(conn, day, &bounds).await? else {
+        conn.rollback().await?;
+        return Ok(None);
+    };
+    for twin in TWINS.into_iter().rev() {
+        let text = moving_text(&schema, twin, day);
+        conn.query_text(&text, &[(&staying, Type::UUID_ARRAY)]).await?;
     }
     for (table, _) in TWINS {
         conn.script(&format!("DROP TABLE {schema}.{table}_{name}")).await?;
     }
     conn.commit().await?;
-    Ok(Some(u64::try_from(total - staying).unwrap_or(0)))
+    Ok(Some(u64::try_from(total).unwrap_or(0).saturating_sub(staying.len() as u64)))
 }
 
 /// The number that a statement answers with.
@@ -280,6 +349,14 @@ async fn number(
 #[cfg(test)]
 pub(crate) async fn make_day(conn: &mut Conn, instant: Timestamp) -> Outcome<bool> {
     make(conn, Day::of(instant)).await
+}
+
+/// The statements that are run while nobody may use the tables; for tests.
+#[cfg(test)]
+pub(crate) fn dropping_texts(schema: &str, instant: Timestamp) -> (String, Vec<String>) {
+    let day = Day::of(instant);
+    let moving = TWINS.into_iter().map(|twin| moving_text(schema, twin, day));
+    (staying_text(schema, day), moving.collect())
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::error::Outcome;
 use crate::gather::{Call, Together};
 use crate::pool::Pool;
 use crate::retry::attempt;
+use crate::rounds::rounds;
 use crate::rows;
 use crate::session::Session;
 use crate::sql;
@@ -66,7 +67,7 @@ pub(crate) struct Ended {
 /// Settles a batch in one statement; in several, and one transaction, if it names a job more than
 /// once, since what the first does to a job the second must see, or if jobs follow.
 async fn settle(conn: &mut Conn, at: At, items: &[&Settlement]) -> Outcome<Ended> {
-    let rounds = rounds(items);
+    let rounds = ordered_rounds(items);
     let is_one = rounds.len() <= 1 && items.iter().all(|item| item.then.is_empty());
     if !is_one {
         conn.begin().await?;
@@ -85,22 +86,13 @@ pub(crate) async fn settle_within(
     items: &[Settlement],
 ) -> Outcome<Ended> {
     let items: Vec<&Settlement> = items.iter().collect();
-    let rounds = rounds(&items);
+    let rounds = ordered_rounds(&items);
     settle_rounds(session, at, &items, rounds).await
 }
 
-/// The items by how often their job was named before.
-fn rounds(items: &[&Settlement]) -> Vec<Vec<usize>> {
-    let mut named: HashMap<JobId, usize> = HashMap::new();
-    let mut rounds: Vec<Vec<usize>> = Vec::new();
-    for (index, item) in items.iter().enumerate() {
-        let round = named.entry(item.job).or_default();
-        if rounds.len() == *round {
-            rounds.push(Vec::new());
-        }
-        rounds[*round].push(index);
-        *round += 1;
-    }
+/// The items by how often their job was named before, each time in the order of jobs.
+fn ordered_rounds(items: &[&Settlement]) -> Vec<Vec<usize>> {
+    let mut rounds = rounds(items.iter().map(|item| item.job));
     for round in &mut rounds {
         round.sort_by_key(|index| items[*index].job);
     }

@@ -118,6 +118,7 @@ statements! {
     LEADER_RESIGN = "leader_resign" (TIMESTAMPTZ, TEXT, INT8, UUID, UUID, TEXT, TEXT),
     LEADER_UNTIL = "leader_until" (TEXT, TIMESTAMPTZ),
     LEADERS = "leaders" (),
+    LEASE_CALL_OFF = "lease_call_off" (UUID, TEXT),
     LEASE_CANCEL = "lease_cancel" (UUID, TEXT),
     LEASE_CANCEL_ASKED = "lease_cancel_asked" (UUID),
     LEASE_DROP = "lease_drop" (UUID_ARRAY, TIMESTAMPTZ, TEXT),

@@ -39,6 +39,8 @@ const WRITE_LANES: usize = 2;
 const SPARE_LANES: usize = 2;
 /// Connections for claiming.
 const CLAIM_LANES: usize = 2;
+/// Connections for what leaders do: one for the schedules, one for timers and the leases of the dead.
+const LEADER_LANES: usize = 2;
 
 /// A store on PostgreSQL.
 ///
@@ -52,6 +54,8 @@ pub struct PostgresStore {
     claims: Pool,
     /// A beat must not wait behind anything.
     beats: Pool,
+    /// Nor must a slot wait behind somebody's lists.
+    leads: Pool,
     enqueues: Gather<Enqueue>,
     keyed: Gather<Keyed>,
     settles: Gather<Settle>,
@@ -123,12 +127,6 @@ impl Shared {
 }
 
 impl PostgresStore {
-    /// Says what is wrong with the tables, as far as it shows without reading them: nothing, if all is
-    /// well.
-    pub async fn check(&self) -> Result<Vec<String>> {
-        attempt!(self.pool, Harmless, conn => check::faults(conn))
-    }
-
     /// Connects to a database, and creates or migrates the schema if it may. The error says what
     /// to do.
     pub async fn connect(url: &str, options: Options) -> Result<PostgresStore> {
@@ -166,6 +164,7 @@ impl PostgresStore {
         Ok(PostgresStore {
             claims: lanes(CLAIM_LANES),
             beats: lanes(1),
+            leads: lanes(LEADER_LANES),
             enqueues: Gather::start(&driver, enqueue, WRITE_LANES),
             keyed: Gather::start(&driver, keyed, 1),
             settles: Gather::start(&driver, settle, WRITE_LANES),
@@ -218,6 +217,12 @@ async fn spoil(conn: &mut Conn, what: rules::Spoil) -> Outcome<()> {
             job.as_uuid(),
             &[
                 "UPDATE {schema}.job_lease SET lease = '00000000-0000-0000-0000-000000000000' WHERE job = $1",
+            ],
+        ),
+        Spoil::Unfinished(job) => (
+            job.as_uuid(),
+            &[
+                "INSERT INTO {schema}.job_live (schedule, job) SELECT schedule, id FROM {schema}.job WHERE id = $1",
             ],
         ),
         Spoil::Schedule(id) => {
@@ -279,6 +284,11 @@ impl Store for PostgresStore {
         let database = rows::get(&row, 1).map_err(|fault| fault.tell(self.pool.server()))?;
         let forked_at = self.connector.history.forked_at();
         Ok(Schema { backend: "postgres", version, database, forked_at })
+    }
+
+    async fn faults(&self, at: At, retention: &Retention) -> Result<Vec<String>> {
+        let (days, is_pooled) = (self.days_ahead, self.connector.is_pooled());
+        attempt!(self.pool, Harmless, conn => check::faults(conn, at, retention, days, is_pooled))
     }
 
     fn hints(&self, topic: Topic) -> Hints {
@@ -395,13 +405,13 @@ impl Store for PostgresStore {
         lease: Duration,
     ) -> Result<Acquired> {
         limits::check_name("role", role, false).map_err(StoreError::invalid)?;
-        attempt!(self.pool, Harmless, conn => leaders::acquire(conn, at, role, node, nonce, lease))
+        attempt!(self.leads, Harmless, conn => leaders::acquire(conn, at, role, node, nonce, lease))
     }
 
     async fn resign(&self, at: At, fence: &Fence) -> Result<bool> {
         let message = self.shared.wake.about_roles();
         let channel = &self.channel;
-        let resigned = attempt!(self.pool, Harmless, conn => leaders::resign(conn, at, fence, channel, &message))?;
+        let resigned = attempt!(self.leads, Harmless, conn => leaders::resign(conn, at, fence, channel, &message))?;
         if resigned {
             self.shared.wake.ring_roles();
         }
@@ -419,7 +429,7 @@ impl Store for PostgresStore {
 
     async fn promote(&self, at: At, most: usize) -> Result<Promoted> {
         rules::check_count(most, limits::PROMOTE_MAX, "timers")?;
-        let promoted = attempt!(self.pool, Harmless, conn => upkeep::promote(conn, at, most))?;
+        let promoted = attempt!(self.leads, Harmless, conn => upkeep::promote(conn, at, most))?;
         if promoted.has_any() {
             self.shared.put_in_line();
         }
@@ -428,7 +438,7 @@ impl Store for PostgresStore {
 
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
         ask.check()?;
-        let reaped = attempt!(self.pool, Never, conn => upkeep::reap(conn, at, ask))?;
+        let reaped = attempt!(self.leads, Never, conn => upkeep::reap(conn, at, ask))?;
         if !reaped.jobs.is_empty() {
             self.shared.put_in_line();
         }
@@ -566,9 +576,9 @@ impl Store for PostgresStore {
 
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due> {
         let (due, unreadable) =
-            attempt!(self.pool, Harmless, conn => fire::due(conn, at, shard, most))?;
+            attempt!(self.leads, Harmless, conn => fire::due(conn, at, shard, most))?;
         if !unreadable.is_empty() {
-            attempt!(self.pool, Harmless, conn => fire::set_aside(conn, &unreadable))?;
+            attempt!(self.leads, Harmless, conn => fire::set_aside(conn, &unreadable))?;
         }
         Ok(due)
     }
@@ -582,7 +592,7 @@ impl Store for PostgresStore {
     ) -> Result<Fired> {
         rules::check_plans(plans)?;
         let (fired, made) =
-            attempt!(self.pool, Never, conn => fire::fire(conn, at, fence, lease, plans))?;
+            attempt!(self.leads, Never, conn => fire::fire(conn, at, fence, lease, plans))?;
         if !made.is_empty() {
             self.shared.enqueued(fired.at, made.iter().map(|job| &**job));
         }

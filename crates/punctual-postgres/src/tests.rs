@@ -1,6 +1,7 @@
 //! Tests that look inside.
 
 mod claims;
+mod lanes;
 mod life;
 mod plans;
 mod schema;

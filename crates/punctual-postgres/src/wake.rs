@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::{StreamExt, future, stream};
+use futures_util::future::{self, Either};
+use futures_util::{StreamExt, stream};
 use punctual_store::{Bell, Hints, Result, Topic};
 use tokio::sync::Notify;
 use tokio_postgres::AsyncMessage;
 
 use crate::connect::{Connector, pause, sleep};
+use crate::error::{Fault, Outcome};
 use crate::pool::Pool;
 use crate::retry::attempt;
 use crate::sql;
@@ -136,8 +138,14 @@ pub(crate) async fn listen(shared: Arc<Shared>, connector: Arc<Connector>, chann
         match hear(&shared, &connector, &channel).await {
             Ok(()) => failures = 0,
             Err(error) => {
+                // Once, and not with every further try.
+                match failures {
+                    0 => {
+                        tracing::warn!(%error, "other processes cannot be heard; what they do is found by looking");
+                    }
+                    _ => tracing::debug!(%error, "other processes can still not be heard"),
+                }
                 failures += 1;
-                tracing::debug!(%error, "listening to other processes is not possible");
             }
         }
         let longest = BACKOFF_FIRST * (1 << failures.min(6));
@@ -171,15 +179,19 @@ fn heed_all(shared: &Shared) {
     }
 }
 
-/// Does the server still answer?
-async fn is_answered(
+/// Does the server answer?
+async fn answered(
     asked: impl Future<Output = std::result::Result<(), tokio_postgres::Error>>,
-) -> bool {
-    matches!(tokio::time::timeout(PATIENCE, asked).await, Ok(Ok(())))
+) -> Outcome<()> {
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(Fault::Silence(PATIENCE)),
+    }
 }
 
-/// Listens until the connection ends.
-async fn hear(shared: &Shared, connector: &Connector, channel: &str) -> Result<()> {
+/// Listens until the connection ends. An error if it never came to that: a standby, for one, lets nobody
+/// listen.
+pub(crate) async fn hear(shared: &Shared, connector: &Connector, channel: &str) -> Result<()> {
     let (client, mut connection) = connector.open().await?;
     let mut messages = stream::poll_fn(move |context| connection.poll_message(context));
     let read = async {
@@ -189,22 +201,30 @@ async fn hear(shared: &Shared, connector: &Connector, channel: &str) -> Result<(
             }
         }
     };
-    let ask = async {
-        let listen = format!("LISTEN \"{channel}\"");
-        if !is_answered(client.batch_execute(&listen)).await {
-            return;
-        }
+    let listening = async {
+        answered(client.batch_execute(&format!("LISTEN \"{channel}\""))).await?;
         // What was told before is missed, so everybody looks once.
         heed_all(shared);
+        Ok(())
+    };
+    let mut read = pin!(read);
+    // The answer comes by way of what is read.
+    let listens = match future::select(pin!(listening), &mut read).await {
+        Either::Left((listens, _)) => listens,
+        // Reading has ended, and with it the connection: the answer says why.
+        Either::Right(((), listening)) => listening.await,
+    };
+    listens.map_err(|fault: Fault| fault.tell(connector.server()))?;
+    let ask = async {
         loop {
             // A connection that only waits does not find out by itself that nobody is there.
             sleep(KEEPALIVE).await;
-            if !is_answered(client.batch_execute("SELECT 1")).await {
+            if answered(client.batch_execute("SELECT 1")).await.is_err() {
                 return;
             }
         }
     };
     // Whichever ends first ends both, and the connection with them.
-    future::select(pin!(read), pin!(ask)).await;
+    future::select(read, pin!(ask)).await;
     Ok(())
 }

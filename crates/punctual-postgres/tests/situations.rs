@@ -6,14 +6,15 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use common::{Fresh, Schema, connect, direct_url, options, schema};
 use punctual_conformance::cluster::{Cluster, give};
 use punctual_core::{JobId, Timestamp, hash};
 use punctual_postgres::{Options, PostgresStore};
 use punctual_store::{
-    Actor, At, AuditEntry, EnqueueAnswer, Event, EventCursor, JobFilter, Json, NewJob, Store,
-    StoreError,
+    Actor, At, AuditEntry, EnqueueAnswer, Event, EventCursor, JobFilter, Json, NewJob, Retention,
+    Store, StoreError,
 };
 use tokio_postgres::NoTls;
 
@@ -289,10 +290,35 @@ async fn a_full_disk_loses_nothing_that_was_acknowledged() {
     drop(cluster);
 }
 
+#[tokio::test]
+async fn what_is_amiss_with_the_set_up_is_told() {
+    let kept = Retention::default();
+    // Without days none is missing, and on a direct connection timeouts are our own.
+    let Fresh { store, .. } = Fresh::direct().await;
+    assert_eq!(store.faults(At::Database, &kept).await.unwrap(), [""; 0]);
+    let Fresh { store, .. } = Fresh::pooled().await;
+    let faults = store.faults(At::Database, &kept).await.unwrap();
+    assert_eq!(faults.len(), 3, "{faults:?}");
+    insta::assert_snapshot!(faults[0], @"behind a pooler the role `postgres` has no statement_timeout, so that what hangs goes on at the server; set it with ALTER ROLE postgres SET statement_timeout = '2000ms'");
+
+    let schema = Schema(schema());
+    let with_days = options(&schema.0).days_ahead(1);
+    let store = PostgresStore::connect(&direct_url(), with_days).await.unwrap();
+    assert_eq!(store.faults(At::Database, &kept).await.unwrap(), [""; 0]);
+    // Nobody looks after them.
+    let later = store.now(At::Database).await.unwrap() + 30 * Duration::from_secs(86_400);
+    let faults = store.faults(At::Fixed(later), &kept).await.unwrap();
+    assert_eq!(faults.len(), 2, "{faults:?}");
+    insta::assert_snapshot!(faults[0], @"tomorrow has no partitions yet; see that a node leads `maintenance`, which makes them");
+    assert!(faults[1].starts_with("partitions of 2 days, from 2"), "{}", faults[1]);
+    // A prune does.
+    store.prune(At::Fixed(later), &kept, 1).await.unwrap();
+    assert_eq!(store.faults(At::Fixed(later), &kept).await.unwrap(), [""; 0]);
+}
+
 /// Who did something, as events tell it up to a minute from now.
 async fn doers(store: &PostgresStore) -> Vec<String> {
-    let until =
-        store.now(At::Database).await.expect("the time") + std::time::Duration::from_secs(60);
+    let until = store.now(At::Database).await.expect("the time") + Duration::from_secs(60);
     let start = EventCursor::at(Timestamp::from_seconds(0));
     let page = store.events(&start, until, 100).await.expect("events");
     let who = |event| match event {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{
-    CancelAnswer, Due, Fence, FireAnswer, Fired, NodeInfo, Schedule, Seated, Seats, SlotPlan,
-    SlotView, limits, place, rules,
+    Due, Fence, FireAnswer, Fired, NodeInfo, Schedule, Seated, Seats, SlotPlan, SlotView, limits,
+    place, rules,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -155,7 +155,7 @@ fn seats(db: &Connection, now: Timestamp, plan: &SlotPlan) -> Outcome<Seats> {
     }
     if let Some(actor) = plan.calls_off() {
         for (job, _) in live.clone().into_iter().take(limits::FIRE_CANCEL_MAX) {
-            if jobs::cancel(db, now, job, &actor)? == CancelAnswer::Cancelled {
+            if Seats::are_free_of(jobs::cancel(db, now, job, &actor)?) {
                 live.retain(|(other, _)| *other != job);
             }
         }

@@ -57,6 +57,12 @@ impl Subject for OnFile {
             Spoil::Lease(job) => {
                 (*job.as_bytes(), &["UPDATE punctual_job_lease SET lease = x'00' WHERE job = ?1"])
             }
+            Spoil::Unfinished(job) => (
+                *job.as_bytes(),
+                &[
+                    "INSERT INTO punctual_job_live (schedule, job) SELECT schedule, id FROM punctual_job WHERE id = ?1",
+                ],
+            ),
             Spoil::Schedule(schedule) => (
                 *schedule.as_bytes(),
                 &["UPDATE punctual_schedule SET spec = '{\"cron' WHERE id = ?1"],

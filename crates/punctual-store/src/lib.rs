@@ -91,6 +91,11 @@ pub trait Store: Send + Sync {
     async fn now(&self, at: At) -> Result<Timestamp>;
     /// Which schema the store has.
     async fn schema(&self) -> Result<Schema>;
+    /// What is amiss with how the store is set up, where history is kept for so long, as far as it shows
+    /// without reading what the store holds: nothing, if all is well.
+    async fn faults(&self, _at: At, _retention: &Retention) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
     /// Where the store tells that something may have changed.
     fn hints(&self, topic: Topic) -> Hints;
 

@@ -74,6 +74,8 @@ pub enum Spoil {
     Seat(JobId),
     /// The lease that a job runs under.
     Lease(JobId),
+    /// The list of a schedule's unfinished jobs: this job stands there, whatever became of it.
+    Unfinished(JobId),
     /// A schedule's definition.
     Schedule(ScheduleId),
 }

@@ -6,7 +6,7 @@ use punctual_core::job::SlotOutcome;
 use punctual_core::schedule::{Overlap, Seat};
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 
-use crate::{Actor, Json, NewJob, Result, SlotView, StoreError, bugs, limits, rules};
+use crate::{Actor, CancelAnswer, Json, NewJob, Result, SlotView, StoreError, bugs, limits, rules};
 
 /// A schedule to be created. What it means is text to the store; the watermark is the caller's
 /// first answer to what is due.
@@ -526,6 +526,12 @@ impl Seats {
             of_nodes.entry(queue).or_default().push(job);
         }
         Seats { of_nodes: Some(of_nodes), ..Seats::new(plan, Vec::new(), 0) }
+    }
+
+    /// Is a job out of the way that was called off with this answer? Only one that still runs is in it:
+    /// one that ended, or is not there at all, would be waited for without end.
+    pub fn are_free_of(called_off: CancelAnswer) -> bool {
+        called_off != CancelAnswer::Asked
     }
 
     /// What becomes of the next slot.

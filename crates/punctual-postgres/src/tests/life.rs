@@ -246,6 +246,79 @@ async fn a_long_reader_makes_the_upkeep_of_days_give_way() {
     assert_eq!(store.job(id).await.unwrap(), None);
 }
 
+/// Jobs of the day of `NOW` that ended on it, and what the server does of its own accord after that.
+const MANY: &str = "
+  INSERT INTO {schema}.job (id, tenant, owner, queue, kind, priority, max_attempts, created_at, payload)
+  SELECT (lpad(to_hex(1800000000000 + n / 100), 12, '0') || '70008000' || lpad(to_hex(n), 12, '0'))::uuid,
+    '', '', 'default', 'send', 0, 1, to_timestamp(1800000000), '{}'
+  FROM generate_series(1, 100000) AS n;
+  INSERT INTO {schema}.job_done (job, outcome, finished_at, attempt, spent, crashes, queue, kind)
+  SELECT id, CASE WHEN n % 1000 = 0 THEN 2 ELSE 1 END, created_at, 1, 1, 0, 'default', 'send'
+  FROM (SELECT id, created_at, row_number() OVER () AS n FROM {schema}.job) AS j";
+
+/// While a day is dropped nobody may use the tables; so it may take no longer the more jobs it has.
+#[tokio::test]
+async fn a_day_of_many_jobs_is_dropped_without_being_read() {
+    let schema = Schema::new();
+    let store = with_days(&schema).await;
+    let client = connect().await;
+    client.batch_execute(&crate::sql::qualify(MANY, &schema.0)).await.unwrap();
+    for table in ["job", "job_done"] {
+        let vacuum = format!("VACUUM (ANALYZE) {}.{table}_20270115", schema.0);
+        client.batch_execute(&vacuum).await.unwrap();
+    }
+    let plan = async |text: &str| {
+        client.batch_execute(&format!("PREPARE dropping AS {text}")).await.unwrap();
+        let is_by_end = text.contains("$2");
+        let values = if is_by_end { "('2027-01-16', '2027-01-16')" } else { "('{}')" };
+        let explain = format!("EXPLAIN (COSTS OFF) EXECUTE dropping {values}");
+        let steps = client.simple_query(&explain).await.unwrap();
+        client.batch_execute("DEALLOCATE dropping").await.unwrap();
+        super::plans::told(steps)
+    };
+    let (staying, moving) = partitions::dropping_texts(&schema.0, NOW);
+    let plan_of_staying = plan(&staying).await;
+    for index in ["job_done_20270115_finished_at_idx", "job_done_20270115_finished_at_job_idx"] {
+        assert!(plan_of_staying.contains(index), "{index}:\n{plan_of_staying}");
+    }
+    for text in moving {
+        let plan = plan(&text).await;
+        assert!(plan.contains("_20270115_pkey"), "{plan}");
+    }
+
+    let unfinished = enqueue(&store, job(NOW, 200_000)).await;
+    let later = NOW + 15 * DAY;
+    let mut pruned = std::pin::pin!(prune(&store, later));
+    let mut number = 2;
+    let dropped = loop {
+        // Whoever comes meanwhile is let in.
+        tokio::select! {
+            dropped = &mut pruned => break dropped,
+            _ = enqueue(&store, job(later, number)) => number += 1,
+        }
+    };
+    assert_eq!(dropped, 100_000 - 100);
+    assert_eq!(tables_of(&schema.0, "job", "id", unfinished).await, ["job_default"]);
+    let failed = format!("SELECT count(*) FROM {}.job_done_default WHERE outcome = 2", schema.0);
+    assert_eq!(client.query_one(&failed, &[]).await.unwrap().get::<_, i64>(0), 100);
+}
+
+#[tokio::test]
+async fn a_day_that_cannot_be_dropped_keeps_no_new_one_from_being_made() {
+    let schema = Schema::new();
+    let store = with_days(&schema).await;
+    let id = enqueue(&store, job(NOW, 1)).await;
+    let reader = connect().await;
+    let read = format!("BEGIN; LOCK TABLE {}.job_20270115 IN ACCESS SHARE MODE", schema.0);
+    reader.batch_execute(&read).await.unwrap();
+    let later = NOW + 16 * DAY;
+    prune(&store, later).await;
+    reader.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(tables_of(&schema.0, "job", "id", id).await, ["job_20270115"]);
+    let id = enqueue(&store, job(later, 2)).await;
+    assert_eq!(tables_of(&schema.0, "job", "id", id).await, ["job_20270131"]);
+}
+
 #[tokio::test]
 async fn jobs_that_come_before_their_day_move_into_it() {
     let schema = Schema::new();
@@ -313,7 +386,13 @@ async fn a_day_is_made_only_while_nobody_reads() {
     let schema = Schema::new();
     let store = schema.open().await;
     let reader = connect().await;
-    let make = async || partitions::make_day(&mut store.pool.take().await.unwrap(), NOW).await;
+    let make = async || {
+        let mut conn = store.pool.take().await.unwrap();
+        let made = partitions::make_day(&mut conn, NOW).await;
+        // At once, and not when the server has seen that the connection is gone.
+        conn.rollback().await.unwrap();
+        made
+    };
     for table in ["job", "job_done", "job_attempt", "job_step", "job_log"] {
         let read = format!("BEGIN; LOCK TABLE ONLY {}.{table} IN ACCESS SHARE MODE", schema.0);
         reader.batch_execute(&read).await.unwrap();

@@ -15,6 +15,7 @@ use tokio_postgres::Client;
 use super::{NOW, Schema, connect, job, node};
 use crate::PostgresStore;
 use crate::lists::job_list;
+use crate::partitions;
 use crate::sql::{self, Statement, qualify};
 
 /// Jobs in a normal run; `PUNCTUAL_PROOF_ROWS` asks for more.
@@ -22,6 +23,7 @@ const ROWS: u32 = 50_000;
 /// Nodes that share the work.
 const WORKERS: u32 = 25;
 const AT: At = At::Fixed(NOW);
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// Fills a store with jobs in all places of life, and says how many.
 async fn fill(store: &PostgresStore) -> u32 {
@@ -115,13 +117,18 @@ async fn plan(client: &Client, schema: &str, text: &str, types: &[String]) -> St
     let steps =
         client.simple_query(&format!("EXPLAIN (COSTS OFF) EXECUTE plan {values}")).await.unwrap();
     client.batch_execute("DEALLOCATE plan").await.unwrap();
+    told(steps).replace(&format!("{schema}."), "").replace(schema, "SCHEMA")
+}
+
+/// What the server explains, line by line.
+pub(super) fn told(steps: Vec<tokio_postgres::SimpleQueryMessage>) -> String {
     let mut told = String::new();
     for step in steps {
         if let tokio_postgres::SimpleQueryMessage::Row(row) = step {
             writeln!(told, "{}", row.get(0).unwrap_or_default()).unwrap();
         }
     }
-    told.replace(&format!("{schema}."), "").replace(schema, "SCHEMA")
+    told
 }
 
 /// A statement, and the types of its parameters.
@@ -182,6 +189,8 @@ async fn hot_statements_go_by_their_index() {
         ("enqueue with a key", of(&sql::KEY_LOOK), &["job_key_pkey", "job_default_pkey"]),
         ("due", of(&sql::SCHEDULE_DUE), &["schedule_due"]),
         ("fire: unfinished jobs", of(&sql::LIVE), &["job_live_pkey", "job_wait_job"]),
+        ("fire: call off", of(&sql::LEASE_CALL_OFF), &["job_lease_pkey"]),
+        ("fire: queues of jobs", of(&sql::JOB_QUEUE), &["job_default_pkey"]),
         ("promote", of(&sql::PROMOTE), &["job_timer_due", "Tid Scan on job_timer"]),
         (
             "promote: free",
@@ -295,6 +304,42 @@ async fn hot_statements_go_by_their_index() {
     println!(
         "\n{{\"proof\":\"pg-plans\",\"rows\":{rows},\"statements\":{statements},\"by_their_index\":true}}"
     );
+}
+
+/// There are as many partitions as days are kept; a statement that knows the ids of its jobs reads the one
+/// partition that each is in.
+#[tokio::test]
+async fn statements_by_id_read_one_partition() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let mut conn = store.pool.take().await.unwrap();
+    for days in 0..3 {
+        assert!(partitions::make_day(&mut conn, NOW + days * DAY).await.unwrap());
+    }
+    let job = job(NOW, 1);
+    store.enqueue(AT, std::slice::from_ref(&job)).await.unwrap();
+    let id = format!("ARRAY['{}']::uuid[]", job.id);
+    let client = connect().await;
+    client.batch_execute("SET plan_cache_mode = force_generic_plan").await.unwrap();
+    for (statement, values) in [
+        (&sql::LOG_INSERT, format!("NULL, {id}, '{{1}}', '{{1}}', '{{2}}', '{{hello}}'")),
+        (&sql::JOB_QUEUE, id.clone()),
+        (&sql::KEY_LOOK, format!("NULL, {id}, '{{NULL}}', '{{NULL}}'")),
+        (&sql::ATTEMPT_RECORDED, format!("{id}, {id}, '{{1}}'")),
+    ] {
+        let types: Vec<&str> = statement.types.iter().map(|of| of.name()).collect();
+        let text = qualify(statement.text, &schema.0);
+        let prepare = format!("PREPARE plan ({}) AS {text}", types.join(", "));
+        client.batch_execute(&prepare).await.unwrap();
+        let explain = "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) EXECUTE plan";
+        let plan = told(client.simple_query(&format!("{explain} ({values})")).await.unwrap());
+        client.batch_execute("DEALLOCATE plan").await.unwrap();
+        let reads = |line: &&str| line.contains("Scan") && !line.contains("never executed");
+        let days = ["_default", "_20270115", "_20270116", "_20270117"];
+        let is_read = |day: &&str| plan.lines().filter(reads).any(|line| line.contains(*day));
+        let read: Vec<&str> = days.into_iter().filter(is_read).collect();
+        assert_eq!(read, ["_20270115"], "{}:\n{plan}", statement.name);
+    }
 }
 
 /// A table is not analysed until a minute or so after it was filled; a claim that sorted all that

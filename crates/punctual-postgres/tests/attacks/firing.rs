@@ -143,6 +143,71 @@ fn plan(schedule: &Schedule, now: Timestamp, step: Duration) -> SlotPlan {
     }
 }
 
+/// A handler that settles its job in a transaction of its own takes its time over it, and meanwhile a
+/// slot comes that calls the job off.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_settle_that_is_not_committed_keeps_no_slot_waiting() {
+    const STEP: Duration = Duration::from_secs(1);
+    let schema = Schema(schema());
+    let store = open(&schema).await;
+    let start = store.now(AT).await.unwrap();
+    let node = join(&store).await;
+    let (nonce, lease) = (Nonce::mint(Timestamp::EPOCH, random()), Duration::from_secs(60));
+    let won = store.acquire(AT, "scheduler/0", node, nonce, lease).await.unwrap();
+    let Acquired::Won { term, .. } = won else { panic!("{won:?}") };
+    let fence = Fence { role: "scheduler/0".to_owned(), term, nonce };
+    let mut ids = Vec::new();
+    for name in ["held", "other"] {
+        let new = NewSchedule {
+            id: ScheduleId::mint(start, random()),
+            tenant: String::new(),
+            name: name.to_owned(),
+            owner: String::new(),
+            set: String::new(),
+            shard: 0,
+            enabled: true,
+            spec: Json::null(),
+            next_slot: Some(start - STEP * 10),
+            actor: Actor::new("ana", "test"),
+        };
+        ids.push(store.create_schedule(AT, &new).await.unwrap().id);
+    }
+    let fire = async |schedules: &[ScheduleId]| {
+        let mut plans = Vec::new();
+        for id in schedules {
+            let schedule = store.schedule(*id).await.unwrap().unwrap();
+            let mut plan = plan(&schedule, start, STEP);
+            if let SlotDecision::Advance { overlap, .. } = &mut plan.decision {
+                *overlap = Overlap::CancelRunning;
+            }
+            plans.push(plan);
+        }
+        let fired = store.fire(AT, &fence, lease, &plans).await.unwrap();
+        assert_eq!(fired.answers, vec![FireAnswer::Applied; schedules.len()]);
+    };
+    fire(&ids[..1]).await;
+    let claimed = store.claim(AT, &ask(node, &["q"], &["k"], 10)).await.unwrap();
+    let held = &claimed.jobs[0];
+    let transition = decide(&held.standing(), Outcome::Done, &policy(), claimed.at);
+    let (job, lease) = (held.id, held.lease);
+    let item = Settlement { job, lease, transition, result: None, then: Vec::new() };
+    let mut client = connect().await;
+    let handler = client.transaction().await.unwrap();
+    store.in_transaction().settle(&handler, &item).await.unwrap();
+
+    fire(&ids).await;
+    let claimed = store.claim(AT, &ask(node, &["q"], &["k"], 10)).await.unwrap().jobs;
+    let schedules: Vec<_> =
+        claimed.iter().map(|job| job.origin.as_ref().unwrap().schedule).collect();
+    assert_eq!(schedules, ids[1..], "the job of the other schedule alone");
+    assert!(!store.job(job).await.unwrap().unwrap().cancel_asked);
+
+    // It runs on, and the next slot asks it to stop.
+    handler.rollback().await.unwrap();
+    fire(&ids[..1]).await;
+    assert!(store.job(job).await.unwrap().unwrap().cancel_asked);
+}
+
 /// Three promote, three work, and a leader fires beside them; each job waits for all before it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_schedule_that_queues_has_one_job_at_work_whoever_promotes() {

@@ -1,7 +1,7 @@
 //! Several processes at once, and what they must not be able to do to each other. Each store here
 //! is a process of its own to the database.
 //!
-//! `PUNCTUAL_PROOF_SECONDS` sets how long the long ones go on.
+//! `PUNCTUAL_PROOF_SECONDS` sets how long the long ones go on; if it is set, the others are larger, too.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +13,7 @@ mod life;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{Schema, connect, direct_url, options, pooled_url, schema};
 use punctual_core::job::{
@@ -29,6 +29,16 @@ const AT: At = At::Database;
 /// How long the long attacks go on.
 fn seconds() -> u64 {
     std::env::var("PUNCTUAL_PROOF_SECONDS").map_or(3, |text| text.parse().expect("seconds"))
+}
+
+/// How many there are of something: in a normal run, and in a proof.
+fn size(usual: usize, full: usize) -> usize {
+    if std::env::var_os("PUNCTUAL_PROOF_SECONDS").is_some() { full } else { usual }
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long a claim takes is a measurement")]
+fn clock() -> Instant {
+    Instant::now()
 }
 
 /// Numbers that differ from each other, for ids and choices.
@@ -51,13 +61,14 @@ fn mint(at: Timestamp) -> JobId {
     JobId::mint(at, random())
 }
 
-/// Every second process goes through the pooler.
+/// Every second process goes through the pooler. Each makes the days that are missing, as by default.
 async fn open(schema: &Schema) -> Arc<PostgresStore> {
     static OPENED: AtomicU64 = AtomicU64::new(0);
     let is_pooled = OPENED.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+    let options = options(&schema.0).days_ahead(2);
     let opened = match is_pooled {
-        false => PostgresStore::connect(&direct_url(), options(&schema.0)).await,
-        true => PostgresStore::connect(&pooled_url(), options(&schema.0).pooled()).await,
+        false => PostgresStore::connect(&direct_url(), options).await,
+        true => PostgresStore::connect(&pooled_url(), options.pooled()).await,
     };
     Arc::new(opened.expect("a store"))
 }
@@ -153,7 +164,7 @@ async fn concurrent_claims_take_each_job_once() {
         [open(&schema).await, open(&schema).await, open(&schema).await, open(&schema).await];
     let now = stores[0].now(AT).await.unwrap();
     let kinds = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    let total = 4_000;
+    let total = size(4_000, 24_000);
     for part in 0..total / 1_000 {
         let job = |index: usize| {
             NewJob::new(mint(now), ["x", "y"][index % 2], kinds[index % kinds.len()], Json::null())
@@ -186,9 +197,48 @@ async fn concurrent_claims_take_each_job_once() {
     assert_eq!(all.iter().collect::<HashSet<_>>().len(), total);
 }
 
+/// Jobs of kinds that nobody serves stand ahead of all others: they are read past once, and not again
+/// with every claim.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn jobs_that_nobody_serves_hold_up_no_others() {
+    const OURS: usize = 1_000;
+    const BATCH: usize = 50;
+    let schema = Schema(schema());
+    let (producer, store) = (open(&schema).await, open(&schema).await);
+    let now = producer.now(AT).await.unwrap();
+    let foreign = size(20_000, 999_000);
+    let write = async |kind: &str, count: usize| {
+        let mut written = 0;
+        while written < count {
+            let batch = limits::ENQUEUE_MAX.min(count - written);
+            let jobs = (0..batch).map(|_| NewJob::new(mint(now), "q", kind, Json::null()));
+            producer.enqueue(AT, &jobs.collect::<Vec<_>>()).await.unwrap();
+            written += batch;
+        }
+    };
+    write("foreign", foreign).await;
+    write("ours", OURS).await;
+    let node = join(&store).await;
+    let (mut ids, mut lengths) = (HashSet::new(), Vec::new());
+    while ids.len() < OURS {
+        let began = clock();
+        let claimed = store.claim(AT, &ask(node, &["q"], &["ours"], BATCH)).await.unwrap().jobs;
+        lengths.push(began.elapsed());
+        assert!(!claimed.is_empty(), "{} of {OURS} were found", ids.len());
+        ids.extend(claimed.iter().map(|job| job.id));
+    }
+    let first = lengths.remove(0);
+    lengths.sort_unstable();
+    let median = lengths[lengths.len() / 2];
+    println!("behind {foreign} foreign jobs: the first claim {first:?}, the next {median:?}");
+    // With fewer rows both are short.
+    assert!(foreign < 100_000 || median < first / 5, "{first:?} at first, then {median:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_key_makes_one_job_whoever_asks_and_however_often() {
     let schema = Schema(schema());
+    let (calls, keys) = (size(40, 270), size(60, 400) as u64);
     let mut asking = Vec::new();
     let answers: Arc<Mutex<HashMap<String, HashSet<JobId>>>> = Arc::default();
     for _ in 0..6 {
@@ -196,11 +246,11 @@ async fn one_key_makes_one_job_whoever_asks_and_however_often() {
         let answers = answers.clone();
         asking.push(tokio::spawn(async move {
             let now = store.now(AT).await.unwrap();
-            for _ in 0..40 {
+            for _ in 0..calls {
                 let mut jobs: Vec<NewJob> = (0..8)
                     .map(|_| NewJob {
                         unique: Some(UniqueKey {
-                            key: below(60).to_string(),
+                            key: below(keys).to_string(),
                             scope: KeyScope::Tenant,
                             lifetime: KeyLifetime::Job,
                         }),
@@ -369,4 +419,36 @@ async fn a_limit_is_never_exceeded() {
     }
     let most = most.load(Ordering::SeqCst);
     assert!((1..=u64::from(LIMIT)).contains(&most), "{most} at once");
+}
+
+/// The answer to a first try was lost, and its commit is under way when the second looks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_repeat_that_meets_its_first_try_leaves_the_key_alone() {
+    let schema = Schema(schema());
+    let store = open(&schema).await;
+    let now = store.now(AT).await.unwrap();
+    let unique =
+        UniqueKey { key: "k".to_owned(), scope: KeyScope::Tenant, lifetime: KeyLifetime::Job };
+    let job = NewJob { unique: Some(unique), ..NewJob::new(mint(now), "q", "k", Json::null()) };
+    let mut client = connect().await;
+    let first = client.transaction().await.unwrap();
+    store.in_transaction().enqueue(&first, std::slice::from_ref(&job)).await.unwrap();
+    let row = format!("SELECT xmin::text || ctid::text FROM {}.job_key", schema.0);
+    let taken: String = first.query_one(&row, &[]).await.unwrap().get(0);
+
+    let repeat = {
+        let (store, job) = (store.clone(), job.clone());
+        tokio::spawn(async move { store.enqueue(AT, &[job]).await })
+    };
+    let waiting = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{}.job_key%'",
+        schema.0
+    );
+    while number(waiting.clone()).await == 0 {}
+    first.commit().await.unwrap();
+    assert_eq!(repeat.await.unwrap().unwrap().answers, [EnqueueAnswer::Created]);
+    // Whoever settles the job just then would not see a key that was taken anew.
+    let kept: String = client.query_one(&row, &[]).await.unwrap().get(0);
+    assert_eq!(kept, taken);
+    assert_eq!(number(format!("SELECT count(*) FROM {}.job", schema.0)).await, 1);
 }

@@ -240,7 +240,7 @@ impl State {
             of_schedule.map(|(_, job)| *job).take(limits::LIVE_MAX).collect();
         if let Some(actor) = plan.calls_off() {
             for job in live.clone().into_iter().take(limits::FIRE_CANCEL_MAX) {
-                if self.cancel(now, job, &actor) == CancelAnswer::Cancelled {
+                if Seats::are_free_of(self.cancel(now, job, &actor)) {
                     live.retain(|other| *other != job);
                 }
             }

@@ -199,6 +199,10 @@ impl State {
                     lease.life.is_readable = false;
                 }
             }
+            Spoil::Unfinished(job) => {
+                let origin = self.bodies.get(&job).and_then(|body| body.job.origin.as_ref());
+                self.live.extend(origin.map(|origin| (origin.schedule, job)));
+            }
             Spoil::Body(_) | Spoil::Tags(_) | Spoil::Schedule(_) => {}
         }
     }

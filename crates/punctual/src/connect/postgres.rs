@@ -4,6 +4,7 @@ use std::future::IntoFuture;
 use std::sync::Arc;
 
 use punctual_engine::{Boxed, System};
+use punctual_store::{At, Retention, Store};
 
 use super::Ground;
 use crate::builder::Builder;
@@ -75,11 +76,11 @@ impl OpenPostgres {
         self
     }
 
-    /// Says what is wrong with the tables, as far as it shows without reading them: nothing, if all
-    /// is well.
+    /// Says what is wrong with the tables and, behind a pooler, with the role, as far as it shows without
+    /// reading them: nothing, if all is well.
     pub async fn check(self) -> Result<Vec<String>> {
         let store = punctual_postgres::PostgresStore::connect(&self.url, self.options).await?;
-        Ok(store.check().await?)
+        Ok(store.faults(At::Database, &Retention::default()).await?)
     }
 }
 

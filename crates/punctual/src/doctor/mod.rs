@@ -173,6 +173,8 @@ impl Diagnosis {
         self.findings.extend(clocks::skew(cluster.now, wall, limits));
         self.findings.extend(clocks::ahead(&cluster, limits));
         self.findings.extend(clocks::forked(&schema, cluster.now, limits));
+        let faults = store.faults(at, &limits.retention).await?.into_iter();
+        self.findings.extend(faults.map(|text| Finding::warning(Reason::new("set_up", text))));
         self.findings.extend(nodes::findings(&cluster, limits));
 
         let queues = queues::Facts::read(store, limits).await?;
