@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::Query;
 use maud::{Markup, html};
 use punctual::{Admin, Definition, Schedule, ScheduleId, SlotOutcome, SlotRun, Timestamp};
-use punctual_core::Spec;
+use punctual_core::schedule::Rule;
 
 use super::Shown;
 use crate::dashboard::charts::{self, Cell};
@@ -47,7 +47,7 @@ pub(super) fn badge(status: Status) -> Markup {
 /// What a schedule says, read.
 pub(super) struct Said {
     pub(super) definition: Definition,
-    pub(super) spec: Spec,
+    pub(super) rule: Rule,
     /// When it is due, in words.
     pub(super) words: String,
 }
@@ -55,9 +55,9 @@ pub(super) struct Said {
 impl Said {
     pub(super) fn read(schedule: &Schedule) -> Option<Said> {
         let definition = Definition::parse(schedule.spec.as_str()).ok()?;
-        let spec = definition.rule(&schedule.name).ok()?.spec;
-        let words: Vec<String> = spec.whens().iter().map(|when| when.describe()).collect();
-        Some(Said { definition, spec, words: words.join("; ") })
+        let rule = definition.rule(&schedule.name).ok()?;
+        let words: Vec<String> = rule.spec.whens().iter().map(|when| when.describe()).collect();
+        Some(Said { definition, rule, words: words.join("; ") })
     }
 }
 
