@@ -139,7 +139,7 @@ pub(super) async fn log_in(
 
 fn cookie(view: &View, value: &str, seconds: i64, is_secure: bool) -> String {
     let secure = if is_secure { "; Secure" } else { "" };
-    let path = view.to("/");
+    let path = view.root();
     format!("{COOKIE}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
 }
 

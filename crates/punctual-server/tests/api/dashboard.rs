@@ -100,41 +100,76 @@ pub(crate) fn addresses(text: &str) -> Vec<String> {
         .collect()
 }
 
-#[tokio::test]
-async fn it_can_be_nested_anywhere() {
-    let (_punctual, inner) = server(None, false).await;
-    let router = Router::new().nest("/ops/jobs", inner);
-    for path in [
-        "/ops/jobs",
-        "/ops/jobs/",
-        "/ops/jobs/schedules",
-        "/ops/jobs/schedules/nightly",
-        "/ops/jobs/queues/a%2Fb",
-    ] {
-        let page = get(&router, path).await;
-        // A router that is nested answers for its root with the slash or without.
-        if page.status == StatusCode::NOT_FOUND && path.ends_with('/') {
-            continue;
-        }
-        assert_eq!(page.status, StatusCode::OK, "{path}");
-        let addresses = addresses(&page.text);
-        assert!(addresses.len() > 10);
-        for address in &addresses {
-            assert!(address.starts_with("/ops/jobs/"), "{path} leads to {address}");
-        }
-        for address in addresses
-            .iter()
-            .filter(|it| it.contains("/ui/") && !it.contains("events") && !it.contains("act/"))
-        {
-            let asset = get(&router, address).await;
-            assert_eq!(asset.status, StatusCode::OK, "{address}");
-            assert_eq!(asset.headers[header::CACHE_CONTROL], "public, max-age=31536000, immutable");
+/// What a browser that keeps this cookie would be shown: it sends the cookie to its path and below.
+async fn visit(router: &Router, cookie: &str, path: &str) -> Page {
+    let mut parts = cookie.split("; ");
+    let pair = parts.next().unwrap();
+    let below = parts.find_map(|part| part.strip_prefix("Path=")).unwrap_or("/");
+    let rest = path.split('?').next().unwrap().strip_prefix(below);
+    let is_sent =
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || below.ends_with('/'));
+    let mut request = Request::get(path).header("host", "localhost");
+    if is_sent {
+        request = request.header("cookie", pair);
+    }
+    ask(router, request, "").await
+}
+
+/// Every link of a page leads somewhere, and stays below the base.
+async fn follow(router: &Router, cookie: &str, base: &str, path: &str) {
+    let page = visit(router, cookie, path).await;
+    assert_eq!(page.status, StatusCode::OK, "{path}");
+    let addresses = addresses(&page.text);
+    assert!(addresses.len() > 10);
+    for address in &addresses {
+        let rest = address.strip_prefix(base);
+        let is_below = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
+        assert!(is_below && rest != Some("/"), "{path} leads to {address}");
+    }
+    // Buttons are not looked at, and events never end.
+    let others = ["/ui/act/", "/logout", "/ui/events"];
+    for address in addresses.iter().filter(|it| !others.iter().any(|other| it.contains(other))) {
+        let there = visit(router, cookie, &address.replace("&amp;", "&")).await;
+        assert_eq!(there.status, StatusCode::OK, "{path} leads to {address}");
+        if address.contains("/ui/") {
+            let kept = &there.headers[header::CACHE_CONTROL];
+            assert_eq!(kept, "public, max-age=31536000, immutable", "{address}");
         }
     }
-    let page =
-        post(&router, "/ops/jobs/ui/act/schedules/nightly/run", &[], "back=/schedules?q=x").await;
-    assert_eq!(page.status, StatusCode::SEE_OTHER);
-    assert_eq!(page.headers[header::LOCATION], "/ops/jobs/schedules?q=x&did=ran");
+}
+
+#[tokio::test]
+async fn it_can_be_nested_anywhere() {
+    const SECRET: &str = "0123456789abcdef";
+    let base = "/ops/jobs";
+    for token in [None, Some(Token::new(SECRET).unwrap())] {
+        let has_token = token.is_some();
+        let (_punctual, inner) = server(token, false).await;
+        let router = Router::new().nest(base, inner);
+        let mut cookie = String::new();
+        if has_token {
+            let sent_away = get(&router, base).await;
+            assert_eq!(sent_away.headers[header::LOCATION], "/ops/jobs/login?next=%2F");
+            let form = format!("token={SECRET}&next=/");
+            let signed_in = post(&router, "/ops/jobs/login", &[], &form).await;
+            assert_eq!(signed_in.headers[header::LOCATION], base);
+            cookie = signed_in.headers[header::SET_COOKIE].to_str().unwrap().to_owned();
+            let elsewhere = visit(&router, &cookie, "/ops/other").await;
+            assert_eq!(elsewhere.status, StatusCode::NOT_FOUND);
+        }
+        for path in ["", "/schedules", "/schedules/nightly", "/queues/a%2Fb", "/jobs?q=nonsense"] {
+            follow(&router, &cookie, base, &format!("{base}{path}")).await;
+        }
+        let session = cookie.split(';').next().unwrap();
+        let run = "/ops/jobs/ui/act/schedules/nightly/run";
+        for (back, place) in
+            [("/schedules?q=x", "/ops/jobs/schedules?q=x&did=ran"), ("/", "/ops/jobs?did=ran")]
+        {
+            let page = post(&router, run, &[("cookie", session)], &format!("back={back}")).await;
+            assert_eq!(page.status, StatusCode::SEE_OTHER);
+            assert_eq!(page.headers[header::LOCATION], place);
+        }
+    }
 }
 
 #[tokio::test]
