@@ -276,6 +276,14 @@ fn below(base: &str, place: &str) -> String {
     format!("{base}{place}")
 }
 
+/// A place that a request asks to be led to, if it is one of ours: `//host` is another host, and so is
+/// `/\t/host` to a browser, which leaves such characters out.
+pub(super) fn own_place(text: &str) -> Option<&str> {
+    let is_foreign = |character: char| character == '\\' || character.is_control();
+    let is_own = text.starts_with('/') && !text.starts_with("//") && !text.contains(is_foreign);
+    is_own.then_some(text)
+}
+
 /// A text as a part of an address.
 pub(super) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());

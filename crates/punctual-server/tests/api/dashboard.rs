@@ -272,10 +272,24 @@ async fn with_a_token_people_sign_in() {
         assert_eq!(page.status, StatusCode::SEE_OTHER, "{cookie}");
     }
     // The next place is one of ours.
-    for next in ["//evil.example", "https://evil.example", "/\\evil.example"] {
+    let own = [("cookie", session)];
+    for next in [
+        "//evil.example",
+        "https://evil.example",
+        "/\\evil.example",
+        // Browsers leave these out.
+        "/%09/evil.example",
+        "/%0a/evil.example",
+        "/%0d%0a/evil.example",
+        "/jobs%00",
+    ] {
         let form = format!("token={SECRET}&next={next}");
         let page = post(&router, "/login", &[], &form).await;
+        assert_eq!(page.status, StatusCode::SEE_OTHER, "{next}");
         assert_eq!(page.headers[header::LOCATION], "/", "{next}");
+        let page = post(&router, run, &own, &format!("back={next}")).await;
+        assert_eq!(page.status, StatusCode::SEE_OTHER, "{next}");
+        assert_eq!(page.headers[header::LOCATION], "/schedules/nightly?did=ran", "{next}");
     }
 }
 
