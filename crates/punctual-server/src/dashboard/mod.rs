@@ -61,7 +61,7 @@ pub(crate) fn router<S: Clone + Send + Sync + 'static>(app: App) -> Router<S> {
         .route("/jobs", get(pages::jobs::page).post(act::many::jobs))
         .route("/jobs/{id}", get(pages::job::page))
         .route("/jobs/{id}/cancel", get(pages::confirm::cancel_job))
-        .route("/jobs/{id}/log.txt", get(pages::job::log_text))
+        .route("/jobs/{id}/log.txt", get(pages::log::text))
         .route("/operations", post(act::many::operate))
         .route("/operations/new", get(pages::operation::question))
         .route("/operations/schedules", post(act::many::operate_schedules))

@@ -9,6 +9,7 @@ mod description;
 mod events;
 mod jobs;
 mod kinds;
+mod logs;
 mod many;
 mod operations;
 mod queues;

@@ -7,6 +7,7 @@ pub(super) mod everything;
 mod first_steps;
 pub(super) mod job;
 pub(super) mod jobs;
+pub(super) mod log;
 pub(super) mod nodes;
 pub(super) mod operation;
 pub(super) mod overview;
