@@ -67,6 +67,7 @@ pub(crate) fn router<S: Clone + Send + Sync + 'static>(app: App) -> Router<S> {
         .route("/operations/schedules", post(act::many::operate_schedules))
         .route("/operations/schedules/new", get(pages::operation::schedules_question))
         .route("/operations/{id}", get(pages::operation::page))
+        .route("/operations/{id}/cancel", get(pages::confirm::cancel_operation))
         .route("/timeline", get(pages::timeline::page))
         .route("/upcoming", get(pages::upcoming::page))
         .route("/queues", get(pages::queues::page))

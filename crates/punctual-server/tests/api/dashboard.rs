@@ -436,8 +436,13 @@ async fn an_operation_shows_how_far_it_is_and_can_be_called_off() {
     let page = once(&router, place, "24 of 60 retried").await.text;
     assert!(page.contains("<progress max=\"100\" value=\"40\""), "{page}");
     let cancel = addresses(&page).into_iter().find(|it| it.ends_with("/cancel")).unwrap();
-    let form = format!("back={}", place.split('?').next().unwrap());
-    let cancelled = post(&router, &cancel, &[], &form).await;
+    assert!(cancel.starts_with("/operations/"), "{cancel}");
+    let question = get(&router, &cancel).await.text;
+    assert!(question.contains("Cancel this operation?"), "{question}");
+    let cancel = addresses(&question).into_iter().find(|it| it.ends_with("/cancel")).unwrap();
+    let own = place.split('?').next().unwrap();
+    assert!(question.contains(&format!("name=\"back\" value=\"{own}\"")), "{question}");
+    let cancelled = post(&router, &cancel, &[], &format!("back={own}")).await;
     let back = cancelled.headers[header::LOCATION].to_str().unwrap();
     assert!(back.starts_with("/operations/") && back.ends_with("?did=cancelled"), "{back}");
     let page = once(&router, back, "⊘</span>cancelled").await.text;

@@ -173,7 +173,7 @@ fn list(view: &View, now: Timestamp, jobs: &[JobView], q: &str, filter: &JobFilt
                     label.hidden for="bulk-why" { "Reason" }
                     input #bulk-why name="why" placeholder="why (for the record)" maxlength="500";
                     button name="action" value="retry" { "Retry" }
-                    button.danger name="action" value="cancel" data-confirm="Cancel" { "Cancel" }
+                    button.danger name="action" value="cancel" { "Cancel…" }
                 }
                 (super::operation::links(view, q, filter))
             }

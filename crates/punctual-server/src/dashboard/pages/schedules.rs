@@ -205,7 +205,7 @@ fn many(view: &View, ask: &Ask) -> Markup {
             input #bulk-why name="why" placeholder="why (to pause)" maxlength="500";
             label.hidden for="bulk-until" { "For how long, or until when" }
             input #bulk-until name="until" placeholder="for 2h, until …" title="A length such as 2h or an instant such as 2027-01-15T08:00:00Z; empty: until somebody resumes them";
-            button name="action" value="pause" data-confirm="Pause" { "Pause" }
+            button name="action" value="pause" { "Pause…" }
             button name="action" value="resume" { "Resume" }
         }
         (super::operation::schedule_links(view, &ask.q, &ask.status))

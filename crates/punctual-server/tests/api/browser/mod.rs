@@ -159,6 +159,19 @@ impl Browser {
         }
     }
 
+    /// Waits until there is such an element; works without scripts.
+    async fn appears(&self, selector: &str) -> Element {
+        let begun = clock();
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        loop {
+            if let Ok(element) = self.web.find(selector).await {
+                return element;
+            }
+            assert!(begun.elapsed() < PATIENCE, "`{selector}` never appears");
+            look.tick().await;
+        }
+    }
+
     async fn text(&self, selector: &str) -> String {
         self.find(selector).await.text().await.unwrap()
     }
