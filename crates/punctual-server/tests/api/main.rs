@@ -18,6 +18,7 @@ mod refusals;
 mod schedules;
 mod schema;
 mod sets;
+mod slow;
 mod tail;
 mod timeline;
 

@@ -10,8 +10,8 @@ use punctual::{
     Span, Timestamp,
 };
 
-use super::Shown;
 use super::schedules::Said;
+use super::{Shown, too_slow};
 use crate::dashboard::charts::{self, Mark, Row, Scale, Stretch};
 use crate::dashboard::load::{Deploy, deploys, levels};
 use crate::dashboard::range::{Range, WINDOWS, field};
@@ -55,7 +55,8 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
         .filter(|by| ["schedule", "queue", "node"].contains(by))
         .unwrap_or("schedule");
     let range = Range::read(ask.window.as_deref(), ask.from.as_deref(), ask.to.as_deref(), now)?;
-    let spans = admin.spans(range.from - BEFORE, range.to, SPANS).await?;
+    let spans = admin.spans(range.from - BEFORE, range.to, SPANS).await;
+    let spans = spans.map_err(|error| too_slow(error, "take a shorter span"))?;
     let is_full = spans.len() == SPANS;
     let is_shown = |span: &Span| range.holds(span.claimed_at, span.ended_at);
     let spans: Vec<Span> = spans.into_iter().filter(is_shown).collect();
