@@ -6,6 +6,7 @@ mod access;
 mod browser;
 mod dashboard;
 mod description;
+mod drawn;
 mod events;
 mod jobs;
 mod kinds;

@@ -17,6 +17,7 @@ use punctual_server::Server;
 use serde_json::{Value, json};
 
 use driver::{Element, Web};
+pub(crate) use strips::counted;
 
 /// Nothing that a test waits for takes longer.
 const PATIENCE: Duration = Duration::from_secs(20);
