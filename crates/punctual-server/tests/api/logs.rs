@@ -98,7 +98,7 @@ async fn a_page_hears_of_a_line_however_many_there_are() {
             }
             panic!("the events have ended");
         };
-        tokio::time::timeout(Duration::from_secs(10), told).await.expect("it is told")
+        tokio::time::timeout(Duration::from_secs(10), told).await.expect("it is told");
     };
     // First of what it is, then of what is new.
     hear().await;
