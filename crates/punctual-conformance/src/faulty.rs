@@ -110,6 +110,9 @@ forward! {
     async fn log(
         &self, job: JobId, after: Option<LogCursor>, most: usize
     ) -> Result<Page<LogView, LogCursor>>;
+    async fn newest_log(
+        &self, job: JobId, before: Option<LogCursor>, most: usize
+    ) -> Result<Page<LogView, LogCursor>>;
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp>;
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten>;
     async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released>;

@@ -114,7 +114,8 @@ macro_rules! suite {
             notes: a_step_is_kept_for_the_next_attempt, the_first_result_of_a_step_stays, a_step_needs_the_lease, of_many_that_save_one_step_one_is_first,
                 steps_are_told_in_the_order_they_were_saved, a_job_has_a_bounded_number_of_steps,
                 a_step_out_of_bounds_is_refused, a_requeued_job_has_forgotten_its_steps,
-                a_log_is_read_in_order_and_in_pages, a_line_that_is_written_again_stays_as_it_was,
+                a_log_is_read_in_order_and_in_pages, a_log_is_read_from_its_end,
+                a_line_that_is_written_again_stays_as_it_was,
                 lines_of_a_job_that_is_not_there_are_left_out, a_long_line_is_cut,
                 lines_out_of_bounds_are_refused, steps_and_logs_are_pruned_with_their_job;
             cancel: a_waiting_job_is_cancelled_at_once, a_running_job_is_asked_to_stop_and_not_retried,

@@ -198,6 +198,29 @@ pub async fn a_log_is_read_in_order_and_in_pages(world: &World<'_>) {
     assert_eq!(world.store().log(job, end, 2).await.unwrap().items, []);
 }
 
+/// Page by page to its beginning, and each job's by itself.
+pub async fn a_log_is_read_from_its_end(world: &World<'_>) {
+    let (job, other) = (world.enqueue_one().await, world.enqueue_one().await);
+    let store = world.store();
+    assert_eq!(store.newest_log(job, None, 5).await.unwrap().items, []);
+    let last = line(job, i32::MAX as u32, limits::LOG_NUMBER_MAX, "last");
+    write(world, &[line(job, 2, 1, "c"), last, line(other, 3, 1, "x")]).await;
+    write(world, &[line(job, 1, 1, "a"), line(job, 1, 9, "b")]).await;
+    let (mut views, mut before) = (Vec::new(), None);
+    for count in [2, 2, 0] {
+        let page = store.newest_log(job, before, 2).await.unwrap();
+        assert_eq!(page.items.len(), count);
+        assert_eq!(page.next.is_some(), views.is_empty());
+        before = page.items.last().map(LogView::cursor);
+        views.extend(page.items);
+    }
+    views.reverse();
+    assert_eq!(views, store.log(job, None, 10).await.unwrap().items);
+    let of_other = store.newest_log(other, None, 1).await.unwrap();
+    assert_eq!((of_other.items.len(), of_other.next), (1, None));
+    assert_eq!(of_other.items[0].text, "x");
+}
+
 /// Its answer was lost, so that it is written again; it is the same line.
 pub async fn a_line_that_is_written_again_stays_as_it_was(world: &World<'_>) {
     let job = world.enqueue_one().await;

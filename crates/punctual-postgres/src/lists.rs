@@ -60,11 +60,31 @@ pub(crate) async fn log(
     after: Option<LogCursor>,
     most: usize,
 ) -> Outcome<Page<LogView, LogCursor>> {
-    let number = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
     // Both count from 1.
-    let LogCursor(attempt, line) = after.unwrap_or(LogCursor(0, 0));
+    let at = after.unwrap_or(LogCursor(0, 0));
+    log_page(conn, &sql::LOG, job, at, most).await
+}
+
+pub(crate) async fn newest_log(
+    conn: &mut Conn,
+    job: JobId,
+    before: Option<LogCursor>,
+    most: usize,
+) -> Outcome<Page<LogView, LogCursor>> {
+    let at = before.unwrap_or(LogCursor(u32::MAX, u32::MAX));
+    log_page(conn, &sql::LOG_NEWEST, job, at, most).await
+}
+
+async fn log_page(
+    conn: &mut Conn,
+    statement: &'static Statement,
+    job: JobId,
+    LogCursor(attempt, line): LogCursor,
+    most: usize,
+) -> Outcome<Page<LogView, LogCursor>> {
+    let number = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
     let bound: Bound<'_> = &[&job.as_uuid(), &number(attempt), &number(line), &page_rows(most)];
-    let views = all(conn, &sql::LOG, bound, rows::log_line).await?;
+    let views = all(conn, statement, bound, rows::log_line).await?;
     Ok(Page::take(views.into_iter(), most, LogView::cursor))
 }
 

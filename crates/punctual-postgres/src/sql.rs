@@ -133,6 +133,7 @@ statements! {
     LOG_INSERT = "log_insert" (
         TIMESTAMPTZ, UUID_ARRAY, INT4_ARRAY, INT4_ARRAY, INT2_ARRAY, TEXT_ARRAY,
     ),
+    LOG_NEWEST = "log_newest" (UUID, INT4, INT4, INT8),
     META_GET = "meta_get" (),
     META_PUT = "meta_put" (TEXT, INT8),
     NODE_DIE = "node_die" (TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ),

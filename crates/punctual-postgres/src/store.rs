@@ -369,6 +369,15 @@ impl Store for PostgresStore {
         attempt!(self.pool, Harmless, conn => lists::log(conn, job, after, most))
     }
 
+    async fn newest_log(
+        &self,
+        job: JobId,
+        before: Option<LogCursor>,
+        most: usize,
+    ) -> Result<Page<LogView, LogCursor>> {
+        attempt!(self.pool, Harmless, conn => lists::newest_log(conn, job, before, most))
+    }
+
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
         node.check()?;
         attempt!(self.pool, Harmless, conn => nodes::join(conn, at, node))

@@ -38,6 +38,11 @@ impl Fault {
         &self.0.detail
     }
 
+    /// The same, with a way out.
+    pub(crate) fn hint(self, hint: &str) -> Fault {
+        Fault::from(self.0.hint(hint))
+    }
+
     /// The process is about to end; whoever asks another one, or this one later, is served.
     pub(crate) fn stopping() -> Fault {
         let detail = "this process finishes what runs, and takes no more";

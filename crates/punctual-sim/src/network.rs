@@ -482,6 +482,7 @@ network {
         async fn schema(&self) -> Schema;
         async fn key_holder(&self, at: At, job: &NewJob) -> Option<JobId>;
         async fn log(&self, job: JobId, after: Option<LogCursor>, most: usize) -> Page<LogView, LogCursor>;
+        async fn newest_log(&self, job: JobId, before: Option<LogCursor>, most: usize) -> Page<LogView, LogCursor>;
         async fn schedules_of(&self, tenant: &str, set: &str, after: Option<&str>, most: usize) -> Vec<Schedule>;
         async fn register(&self, at: At, ask: &Registration) -> Registered;
         async fn generation(&self, set: &str) -> Option<i64>;

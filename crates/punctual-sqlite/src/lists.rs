@@ -83,10 +83,30 @@ pub(crate) fn log(
     most: usize,
 ) -> Outcome<Page<LogView, LogCursor>> {
     // Both count from 1.
-    let LogCursor(attempt, number) = after.unwrap_or(LogCursor(0, 0));
+    let at = after.unwrap_or(LogCursor(0, 0));
+    log_page(db, sql::LOG, job, at, most)
+}
+
+pub(crate) fn newest_log(
+    db: &Connection,
+    job: JobId,
+    before: Option<LogCursor>,
+    most: usize,
+) -> Outcome<Page<LogView, LogCursor>> {
+    let at = before.unwrap_or(LogCursor(u32::MAX, u32::MAX));
+    log_page(db, sql::LOG_NEWEST, job, at, most)
+}
+
+fn log_page(
+    db: &Connection,
+    statement: &str,
+    job: JobId,
+    LogCursor(attempt, number): LogCursor,
+    most: usize,
+) -> Outcome<Page<LogView, LogCursor>> {
     let bound = params![job.as_bytes(), attempt, number];
     let cursor = |row: &Row| Ok(LogCursor(row.get(0)?, row.get(1)?));
-    page(db, sql::LOG, bound, most, cursor, |row| rows::log_line(row).map(Some))
+    page(db, statement, bound, most, cursor, |row| rows::log_line(row).map(Some))
 }
 
 pub(crate) fn slots(

@@ -77,6 +77,7 @@ statements! {
     LOG = "log",
     LOG_DELETE = "log_delete",
     LOG_INSERT = "log_insert",
+    LOG_NEWEST = "log_newest",
     META_GET = "meta_get",
     META_PUT = "meta_put",
     NODE_ALIVE = "node_alive",

@@ -205,6 +205,15 @@ impl Store for SqliteStore {
         self.readers.read(move |db| lists::log(db, job, after, most)).await
     }
 
+    async fn newest_log(
+        &self,
+        job: JobId,
+        before: Option<LogCursor>,
+        most: usize,
+    ) -> Result<Page<LogView, LogCursor>> {
+        self.readers.read(move |db| lists::newest_log(db, job, before, most)).await
+    }
+
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
         node.check()?;
         let info = node.clone();

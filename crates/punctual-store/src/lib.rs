@@ -146,6 +146,13 @@ pub trait Store: Send + Sync {
         after: Option<LogCursor>,
         most: usize,
     ) -> Result<Page<LogView, LogCursor>>;
+    /// The same from its end, the newest line first: those before this place.
+    async fn newest_log(
+        &self,
+        job: JobId,
+        before: Option<LogCursor>,
+        most: usize,
+    ) -> Result<Page<LogView, LogCursor>>;
 
     // Nodes and leaders
 

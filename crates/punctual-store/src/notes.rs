@@ -57,7 +57,7 @@ pub struct LogView {
     pub at: Timestamp,
 }
 
-/// Where a job's log goes on: after this attempt and number.
+/// Where a job's log goes on: after this attempt and number, or before it when it is read from its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogCursor(pub u32, pub u32);
 

@@ -116,6 +116,16 @@ impl Admin {
         Ok(self.shared.store.log(id, after, most).await?)
     }
 
+    /// The same from its end, the newest line first.
+    pub async fn newest_log(
+        &self,
+        id: JobId,
+        before: Option<LogCursor>,
+        most: usize,
+    ) -> Result<Page<LogView, LogCursor>> {
+        Ok(self.shared.store.newest_log(id, before, most).await?)
+    }
+
     /// The steps that a job has kept.
     pub async fn steps(&self, id: JobId) -> Result<Vec<StepView>> {
         Ok(self.shared.store.steps(id).await?)

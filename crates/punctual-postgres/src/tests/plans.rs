@@ -257,6 +257,7 @@ async fn hot_statements_go_by_their_index() {
         ("steps", of(&sql::STEPS), &["job_step_default_pkey"]),
         ("write a log", of(&sql::LOG_INSERT), &["job_default_pkey"]),
         ("log", of(&sql::LOG), &["job_log_default_pkey"]),
+        ("log newest", of(&sql::LOG_NEWEST), &["job_log_default_pkey"]),
         ("prune: notes", of(&sql::NOTES_PRUNE), &["job_step_default_pkey", "job_log_default_pkey"]),
         ("schedules of a set", of(&sql::SCHEDULES_OF), &["schedule_set_member"]),
         ("events: jobs", of(&sql::EVENT_ENDED), &["job_done_default_finished_at_idx"]),

@@ -8,7 +8,7 @@ use axum::response::Redirect;
 use punctual::{JobId, Placement, QueueLimits, Timestamp};
 use punctual_core::parse_duration;
 
-use super::view::{View, encoded};
+use super::view::{View, encoded, own_place};
 use crate::fault::Fault;
 
 /// What forms say; each uses what it needs.
@@ -68,10 +68,9 @@ async fn instant(view: &View, place: &str, text: &str) -> Result<Option<Timestam
     })
 }
 
-/// Back to where the button was, with a word of what was done. Only a place of our own is gone to.
+/// Back to where the button was, with a word of what was done.
 fn back(view: &View, back: &str, fallback: &str, did: &str) -> Redirect {
-    let is_own = back.starts_with('/') && !back.starts_with("//") && !back.contains('\\');
-    let place = if is_own { back } else { fallback };
+    let place = own_place(back).unwrap_or(fallback);
     let (path, query) = place.split_once('?').unwrap_or((place, ""));
     let kept = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("did="));
     let query: Vec<String> = kept.map(str::to_owned).chain([format!("did={did}")]).collect();

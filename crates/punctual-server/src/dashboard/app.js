@@ -88,8 +88,7 @@ function showTimes() {
 
 const isOwn = (element, name) =>
   (element.nodeName === "DETAILS" && name === "open") ||
-  (element.nodeName === "INPUT" && (name === "checked" || name === "value")) ||
-  name === "data-held";
+  (element.nodeName === "INPUT" && (name === "checked" || name === "value"));
 
 function morph(from, to) {
   if (from.nodeType !== to.nodeType || from.nodeName !== to.nodeName || (from.id || "") !== (to.id || "")) {
@@ -264,14 +263,15 @@ addEventListener("pageshow", (event) => { if (event.persisted && !isPaused) conn
 // Buttons that only a script can serve
 
 async function copy(button) {
-  const text = button.dataset.copy;
+  let said = "Copied";
   try {
-    await navigator.clipboard.writeText(text);
+    await navigator.clipboard.writeText(button.dataset.copy);
   } catch {
     // Over plain HTTP there is no clipboard: mark the text for the keyboard.
     getSelection().selectAllChildren(button.parentElement.querySelector("pre"));
+    said = "Marked: press Ctrl+C or ⌘C";
   }
-  put(button, "Copied");
+  put(button, said);
   setTimeout(() => put(button, "Copy"), 1500);
 }
 
@@ -295,11 +295,6 @@ if (every) {
   const tell = () => { const count = boxes().filter((box) => box.checked).length; put(told, count ? `${count} selected:` : hint); };
   every.addEventListener("change", () => { boxes().forEach((box) => { box.checked = every.checked; }); tell(); });
   document.addEventListener("change", (event) => { if (event.target.name === name) tell(); });
-  every.form.addEventListener("submit", (event) => {
-    const count = boxes().filter((box) => box.checked).length;
-    const verb = event.submitter?.dataset.confirm;
-    if (verb && count && !confirm(`${verb} ${count} selected ${count === 1 ? name : `${name}s`}?`)) event.preventDefault();
-  });
 }
 
 // Drawing over a strip of time leads to what was drawn over. Without a script its links and its form do.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual::{Admin, Definition, Schedule, Timestamp};
-use punctual_core::Spec;
+use punctual_core::schedule::Rule;
 
 use crate::fault::Fault;
 
@@ -16,9 +16,9 @@ pub(super) const OFTEN_MAX: usize = 100;
 
 /// When a schedule will be due, as far as it is not held back.
 pub(super) struct Planned {
-    pub(super) spec: Spec,
+    rule: Rule,
     /// Not before this.
-    pub(super) from: Timestamp,
+    from: Timestamp,
 }
 
 impl Planned {
@@ -32,7 +32,35 @@ impl Planned {
             Some(pause) => from.max(pause.until?),
         };
         let definition = Definition::parse(schedule.spec.as_str()).ok()?;
-        Some(Planned { spec: definition.rule(&schedule.name).ok()?.spec, from })
+        Some(Planned { rule: definition.rule(&schedule.name).ok()?, from })
+    }
+
+    /// The slots of `start..end` that fire, and whether these are all: no more than so many are
+    /// looked at.
+    pub(super) fn slots(
+        &self,
+        start: Timestamp,
+        end: Timestamp,
+        most: usize,
+    ) -> (Vec<Timestamp>, bool) {
+        let start = start.max(self.from);
+        let mut slots: Vec<Timestamp> = self.rule.spec.slots(start, end, most).collect();
+        let are_all = slots.len() < most;
+        slots.retain(|slot| !self.rule.is_excluded(*slot));
+        (slots, are_all)
+    }
+
+    /// The first few slots of `start..end` that fire.
+    pub(super) fn first(&self, start: Timestamp, end: Timestamp, most: usize) -> Vec<Timestamp> {
+        let before = start.max(self.from) - Duration::from_micros(1);
+        let slots = std::iter::successors(self.rule.next(before), |slot| self.rule.next(*slot));
+        slots.take_while(|slot| *slot < end).take(most).collect()
+    }
+
+    /// How many slots of `start..end` fire.
+    pub(super) fn count(&self, start: Timestamp, end: Timestamp) -> u64 {
+        let start = start.max(self.from);
+        if start < end { self.rule.count(start, end) } else { 0 }
     }
 }
 
@@ -76,31 +104,39 @@ impl Heat {
 
     fn add(&mut self, schedule: &Schedule) {
         self.schedules += 1;
-        let Some(Planned { spec, from }) = Planned::read(schedule, self.from) else { return };
+        let Some(planned) = Planned::read(schedule, self.from) else { return };
         let hour = Duration::from_secs(3_600);
-        let week = self.from + hour * 168;
-        let slots: Vec<Timestamp> = spec.slots(from, week, SLOTS_MAX).collect();
-        if slots.len() < SLOTS_MAX {
+        let (slots, are_all) = planned.slots(self.from, self.from + hour * 168, SLOTS_MAX);
+        if are_all {
             for slot in &slots {
                 let hour = self.hour(*slot);
                 self.hours[hour] += 1;
             }
-        } else if self.often == OFTEN_MAX {
-            self.has_more = true;
-        } else {
-            self.often += 1;
-            for (index, count) in self.hours.iter_mut().enumerate() {
-                let start = self.from + hour * u32::try_from(index).unwrap_or(0);
-                if start + hour > from {
-                    *count += spec.count(start.max(from), start + hour);
-                }
-            }
+            let day = self.from + hour * 24;
+            self.add_minutes(slots.iter().filter(|slot| **slot < day), 1);
+            return;
         }
-        // Of those that are due often the first hour stands for the day.
-        let is_often = slots.len() == SLOTS_MAX;
-        let (end, times) = if is_often { (hour, 24) } else { (hour * 24, 1) };
-        let end = self.from + end;
-        for slot in spec.slots(from, end, 3_600) {
+        if self.often == OFTEN_MAX {
+            self.has_more = true;
+            return;
+        }
+        self.often += 1;
+        let starts = (0..168).map(|index| self.from + hour * index);
+        let counts: Vec<u64> = starts.map(|start| planned.count(start, start + hour)).collect();
+        for (sum, count) in self.hours.iter_mut().zip(&counts) {
+            *sum += count;
+        }
+        // The first hour of the day that has any stands for the others.
+        let of_day: u64 = counts[..24].iter().sum();
+        if let Some(first) = counts[..24].iter().position(|count| *count > 0) {
+            let start = self.from + hour * u32::try_from(first).unwrap_or(0);
+            let (slots, _) = planned.slots(start, start + hour, 3_600);
+            self.add_minutes(slots.iter(), of_day / counts[first]);
+        }
+    }
+
+    fn add_minutes<'a>(&mut self, slots: impl Iterator<Item = &'a Timestamp>, times: u64) {
+        for slot in slots {
             let minute = slot.floor_seconds().rem_euclid(3_600) / 60;
             self.minutes[usize::try_from(minute).unwrap_or(0)] += times;
         }

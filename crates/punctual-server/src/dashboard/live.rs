@@ -16,7 +16,7 @@ use axum::http::header;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use punctual::{Admin, JobFilter, JobId, Punctual, Topic};
+use punctual::{Admin, JobFilter, JobId, LogCursor, LogView, Punctual, Topic};
 use tokio::sync::broadcast;
 
 use super::Ui;
@@ -193,10 +193,12 @@ struct Watched {
 impl Watched {
     async fn has_changed(&self) -> bool {
         let Ok(job) = self.admin.job(self.job).await else { return false };
-        let lines = self.admin.log(self.job, None, 500).await.map_or(0, |page| page.items.len());
+        let newest = self.admin.newest_log(self.job, None, 1).await;
+        let newest = newest.ok().and_then(|page| page.items.first().map(LogView::cursor));
+        let newest = newest.map(|LogCursor(attempt, number)| (attempt, number));
         let progress = job.progress.as_ref().map(|it| (it.percent, it.at.as_micros()));
-        let now =
-            hash((job.view.state.as_str(), job.attempts.len(), job.cancel_asked, progress, lines));
+        let state = job.view.state.as_str();
+        let now = hash((state, job.attempts.len(), job.cancel_asked, progress, newest));
         let mut seen = self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         std::mem::replace(&mut *seen, now) != now
     }

@@ -13,7 +13,7 @@ use punctual::Timestamp;
 use sha2::Sha256;
 
 use super::Ui;
-use super::view::View;
+use super::view::{View, own_place};
 use crate::access::Token;
 use crate::fault::Fault;
 
@@ -65,12 +65,6 @@ fn wall() -> Timestamp {
 pub(super) struct Wanted {
     #[serde(default)]
     next: String,
-}
-
-/// Only a path of our own is gone to: `//host` is another host.
-fn own_path(next: &str) -> &str {
-    let is_own = next.starts_with('/') && !next.starts_with("//") && !next.contains('\\');
-    if is_own { next } else { "/" }
 }
 
 /// Where people sign in.
@@ -133,13 +127,13 @@ pub(super) async fn log_in(
     // Behind a proxy that ends TLS the cookie never leaves it in the clear.
     let is_secure = headers.get("x-forwarded-proto").is_some_and(|proto| proto == "https");
     let cookie = cookie(&view, &value, SECONDS, is_secure);
-    let to = view.to(own_path(&given.next));
+    let to = view.to(own_place(&given.next).unwrap_or("/"));
     ([(header::SET_COOKIE, cookie)], Redirect::to(&to)).into_response()
 }
 
 fn cookie(view: &View, value: &str, seconds: i64, is_secure: bool) -> String {
     let secure = if is_secure { "; Secure" } else { "" };
-    let path = view.to("/");
+    let path = view.root();
     format!("{COOKIE}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
 }
 

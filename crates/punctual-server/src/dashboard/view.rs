@@ -69,7 +69,12 @@ impl View {
 
     /// The address of a place of the dashboard.
     pub(super) fn to(&self, place: &str) -> String {
-        format!("{}{place}", self.base)
+        below(&self.base, place)
+    }
+
+    /// What all its addresses begin with: only below it is the session's cookie sent.
+    pub(super) fn root(&self) -> &str {
+        if self.base.is_empty() { "/" } else { &self.base }
     }
 
     /// The address of a schedule.
@@ -133,8 +138,11 @@ impl View {
             footer {
                 span { "Signed in as " (self.who) }
                 a href=(self.to("/tools/cron")) { "Cron tool" }
-                a href=(self.to("/api/openapi.json")) { "API" }
-                a href=(self.to("/metrics")) { "Metrics" }
+                // These want the token itself, which no browser sends along.
+                @if !self.has_session {
+                    a href=(self.to("/api/openapi.json")) { "API" }
+                    a href=(self.to("/metrics")) { "Metrics" }
+                }
                 button #keys type="button" hidden { "Keyboard shortcuts (?)" }
             }
             dialog #shortcuts aria-labelledby="shortcuts-title" {
@@ -260,6 +268,22 @@ pub(super) fn prose(text: &str) -> Markup {
     }
 }
 
+/// The address of a place below a base. A router that is nested at `/ops` answers for its root there,
+/// and not at `/ops/`.
+fn below(base: &str, place: &str) -> String {
+    let is_root = place == "/" || place.starts_with("/?");
+    let place = if is_root && !base.is_empty() { &place[1..] } else { place };
+    format!("{base}{place}")
+}
+
+/// A place that a request asks to be led to, if it is one of ours: `//host` is another host, and so is
+/// `/\t/host` to a browser, which leaves such characters out.
+pub(super) fn own_place(text: &str) -> Option<&str> {
+    let is_foreign = |character: char| character == '\\' || character.is_control();
+    let is_own = text.starts_with('/') && !text.starts_with("//") && !text.contains(is_foreign);
+    is_own.then_some(text)
+}
+
 /// A text as a part of an address.
 pub(super) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
@@ -292,5 +316,12 @@ mod tests {
         assert_eq!(gate::base_of("/ops/", "/"), "/ops");
         assert_eq!(gate::base_of("/ops", "/"), "/ops");
         assert_eq!(gate::base_of("/", "/"), "");
+    }
+
+    #[test]
+    fn the_root_of_what_is_nested_has_no_slash() {
+        let told = ["/", "/?did=ran", "/jobs"].map(|place| below("/ops", place));
+        assert_eq!(told, ["/ops", "/ops?did=ran", "/ops/jobs"]);
+        assert_eq!(["/", "/?did=ran"].map(|place| below("", place)), ["/", "/?did=ran"]);
     }
 }

@@ -100,41 +100,76 @@ pub(crate) fn addresses(text: &str) -> Vec<String> {
         .collect()
 }
 
-#[tokio::test]
-async fn it_can_be_nested_anywhere() {
-    let (_punctual, inner) = server(None, false).await;
-    let router = Router::new().nest("/ops/jobs", inner);
-    for path in [
-        "/ops/jobs",
-        "/ops/jobs/",
-        "/ops/jobs/schedules",
-        "/ops/jobs/schedules/nightly",
-        "/ops/jobs/queues/a%2Fb",
-    ] {
-        let page = get(&router, path).await;
-        // A router that is nested answers for its root with the slash or without.
-        if page.status == StatusCode::NOT_FOUND && path.ends_with('/') {
-            continue;
-        }
-        assert_eq!(page.status, StatusCode::OK, "{path}");
-        let addresses = addresses(&page.text);
-        assert!(addresses.len() > 10);
-        for address in &addresses {
-            assert!(address.starts_with("/ops/jobs/"), "{path} leads to {address}");
-        }
-        for address in addresses
-            .iter()
-            .filter(|it| it.contains("/ui/") && !it.contains("events") && !it.contains("act/"))
-        {
-            let asset = get(&router, address).await;
-            assert_eq!(asset.status, StatusCode::OK, "{address}");
-            assert_eq!(asset.headers[header::CACHE_CONTROL], "public, max-age=31536000, immutable");
+/// What a browser that keeps this cookie would be shown: it sends the cookie to its path and below.
+async fn visit(router: &Router, cookie: &str, path: &str) -> Page {
+    let mut parts = cookie.split("; ");
+    let pair = parts.next().unwrap();
+    let below = parts.find_map(|part| part.strip_prefix("Path=")).unwrap_or("/");
+    let rest = path.split('?').next().unwrap().strip_prefix(below);
+    let is_sent =
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || below.ends_with('/'));
+    let mut request = Request::get(path).header("host", "localhost");
+    if is_sent {
+        request = request.header("cookie", pair);
+    }
+    ask(router, request, "").await
+}
+
+/// Every link of a page leads somewhere, and stays below the base.
+async fn follow(router: &Router, cookie: &str, base: &str, path: &str) {
+    let page = visit(router, cookie, path).await;
+    assert_eq!(page.status, StatusCode::OK, "{path}");
+    let addresses = addresses(&page.text);
+    assert!(addresses.len() > 10);
+    for address in &addresses {
+        let rest = address.strip_prefix(base);
+        let is_below = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
+        assert!(is_below && rest != Some("/"), "{path} leads to {address}");
+    }
+    // Buttons are not looked at, and events never end.
+    let others = ["/ui/act/", "/logout", "/ui/events"];
+    for address in addresses.iter().filter(|it| !others.iter().any(|other| it.contains(other))) {
+        let there = visit(router, cookie, &address.replace("&amp;", "&")).await;
+        assert_eq!(there.status, StatusCode::OK, "{path} leads to {address}");
+        if address.contains("/ui/") {
+            let kept = &there.headers[header::CACHE_CONTROL];
+            assert_eq!(kept, "public, max-age=31536000, immutable", "{address}");
         }
     }
-    let page =
-        post(&router, "/ops/jobs/ui/act/schedules/nightly/run", &[], "back=/schedules?q=x").await;
-    assert_eq!(page.status, StatusCode::SEE_OTHER);
-    assert_eq!(page.headers[header::LOCATION], "/ops/jobs/schedules?q=x&did=ran");
+}
+
+#[tokio::test]
+async fn it_can_be_nested_anywhere() {
+    const SECRET: &str = "0123456789abcdef";
+    let base = "/ops/jobs";
+    for token in [None, Some(Token::new(SECRET).unwrap())] {
+        let has_token = token.is_some();
+        let (_punctual, inner) = server(token, false).await;
+        let router = Router::new().nest(base, inner);
+        let mut cookie = String::new();
+        if has_token {
+            let sent_away = get(&router, base).await;
+            assert_eq!(sent_away.headers[header::LOCATION], "/ops/jobs/login?next=%2F");
+            let form = format!("token={SECRET}&next=/");
+            let signed_in = post(&router, "/ops/jobs/login", &[], &form).await;
+            assert_eq!(signed_in.headers[header::LOCATION], base);
+            cookie = signed_in.headers[header::SET_COOKIE].to_str().unwrap().to_owned();
+            let elsewhere = visit(&router, &cookie, "/ops/other").await;
+            assert_eq!(elsewhere.status, StatusCode::NOT_FOUND);
+        }
+        for path in ["", "/schedules", "/schedules/nightly", "/queues/a%2Fb", "/jobs?q=nonsense"] {
+            follow(&router, &cookie, base, &format!("{base}{path}")).await;
+        }
+        let session = cookie.split(';').next().unwrap();
+        let run = "/ops/jobs/ui/act/schedules/nightly/run";
+        for (back, place) in
+            [("/schedules?q=x", "/ops/jobs/schedules?q=x&did=ran"), ("/", "/ops/jobs?did=ran")]
+        {
+            let page = post(&router, run, &[("cookie", session)], &format!("back={back}")).await;
+            assert_eq!(page.status, StatusCode::SEE_OTHER);
+            assert_eq!(page.headers[header::LOCATION], place);
+        }
+    }
 }
 
 #[tokio::test]
@@ -237,10 +272,24 @@ async fn with_a_token_people_sign_in() {
         assert_eq!(page.status, StatusCode::SEE_OTHER, "{cookie}");
     }
     // The next place is one of ours.
-    for next in ["//evil.example", "https://evil.example", "/\\evil.example"] {
+    let own = [("cookie", session)];
+    for next in [
+        "//evil.example",
+        "https://evil.example",
+        "/\\evil.example",
+        // Browsers leave these out.
+        "/%09/evil.example",
+        "/%0a/evil.example",
+        "/%0d%0a/evil.example",
+        "/jobs%00",
+    ] {
         let form = format!("token={SECRET}&next={next}");
         let page = post(&router, "/login", &[], &form).await;
+        assert_eq!(page.status, StatusCode::SEE_OTHER, "{next}");
         assert_eq!(page.headers[header::LOCATION], "/", "{next}");
+        let page = post(&router, run, &own, &format!("back={next}")).await;
+        assert_eq!(page.status, StatusCode::SEE_OTHER, "{next}");
+        assert_eq!(page.headers[header::LOCATION], "/schedules/nightly?did=ran", "{next}");
     }
 }
 
@@ -387,8 +436,13 @@ async fn an_operation_shows_how_far_it_is_and_can_be_called_off() {
     let page = once(&router, place, "24 of 60 retried").await.text;
     assert!(page.contains("<progress max=\"100\" value=\"40\""), "{page}");
     let cancel = addresses(&page).into_iter().find(|it| it.ends_with("/cancel")).unwrap();
-    let form = format!("back={}", place.split('?').next().unwrap());
-    let cancelled = post(&router, &cancel, &[], &form).await;
+    assert!(cancel.starts_with("/operations/"), "{cancel}");
+    let question = get(&router, &cancel).await.text;
+    assert!(question.contains("Cancel this operation?"), "{question}");
+    let cancel = addresses(&question).into_iter().find(|it| it.ends_with("/cancel")).unwrap();
+    let own = place.split('?').next().unwrap();
+    assert!(question.contains(&format!("name=\"back\" value=\"{own}\"")), "{question}");
+    let cancelled = post(&router, &cancel, &[], &format!("back={own}")).await;
     let back = cancelled.headers[header::LOCATION].to_str().unwrap();
     assert!(back.starts_with("/operations/") && back.ends_with("?did=cancelled"), "{back}");
     let page = once(&router, back, "⊘</span>cancelled").await.text;

@@ -40,7 +40,21 @@ async fn schedules_that_are_ticked_are_paused_and_resumed() {
     let page = get(&router, "/schedules?q=mail").await.text;
     assert!(page.contains("name=\"schedule\" value=\"mail-a\""), "{page}");
     let form = "action=pause&schedule=mail-a&schedule=report&why=index+rebuild&until=2h&back=/schedules?q=mail";
-    let paused = post(&router, "/schedules", &[("punctual-actor", "ada")], form).await;
+    // It is asked first, with all that was said in the form that answers.
+    let question = post(&router, "/schedules", &[("punctual-actor", "ada")], form).await;
+    assert_eq!(question.status, StatusCode::OK);
+    for words in [
+        "Pause 2 schedules?",
+        "name=\"schedule\" value=\"report\"",
+        "name=\"until\" value=\"2h\"",
+        "value=\"index rebuild\"",
+        "href=\"/schedules?q=mail\"",
+    ] {
+        assert!(question.text.contains(words), "no `{words}` in {}", question.text);
+    }
+    assert!(reasons(&admin).await.iter().all(|(_, why)| why.is_none()));
+    let form = format!("{form}&sure=yes");
+    let paused = post(&router, "/schedules", &[("punctual-actor", "ada")], &form).await;
     assert_eq!(paused.headers[header::LOCATION], "/schedules?q=mail&did=paused");
     let because = Some("index rebuild");
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Stretches of time by plain links, what is due by hour, and what a job's page tells of its end and log.
 
 use axum::http::StatusCode;
-use punctual::{Ctx, Definition, Job, LogLevel, Punctual};
+use punctual::{Ctx, Definition, Job, LogLevel, Punctual, Timestamp};
 use punctual_server::Server;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -90,6 +90,54 @@ async fn a_cell_of_the_heat_map_leads_to_what_is_due_in_that_hour() {
     assert!(page.contains("Nothing is due in this hour.") && page.contains("is over"), "{page}");
     let wrong = get(&router, "/upcoming?hour=noon").await;
     assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
+}
+
+/// How many starts a picture tells for an hour or a minute, in words that go on so.
+fn starts(text: &str, words: &str) -> u64 {
+    let told = text.split(words).nth(1).and_then(|rest| rest.split(' ').next());
+    told.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no `{words}` in {text}"))
+}
+
+#[tokio::test]
+async fn what_is_excluded_is_not_told_as_a_start() {
+    let punctual = Punctual::memory().start().await.unwrap();
+    let admin = punctual.admin();
+    let hour = std::time::Duration::from_secs(3_600);
+    let now = admin.now().await.unwrap();
+    let first = Timestamp::from_seconds(now.floor_seconds().div_euclid(3_600) * 3_600);
+    // Free from seven hours from now on, for a day and an hour; each is due once an hour and once a
+    // minute.
+    let named = |at: Timestamp| at.to_jiff().strftime("%a %H:%M").to_string();
+    let (from, to) = (first + hour * 7, first + hour * 32);
+    let exclude = vec![format!("{}-{}", named(from), named(to))];
+    for (name, cron) in [("hourly", "0 * * * *"), ("minutely", "* * * * *")] {
+        let definition = Definition { exclude: exclude.clone(), ..Definition::new(cron, "echo") };
+        admin.create_schedule(name, &definition).await.unwrap();
+    }
+    let router = Server::new(punctual.clone()).router();
+    let page = get(&router, "/schedules").await.text;
+    let heat = page.split("id=\"heat\"").nth(1).unwrap().split("</table>").next().unwrap();
+    for index in 0..168 {
+        let at = first + hour * index;
+        let expected = if (7..32).contains(&index) { 0 } else { 61 };
+        let words = format!("{} UTC, ", at.to_jiff().strftime("%a %d %H:00"));
+        assert_eq!(starts(heat, &words), expected, "{at}");
+    }
+    // Seven of the 24 hours have a start at every minute, and one more at the first.
+    assert_eq!([starts(&page, "minute 0: "), starts(&page, "minute 17: ")], [14, 7]);
+
+    let of_hour = |at: Timestamp| format!("/upcoming?hour={at}");
+    let free = get(&router, &of_hour(from)).await.text;
+    assert!(free.contains("Nothing is due in this hour."), "{free}");
+    let busy = get(&router, &of_hour(to)).await.text;
+    assert_eq!(values(&busy, "data-starts"), ["61"], "{busy}");
+    let ahead = async |from: Timestamp, to: Timestamp| {
+        let page = get(&router, &format!("/timeline?from={from}&to={to}")).await.text;
+        page.matches("to come</title>").count()
+    };
+    let second = std::time::Duration::from_secs(1);
+    assert_eq!(ahead(from, to).await, 0);
+    assert_eq!(ahead(to - hour, to + second).await, 2);
 }
 
 #[derive(Serialize, Deserialize, Job)]

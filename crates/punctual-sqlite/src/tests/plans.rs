@@ -253,6 +253,11 @@ fn hot_statements_go_by_their_index() {
             sql::LOG.to_owned(),
             "punctual_job_log USING PRIMARY KEY (job=? AND (attempt,number)>(?,?))",
         ),
+        (
+            "log newest",
+            sql::LOG_NEWEST.to_owned(),
+            "punctual_job_log USING PRIMARY KEY (job=? AND (attempt,number)<(?,?))",
+        ),
         ("prune: logs", sql::LOG_DELETE.to_owned(), "punctual_job_log USING PRIMARY KEY (job=?)"),
         (
             "schedules of a set",

@@ -166,6 +166,15 @@ impl Store for Memory {
         Ok(self.lock().list_log(job, after, most))
     }
 
+    async fn newest_log(
+        &self,
+        job: JobId,
+        before: Option<LogCursor>,
+        most: usize,
+    ) -> Result<Page<LogView, LogCursor>> {
+        Ok(self.lock().list_newest_log(job, before, most))
+    }
+
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
         node.check()?;
         Ok(self.lock().join(self.time(at), node))

@@ -55,9 +55,22 @@ impl State {
         after: Option<LogCursor>,
         most: usize,
     ) -> Page<LogView, LogCursor> {
-        let (first, last) = (LogCursor(0, 0), LogCursor(u32::MAX, u32::MAX));
-        let of_job = self.log.range((job, first)..=(job, last)).map(|(_, view)| view);
         let is_after = |view: &&LogView| after.is_none_or(|after| view.cursor() > after);
-        Page::take(of_job.filter(is_after).cloned(), most, LogView::cursor)
+        Page::take(self.log_of(job).filter(is_after).cloned(), most, LogView::cursor)
+    }
+
+    pub(super) fn list_newest_log(
+        &self,
+        job: JobId,
+        before: Option<LogCursor>,
+        most: usize,
+    ) -> Page<LogView, LogCursor> {
+        let is_before = |view: &&LogView| before.is_none_or(|before| view.cursor() < before);
+        Page::take(self.log_of(job).rev().filter(is_before).cloned(), most, LogView::cursor)
+    }
+
+    fn log_of(&self, job: JobId) -> impl DoubleEndedIterator<Item = &LogView> {
+        let (first, last) = (LogCursor(0, 0), LogCursor(u32::MAX, u32::MAX));
+        self.log.range((job, first)..=(job, last)).map(|(_, view)| view)
     }
 }

@@ -1,13 +1,15 @@
 //! What is done to many at once: to what was ticked, to all that match, to everything.
 
 use axum::Form;
-use axum::response::Redirect;
+use axum::response::{IntoResponse, Redirect, Response};
 use futures_util::future::join_all;
 use punctual::{ErrorKind, JobId, Placement, Timestamp};
 use punctual_api::{Move, Operate, OperationCounts, text};
 
 use super::{Said, back, instant, unknown};
 use crate::dashboard::everything;
+use crate::dashboard::pages::confirm::Many;
+use crate::dashboard::show::plural;
 use crate::dashboard::view::View;
 use crate::fault::Fault;
 use crate::operation::{Action, schedules};
@@ -24,6 +26,11 @@ struct Pairs(Vec<(String, String)>);
 impl Pairs {
     fn value(&self, wanted: &str) -> &str {
         self.0.iter().find(|(name, _)| name == wanted).map_or("", |(_, value)| value.as_str())
+    }
+
+    /// Was it asked, and answered?
+    fn is_sure(&self) -> bool {
+        self.value("sure") == "yes"
     }
 
     /// Whatever was ticked, at least one and no more than a form may change.
@@ -60,17 +67,27 @@ fn reason(why: &str) -> Result<&str, Fault> {
     }
 }
 
-/// What is done to the jobs that were selected.
+/// What is done to the jobs that were selected; before they are called off, somebody is asked.
 pub(in crate::dashboard) async fn jobs(
     view: View,
     Form(pairs): Form<Vec<(String, String)>>,
-) -> Result<Redirect, Fault> {
+) -> Result<Response, Fault> {
     let pairs = Pairs(pairs);
     let ids: Vec<JobId> = pairs
         .ticked("job", SELECTED_MAX)?
         .iter()
         .map(|id| id.parse().map_err(|error| Fault::unreadable("job", format!("{error}"))))
         .collect::<Result<_, Fault>>()?;
+    if pairs.value("action") == "cancel" && !pairs.is_sure() {
+        let question = Many {
+            title: format!("Cancel {}?", plural(ids.len() as u64, "job", "jobs")),
+            meaning: "Those that wait end at once; the handlers of those that run are asked to stop. They can be retried later.",
+            place: "/jobs",
+            button: "Cancel them",
+            said: &pairs.0,
+        };
+        return Ok(question.ask(&view).into_response());
+    }
     let admin = view.admin_because(pairs.value("why"));
     let mut has_refused = false;
     for id in ids {
@@ -94,14 +111,14 @@ pub(in crate::dashboard) async fn jobs(
         (false, "retry") => "retried",
         (false, _) => "cancelled",
     };
-    Ok(back(&view, pairs.value("back"), "/jobs", did))
+    Ok(back(&view, pairs.value("back"), "/jobs", did).into_response())
 }
 
-/// What is done to the schedules that were selected.
+/// What is done to the schedules that were selected; before they are paused, somebody is asked.
 pub(in crate::dashboard) async fn schedules(
     view: View,
     Form(pairs): Form<Vec<(String, String)>>,
-) -> Result<Redirect, Fault> {
+) -> Result<Response, Fault> {
     let pairs = Pairs(pairs);
     let names = pairs.ticked("schedule", SELECTED_MAX)?;
     let action = of_schedules(pairs.value("action"))?;
@@ -109,6 +126,16 @@ pub(in crate::dashboard) async fn schedules(
     if action == Action::Pause {
         reason(pairs.value("why"))?;
         until = instant(&view, "until", pairs.value("until")).await?;
+        if !pairs.is_sure() {
+            let question = Many {
+                title: format!("Pause {}?", plural(names.len() as u64, "schedule", "schedules")),
+                meaning: "Their slots are skipped while they are paused, and the ledger says so. Jobs that they have made already go on.",
+                place: "/schedules",
+                button: "Pause them",
+                said: &pairs.0,
+            };
+            return Ok(question.ask(&view).into_response());
+        }
     }
     let admin = view.admin_because(pairs.value("why").trim());
     let mut counts = OperationCounts::default();
@@ -122,7 +149,7 @@ pub(in crate::dashboard) async fn schedules(
         (0, Action::Pause) => "paused",
         (0, _) => "resumed",
     };
-    Ok(back(&view, pairs.value("back"), "/schedules", did))
+    Ok(back(&view, pairs.value("back"), "/schedules", did).into_response())
 }
 
 /// An action of schedules, by its word.

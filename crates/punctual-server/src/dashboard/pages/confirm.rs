@@ -2,11 +2,11 @@
 
 use axum::extract::Path;
 use maud::{Markup, html};
-use punctual::JobId;
 
 use super::Shown;
-use crate::dashboard::view::{View, encoded};
-use crate::fault::Fault;
+use super::job::read_id;
+use crate::dashboard::view::{View, encoded, own_place};
+use crate::routes::operations;
 
 /// How long things are paused, usually.
 const LENGTHS: [&str; 4] = ["1h", "4h", "1d", "7d"];
@@ -71,7 +71,7 @@ pub(in crate::dashboard) async fn pause_queue(view: View, Path(name): Path<Strin
 
 /// Before a job is called off.
 pub(in crate::dashboard) async fn cancel_job(view: View, Path(id): Path<String>) -> Shown {
-    let id: JobId = id.parse().map_err(|error| Fault::unreadable("id", format!("{error}")))?;
+    let id = read_id(&id)?;
     let job = view.admin().job(id).await?;
     Ok(question(
         &view,
@@ -86,4 +86,64 @@ pub(in crate::dashboard) async fn cancel_job(view: View, Path(id): Path<String>)
             }
         },
     ))
+}
+
+/// Before an operation is called off.
+pub(in crate::dashboard) async fn cancel_operation(view: View, Path(id): Path<String>) -> Shown {
+    let id = read_id(&id)?;
+    operations::read(&view.ui.0.app, id).await?;
+    let place = format!("/operations/{id}");
+    Ok(question(
+        &view,
+        "Cancel this operation?",
+        &view.to(&place),
+        html! {
+            p { "What it has done stays done; the rest is left as it is." }
+            form.stack method="post" action=(view.to(&format!("/ui/act/jobs/{id}/cancel"))) {
+                input type="hidden" name="back" value=(place);
+                label for="why" { "Why?" }
+                input #why name="why" maxlength="500";
+                button.danger { "Cancel the operation" }
+            }
+        },
+    ))
+}
+
+/// What is asked before something is done to those that were ticked.
+pub(in crate::dashboard) struct Many<'a> {
+    pub(in crate::dashboard) title: String,
+    pub(in crate::dashboard) meaning: &'a str,
+    /// Where the form goes, and where it came from if it does not say so.
+    pub(in crate::dashboard) place: &'a str,
+    pub(in crate::dashboard) button: &'a str,
+    /// What the form said.
+    pub(in crate::dashboard) said: &'a [(String, String)],
+}
+
+impl Many<'_> {
+    /// The same form again, with the answer in it: nothing needs to be remembered meanwhile.
+    pub(in crate::dashboard) fn ask(&self, view: &View) -> Markup {
+        let value = |wanted: &str| {
+            let pair = self.said.iter().find(|(name, _)| name == wanted);
+            pair.map_or("", |(_, value)| value.as_str())
+        };
+        let back = own_place(value("back")).unwrap_or(self.place);
+        question(
+            view,
+            &self.title,
+            &view.to(back),
+            html! {
+                p { (self.meaning) }
+                form.stack method="post" action=(view.to(self.place)) {
+                    @for (name, value) in self.said.iter().filter(|(name, _)| name != "why") {
+                        input type="hidden" name=(name) value=(value);
+                    }
+                    input type="hidden" name="sure" value="yes";
+                    label for="why" { "Why? It is written down with each of them." }
+                    input #why name="why" maxlength="500" value=(value("why"));
+                    button.danger { (self.button) }
+                }
+            },
+        )
+    }
 }

@@ -3,25 +3,17 @@
 use std::time::Duration;
 
 use axum::extract::{Path, Query};
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
-use punctual::{
-    AttemptOutcome, JobDetail, JobId, JobState, LogLevel, LogView, Node, Schedule, Timestamp,
-};
+use punctual::{AttemptOutcome, JobDetail, JobId, JobState, LogLevel, Node, Schedule, Timestamp};
 
 use super::Shown;
+use super::log::{Newest, levels};
 use crate::dashboard::estimate::Estimate;
 use crate::dashboard::show as shown;
 use crate::dashboard::view::View;
 use crate::fault::Fault;
 
-/// Lines of the log that the page shows, the last ones.
-const LINES: usize = 200;
-/// Pages of the log that are read to find them.
-const LOG_PAGES: usize = 20;
-
-fn read_id(id: &str) -> Result<JobId, Fault> {
+pub(super) fn read_id(id: &str) -> Result<JobId, Fault> {
     id.parse().map_err(|error| Fault::unreadable("id", format!("{error}")))
 }
 
@@ -46,7 +38,7 @@ pub(super) async fn show(view: &View, id: JobId, level: Option<LogLevel>) -> Sho
     let now = admin.now().await?;
     let job = admin.job(id).await?;
     let steps = admin.steps(id).await?;
-    let (lines, has_more) = last_lines(view, id, level).await?;
+    let log = Newest::read(&admin, id, level).await?;
     let estimate = Estimate::read(&admin, &job).await?;
     let why = admin.why_job(id).await?;
     let nodes = admin.nodes().await?;
@@ -97,50 +89,9 @@ pub(super) async fn show(view: &View, id: JobId, level: Option<LogLevel>) -> Sho
         section.card.flush #attempts-card data-live="job jobs" aria-labelledby="attempts-title" { h2.inset #attempts-title { "Attempts" } (attempts(view, &job, &nodes, now)) }
         section.card.flush aria-labelledby="log-title" {
             div.row-head.inset { h2 #log-title { "Log" } (levels(view, id, level)) a href={ (view.job(id)) "/log.txt" } download { "Download" } }
-            div #log data-live="job" {
-                @if lines.is_empty() { p.faint.inset { (match level { None => "Its handler has written nothing.", Some(_) => "Its handler has written nothing that matters as much." }) } }
-                @else {
-                    @if has_more { p.faint.inset { "The last " (LINES) " lines." } }
-                    (log(&lines))
-                }
-            }
+            div #log data-live="job" { (log.show()) }
         }
     }))
-}
-
-/// The levels that the log can be narrowed to: each shows what matters at least as much.
-fn levels(view: &View, id: JobId, current: Option<LogLevel>) -> Markup {
-    let to = |level: LogLevel| format!("{}?level={level}#log-title", view.job(id));
-    html! {
-        nav.switch aria-label="Lines of the log" {
-            a href={ (view.job(id)) "#log-title" } aria-current=[current.is_none().then_some("true")] { "all" }
-            @for level in LogLevel::ALL.iter().copied().filter(|level| *level != LogLevel::Debug) {
-                a href=(to(level)) aria-current=[(current == Some(level)).then_some("true")] { (level.as_str()) @if level != LogLevel::Error { "+" } }
-            }
-        }
-    }
-}
-
-async fn last_lines(
-    view: &View,
-    id: JobId,
-    level: Option<LogLevel>,
-) -> Result<(Vec<LogView>, bool), Fault> {
-    let (mut lines, mut after, mut has_more) = (Vec::new(), None, false);
-    for _ in 0..LOG_PAGES {
-        let page = view.admin().log(id, after, 500).await?;
-        let matters = |line: &LogView| level.is_none_or(|level| line.level.code() >= level.code());
-        lines.extend(page.items.into_iter().filter(matters));
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
-    if lines.len() > LINES {
-        has_more = true;
-        lines.drain(..lines.len() - LINES);
-    }
-    Ok((lines, has_more))
 }
 
 fn code(json: &str) -> Markup {
@@ -297,81 +248,5 @@ fn error_text(attempt: u32, error: &str) -> Markup {
     html! {
         @if rest.is_empty() && first.chars().count() <= 200 { span.error { (first) } }
         @else { details id={ "e-" (attempt) } { summary.error { (first.chars().take(200).collect::<String>()) } pre.block tabindex="0" { (error) } } }
-    }
-}
-
-/// What a terminal would take for colours says nothing here.
-fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
-        match character {
-            '\u{1b}' => {
-                if characters.next_if_eq(&'[').is_some() {
-                    while characters.next_if(|it| !('@'..='~').contains(it)).is_some() {}
-                    characters.next();
-                }
-            }
-            character if character.is_control() && character != '\t' && character != '\n' => {
-                plain.push('\u{fffd}');
-            }
-            character => plain.push(character),
-        }
-    }
-    plain
-}
-
-fn log(lines: &[LogView]) -> Markup {
-    html! {
-        div.log tabindex="0" role="log" aria-label="Log" aria-live="off" data-follow {
-            @for line in lines {
-                div.line class=(line.level.as_str()) id={ "g-" (line.attempt) "-" (line.number) } {
-                    time datetime=(line.at) data-clock { (line.at.to_jiff().strftime("%H:%M:%S").to_string()) }
-                    span.level { (line.level.as_str()) }
-                    span.text { (plain(&line.text)) }
-                }
-            }
-        }
-    }
-}
-
-/// The whole log as a text that no browser takes for anything else.
-pub(in crate::dashboard) async fn log_text(
-    view: View,
-    Path(id): Path<String>,
-) -> Result<Response, Fault> {
-    let id = read_id(&id)?;
-    let (mut text, mut after) = (String::new(), None);
-    for _ in 0..LOG_PAGES * 5 {
-        let page = view.admin().log(id, after, 500).await?;
-        for line in &page.items {
-            text.push_str(&format!(
-                "{} {} {} {}\n",
-                line.at,
-                line.attempt,
-                line.level.as_str(),
-                plain(&line.text)
-            ));
-        }
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
-    let name = format!("attachment; filename=\"job-{id}.txt\"");
-    let headers = [
-        (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
-        (header::CONTENT_DISPOSITION, name),
-    ];
-    Ok((headers, text).into_response())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn colours_for_terminals_are_left_out() {
-        assert_eq!(plain("\u{1b}[31mred\u{1b}[0m\ttab\u{7}"), "red\ttab\u{fffd}");
     }
 }

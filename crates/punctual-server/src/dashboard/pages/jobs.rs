@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::extract::Query;
 use maud::{Markup, html};
-use punctual::{JobFilter, JobState, JobView, QueueStats, Timestamp};
+use punctual::{ErrorKind, JobFilter, JobState, JobView, QueueStats, Timestamp};
 
 use super::{Shown, stats};
 use crate::dashboard::show;
@@ -16,6 +16,8 @@ use crate::routes::jobs::{Filter, read_cursor, write_cursor};
 const PAGE: usize = 50;
 /// A list that takes longer says so.
 const SLOW: Duration = Duration::from_secs(2);
+/// What to do about it.
+const NARROW: &str = "narrow it with queue:, kind:, schedule: or state:";
 
 #[derive(serde::Deserialize)]
 pub(in crate::dashboard) struct Ask {
@@ -73,7 +75,14 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
         Err(fault) => return Ok(wrong(&view, &ask, fault.detail())),
     };
     let begun = clock();
-    let page = admin.jobs(&filter, after, PAGE).await?;
+    let page = match admin.jobs(&filter, after, PAGE).await {
+        Ok(page) => page,
+        // Whoever filters can help a database that gave up; all others can only try again.
+        Err(error) if error.kind() == ErrorKind::Retry => {
+            return Ok(wrong(&view, &ask, &format!("{error}; or {NARROW}")));
+        }
+        Err(error) => return Err(error.into()),
+    };
     let is_slow = begun.elapsed() > SLOW;
     let (stats, _) = stats(&admin).await?;
     let state = filter.state;
@@ -83,7 +92,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
     Ok(view.page("Jobs", "", html! {
         (head(&view, &ask))
         (tabs(&view, &ask.q, state, &stats))
-        @if is_slow { p.notice.warn { "This took longer than 2 s; narrow it with queue:, kind:, schedule: or state:." } }
+        @if is_slow { p.notice.warn { "This took longer than 2 s; " (NARROW) "." } }
         div #list data-live="jobs" {
             @if page.items.is_empty() { (nothing(&view, &ask, state, next.is_some())) }
             @else { (list(&view, now, &page.items, &ask.q, &filter)) }
@@ -173,7 +182,7 @@ fn list(view: &View, now: Timestamp, jobs: &[JobView], q: &str, filter: &JobFilt
                     label.hidden for="bulk-why" { "Reason" }
                     input #bulk-why name="why" placeholder="why (for the record)" maxlength="500";
                     button name="action" value="retry" { "Retry" }
-                    button.danger name="action" value="cancel" data-confirm="Cancel" { "Cancel" }
+                    button.danger name="action" value="cancel" { "Cancel…" }
                 }
                 (super::operation::links(view, q, filter))
             }

@@ -7,6 +7,7 @@ pub(super) mod everything;
 mod first_steps;
 pub(super) mod job;
 pub(super) mod jobs;
+pub(super) mod log;
 pub(super) mod nodes;
 pub(super) mod operation;
 pub(super) mod overview;
@@ -19,12 +20,20 @@ pub(super) mod timeline;
 pub(super) mod upcoming;
 
 use maud::Markup;
-use punctual::{Admin, QueueStats};
+use punctual::{Admin, ErrorKind, QueueStats};
 
 use crate::fault::Fault;
 
 /// A page, or why there is none.
 type Shown = Result<Markup, Fault>;
+
+/// What a database gave up on, for it bounds its statements, with what would make it shorter.
+fn too_slow(error: punctual::Error, hint: &str) -> Fault {
+    match error.kind() {
+        ErrorKind::Retry => Fault::from(error).hint(hint),
+        _ => error.into(),
+    }
+}
 
 /// Pairs of queue and kind that a page looks at.
 const STATS_MAX: usize = 500;

@@ -202,7 +202,7 @@ pub(in crate::dashboard) async fn page(view: View, Path(id): Path<String>) -> Sh
             }
             @if !view.is_read_only {
                 div #actions data-live="job jobs" {
-                    @if !state.is_final() { (show::button(&view, &format!("/ui/act/jobs/{id}/cancel"), "Cancel the operation", "danger")) }
+                    @if !state.is_final() { a.button.danger href=(view.to(&format!("/operations/{id}/cancel"))) { "Cancel the operation…" } }
                 }
             }
         }

@@ -74,7 +74,7 @@ pub(in crate::dashboard) async fn page(
         div.two {
             section.card #next-slots data-live="schedules" aria-labelledby="next-slots-title" {
                 h2 #next-slots-title { "Next ten" }
-                @match &said { Some(said) => (next_ten(&said.spec, said.definition.rule(&schedule.name).ok().as_ref(), now)), None => p.bad { "The definition cannot be read, so that nothing can be planned." } }
+                @match &said { Some(said) => (next_ten(&said.rule.spec, Some(&said.rule), now)), None => p.bad { "The definition cannot be read, so that nothing can be planned." } }
             }
             section.card #calendar-card data-live="schedules jobs" aria-labelledby="calendar-title" {
                 h2 #calendar-title { "Slots by day and hour" }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::Query;
 use maud::{Markup, html};
 use punctual::{Admin, Definition, Schedule, ScheduleId, SlotOutcome, SlotRun, Timestamp};
-use punctual_core::Spec;
+use punctual_core::schedule::Rule;
 
 use super::Shown;
 use crate::dashboard::charts::{self, Cell};
@@ -47,7 +47,7 @@ pub(super) fn badge(status: Status) -> Markup {
 /// What a schedule says, read.
 pub(super) struct Said {
     pub(super) definition: Definition,
-    pub(super) spec: Spec,
+    pub(super) rule: Rule,
     /// When it is due, in words.
     pub(super) words: String,
 }
@@ -55,9 +55,9 @@ pub(super) struct Said {
 impl Said {
     pub(super) fn read(schedule: &Schedule) -> Option<Said> {
         let definition = Definition::parse(schedule.spec.as_str()).ok()?;
-        let spec = definition.rule(&schedule.name).ok()?.spec;
-        let words: Vec<String> = spec.whens().iter().map(|when| when.describe()).collect();
-        Some(Said { definition, spec, words: words.join("; ") })
+        let rule = definition.rule(&schedule.name).ok()?;
+        let words: Vec<String> = rule.spec.whens().iter().map(|when| when.describe()).collect();
+        Some(Said { definition, rule, words: words.join("; ") })
     }
 }
 
@@ -205,7 +205,7 @@ fn many(view: &View, ask: &Ask) -> Markup {
             input #bulk-why name="why" placeholder="why (to pause)" maxlength="500";
             label.hidden for="bulk-until" { "For how long, or until when" }
             input #bulk-until name="until" placeholder="for 2h, until …" title="A length such as 2h or an instant such as 2027-01-15T08:00:00Z; empty: until somebody resumes them";
-            button name="action" value="pause" data-confirm="Pause" { "Pause" }
+            button name="action" value="pause" { "Pause…" }
             button name="action" value="resume" { "Resume" }
         }
         (super::operation::schedule_links(view, &ask.q, &ask.status))

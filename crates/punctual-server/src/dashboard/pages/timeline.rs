@@ -10,8 +10,8 @@ use punctual::{
     Span, Timestamp,
 };
 
-use super::Shown;
 use super::schedules::Said;
+use super::{Shown, too_slow};
 use crate::dashboard::charts::{self, Mark, Row, Scale, Stretch};
 use crate::dashboard::load::{Deploy, deploys, levels};
 use crate::dashboard::range::{Range, WINDOWS, field};
@@ -55,7 +55,8 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
         .filter(|by| ["schedule", "queue", "node"].contains(by))
         .unwrap_or("schedule");
     let range = Range::read(ask.window.as_deref(), ask.from.as_deref(), ask.to.as_deref(), now)?;
-    let spans = admin.spans(range.from - BEFORE, range.to, SPANS).await?;
+    let spans = admin.spans(range.from - BEFORE, range.to, SPANS).await;
+    let spans = spans.map_err(|error| too_slow(error, "take a shorter span"))?;
     let is_full = spans.len() == SPANS;
     let is_shown = |span: &Span| range.holds(span.claimed_at, span.ended_at);
     let spans: Vec<Span> = spans.into_iter().filter(is_shown).collect();
@@ -293,7 +294,7 @@ fn rows(
     for schedule in upcoming {
         let Some(said) = Said::read(schedule) else { continue };
         let is_paused = schedule.pause.is_some();
-        let first = said.spec.next(now.max(range.from)).filter(|slot| *slot < range.to);
+        let first = said.rule.next(now.max(range.from)).filter(|slot| *slot < range.to);
         // One that has nothing in this stretch would be an empty row.
         if first.is_none() && range.window.is_none() {
             continue;
@@ -301,7 +302,7 @@ fn rows(
         let row = rows
             .entry(schedule.name.clone())
             .or_insert_with(|| new(&schedule.name, Some(view.schedule(&schedule.name))));
-        let slots = std::iter::successors(first, |slot| said.spec.next(*slot));
+        let slots = std::iter::successors(first, |slot| said.rule.next(*slot));
         let words = if is_paused { "skipped while it is paused" } else { "to come" };
         row.marks.extend(slots.take_while(|slot| *slot < range.to).take(AHEAD).map(|at| Mark {
             at,

@@ -56,17 +56,17 @@ async fn find(admin: &Admin, from: Timestamp) -> Result<Found, Fault> {
         let is_last = page.len() < 500;
         after = page.last().map(|schedule| schedule.name.clone());
         for schedule in page {
-            let Some(Planned { spec, from: begin }) = Planned::read(&schedule, from) else {
-                continue;
-            };
-            let mut starts: Vec<Timestamp> = spec.slots(begin, from + HOUR, STARTS).collect();
+            let Some(planned) = Planned::read(&schedule, from) else { continue };
+            let (mut starts, are_all) = planned.slots(from, from + HOUR, STARTS);
             let mut count = starts.len() as u64;
-            if starts.len() == STARTS {
+            if !are_all {
                 if often == OFTEN_MAX {
                     found.has_more = true;
                 } else {
                     often += 1;
-                    count = spec.count(begin, from + HOUR);
+                    count = planned.count(from, from + HOUR);
+                    // Those that were looked at may all be excluded.
+                    starts = planned.first(from, from + HOUR, TOLD);
                 }
             }
             starts.truncate(TOLD);

@@ -134,6 +134,9 @@ async fn every_button_works_without_a_script() {
             browser.go(&site.url("/jobs?q=state:scheduled")).await;
             browser.find(&format!("{chosen}[value='{later}']")).await.click().await.unwrap();
             press("button[value='cancel']").await;
+            let sure = browser.appears("form.stack button.danger").await;
+            assert_eq!(state(punctual, later).await, JobState::Scheduled);
+            sure.click().await.unwrap();
             said("Called off").await;
             assert_eq!(state(punctual, later).await, JobState::Cancelled);
 
@@ -211,6 +214,9 @@ async fn many_at_once_are_stopped_without_a_script() {
             write("#bulk-why", "index rebuild").await;
             write("#bulk-until", "2h").await;
             press("button[value='pause']").await;
+            let sure = browser.appears("form.stack button.danger").await;
+            assert!(!is_paused("other").await);
+            sure.click().await.unwrap();
             browser.says("Paused.").await;
             assert!(is_paused("other").await && !is_paused("one").await);
 

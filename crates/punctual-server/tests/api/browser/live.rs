@@ -51,6 +51,14 @@ async fn a_page_follows_and_keeps_focus_what_is_open_and_where_it_was() {
             browser.ask("document.querySelector('#pause').click()").await;
             assert_eq!(browser.text("#live").await, "paused");
             assert_eq!(browser.trouble().await, json!([]));
+
+            // Where nothing can be copied, it is not said to be.
+            let id = punctual.admin().jobs(&JobFilter::default(), None, 1).await.unwrap().items[0].id;
+            browser.go(&site.url(&format!("/jobs/{id}"))).await;
+            browser.is_live().await;
+            browser.ask("Object.defineProperty(navigator, 'clipboard', { value: undefined }); document.querySelector('[data-copy]').click()").await;
+            browser.until("it says what to do", "return document.querySelector('[data-copy]').textContent.startsWith('Marked')").await;
+            assert_eq!(browser.ask("return getSelection().toString()").await, format!("punctual job show {id}"));
         }
     })
     .await;

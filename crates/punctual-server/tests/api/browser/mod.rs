@@ -17,6 +17,7 @@ use punctual_server::Server;
 use serde_json::{Value, json};
 
 use driver::{Element, Web};
+pub(crate) use strips::counted;
 
 /// Nothing that a test waits for takes longer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -155,6 +156,19 @@ impl Browser {
                 return;
             }
             assert!(begun.elapsed() < PATIENCE, "it never says `{words}`");
+            look.tick().await;
+        }
+    }
+
+    /// Waits until there is such an element; works without scripts.
+    async fn appears(&self, selector: &str) -> Element {
+        let begun = clock();
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        loop {
+            if let Ok(element) = self.web.find(selector).await {
+                return element;
+            }
+            assert!(begun.elapsed() < PATIENCE, "`{selector}` never appears");
             look.tick().await;
         }
     }

@@ -98,6 +98,7 @@ async fn pages(punctual: &Punctual) -> Vec<(&'static str, String)> {
         ("resume-all", "/everything/resume".into()),
         ("operation", operations[0].clone()),
         ("operation-schedules", operations[1].clone()),
+        ("cancel-operation", format!("{}/cancel", operations[1])),
         ("pause-matching", "/operations/schedules/new?action=pause&q=&status=active".into()),
         ("resume-matching", "/operations/schedules/new?action=resume&q=vacuum".into()),
         ("upcoming", "/upcoming".into()),

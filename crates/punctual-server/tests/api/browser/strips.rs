@@ -26,7 +26,7 @@ async fn running(punctual: &Punctual, wanted: usize) {
 }
 
 /// Waits until so many attempts are counted: what is counted is written down a moment later.
-async fn counted(punctual: &Punctual, wanted: usize) {
+pub(crate) async fn counted(punctual: &Punctual, wanted: usize) {
     let admin = punctual.admin();
     let now = admin.now().await.unwrap();
     let minute = now.floor_seconds().div_euclid(60) * 60;
