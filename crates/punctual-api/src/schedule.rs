@@ -1,6 +1,6 @@
 //! Schedules and their slots.
 
-use punctual::{Definition, RevisionView, Seen, SlotView};
+use punctual::{Definition, RevisionView, Seen, SlotView, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -30,7 +30,7 @@ pub struct Schedule {
     pub etag: String,
     /// Is it planned at all?
     pub enabled: bool,
-    /// Who paused it.
+    /// Who paused it, while it is.
     pub pause: Option<Paused>,
     /// Why it cannot be planned, while it cannot.
     pub set_aside: Option<String>,
@@ -238,8 +238,9 @@ pub struct UpcomingBucket {
     pub slots: u64,
 }
 
-impl From<punctual::Schedule> for Schedule {
-    fn from(schedule: punctual::Schedule) -> Schedule {
+impl Schedule {
+    /// As it is at this time.
+    pub fn at(schedule: punctual::Schedule, now: Timestamp) -> Schedule {
         let definition = Definition::parse(schedule.spec.as_str()).ok();
         let rule = definition.and_then(|definition| definition.rule(&schedule.name).ok());
         let etag = format!("\"{}\"", Seen::of(&schedule));
@@ -257,7 +258,7 @@ impl From<punctual::Schedule> for Schedule {
             revision: schedule.revision,
             etag,
             enabled: schedule.enabled,
-            pause: schedule.pause.as_ref().map(Paused::from),
+            pause: Paused::at(schedule.pause.as_ref(), now),
             set_aside: schedule.set_aside,
             next_slot: text(schedule.next_slot),
             last_slot: text(schedule.last_slot),

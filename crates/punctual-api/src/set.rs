@@ -185,7 +185,7 @@ impl SetStep {
             },
             next_before: next(old.as_ref(), old_name, was_on),
             next_after: next(new, &step.name, is_on),
-            pause: before.and_then(|schedule| schedule.pause.as_ref()).map(Paused::from),
+            pause: Paused::at(before.and_then(|schedule| schedule.pause.as_ref()), at),
             last_slot: text(before.and_then(|schedule| schedule.last_slot)),
             unfinished: 0,
         }

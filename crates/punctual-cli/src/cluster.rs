@@ -78,7 +78,7 @@ impl QueueCommand {
         let mut rows = Vec::new();
         for queue in &queues.items {
             let status = match (&queue.pause, queue.limits.max_running) {
-                (Some(pause), _) => format!("paused ({}, {})", pause.by, pause.why),
+                (Some(pause), _) => output::paused(pause),
                 (None, Some(limit)) => format!("at most {limit} at once"),
                 (None, None) => "active".to_owned(),
             };

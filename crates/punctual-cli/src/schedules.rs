@@ -284,12 +284,7 @@ fn status(schedule: &Schedule) -> String {
     match (&schedule.set_aside, &schedule.pause) {
         (Some(reason), _) => format!("set aside: {reason}"),
         (None, _) if !schedule.enabled => "disabled".to_owned(),
-        (None, Some(pause)) => {
-            let until =
-                pause.until.as_ref().map(|until| format!(" until {until}")).unwrap_or_default();
-            let why = if pause.why.is_empty() { String::new() } else { format!(", {}", pause.why) };
-            format!("paused{until} ({}{why})", pause.by)
-        }
+        (None, Some(pause)) => output::paused(pause),
         (None, None) => "active".to_owned(),
     }
 }

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use punctual::{Definition, ErrorKind, RevisionCursor, Seen, SlotCursor, Timestamp};
+use punctual::{Admin, Definition, ErrorKind, RevisionCursor, Seen, SlotCursor, Timestamp};
 use punctual_api::{
     List, MovedSlot, NextSlots, PauseAsk, Problem, Ran, Revision, Schedule, ScheduleBody, Slot,
     Upcoming, UpcomingBucket, text,
@@ -20,6 +20,7 @@ use super::admin;
 use crate::ask::{Body, MaybeBody, Meant, Name, Paging, Query, instant, length};
 use crate::fault::{Answer, Fault};
 use crate::server::App;
+use crate::status;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -41,10 +42,13 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     responses((status = 200, body = List<Schedule>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn list(State(app): State<App>, Query(paging): Query<Paging>) -> Answer<List<Schedule>> {
     let most = paging.most();
-    let schedules = app.punctual().admin().schedules(paging.cursor.as_deref(), most).await?;
+    let admin = app.punctual().admin();
+    let schedules = admin.schedules(paging.cursor.as_deref(), most).await?;
     let last = schedules.last().filter(|_| schedules.len() == most);
     let next_cursor = last.map(|schedule| schedule.name.clone());
-    Ok(Json(List { items: schedules.into_iter().map(Schedule::from).collect(), next_cursor }))
+    let now = admin.now().await?;
+    let items = schedules.into_iter().map(|schedule| Schedule::at(schedule, now));
+    Ok(Json(List { items: items.collect(), next_cursor }))
 }
 
 /// Why something is done.
@@ -56,22 +60,27 @@ struct Because {
     why: String,
 }
 
-/// A schedule with its `ETag`.
-fn tagged(status: StatusCode, schedule: punctual::Schedule) -> Response {
-    let schedule = Schedule::from(schedule);
+/// A schedule as it is now, with its `ETag`.
+async fn tagged(
+    admin: &Admin,
+    status: StatusCode,
+    schedule: punctual::Schedule,
+) -> Result<Response, Fault> {
+    let schedule = Schedule::at(schedule, admin.now().await?);
     let etag = HeaderValue::from_str(&schedule.etag);
     let mut response = (status, Json(schedule)).into_response();
     if let Ok(etag) = etag {
         response.headers_mut().insert(header::ETAG, etag);
     }
-    response
+    Ok(response)
 }
 
 /// One schedule
 #[utoipa::path(get, path = "/schedules/{name}", tag = "schedules", params(("name" = String, Path)),
     responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn show(State(app): State<App>, Name(name): Name) -> Result<Response, Fault> {
-    Ok(tagged(StatusCode::OK, app.punctual().admin().schedule(&name).await?))
+    let admin = app.punctual().admin();
+    tagged(&admin, StatusCode::OK, admin.schedule(&name).await?).await
 }
 
 /// What a request has seen of a schedule.
@@ -154,12 +163,14 @@ async fn put(
         Ok(before) => {
             check_kind(&app, &definition, Some(&before), meant).await?;
             let schedule = admin.define_schedule(&name, &definition, seen).await;
-            Ok(tagged(StatusCode::OK, schedule.map_err(|error| refused(error, seen))?))
+            let schedule = schedule.map_err(|error| refused(error, seen))?;
+            tagged(&admin, StatusCode::OK, schedule).await
         }
         Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => {
             check_kind(&app, &definition, None, meant).await?;
             let schedule = admin.create_schedule(&name, &definition).await;
-            Ok(tagged(StatusCode::CREATED, schedule.map_err(|error| refused(error, None))?))
+            let schedule = schedule.map_err(|error| refused(error, None))?;
+            tagged(&admin, StatusCode::CREATED, schedule).await
         }
         Err(error) => Err(error.into()),
     }
@@ -191,7 +202,7 @@ async fn patch(
     let definition = checked(&app, &body)?;
     check_kind(&app, &definition, Some(&schedule), meant).await?;
     let changed = admin.define_schedule(&name, &definition, seen).await;
-    Ok(tagged(StatusCode::OK, changed.map_err(|error| refused(error, seen))?))
+    tagged(&admin, StatusCode::OK, changed.map_err(|error| refused(error, seen))?).await
 }
 
 /// A JSON merge patch; null takes a field away.
@@ -252,8 +263,9 @@ async fn pause(
     MaybeBody(ask): MaybeBody<PauseAsk>,
 ) -> Result<Response, Fault> {
     let until = instant("/until", ask.until.as_deref())?;
-    let schedule = admin(&app, &headers, &ask.why).pause_schedule(&name, until).await?;
-    Ok(tagged(StatusCode::OK, schedule))
+    let admin = admin(&app, &headers, &ask.why);
+    let schedule = admin.pause_schedule(&name, until).await?;
+    tagged(&admin, StatusCode::OK, schedule).await
 }
 
 /// Fires slots again, from now on; also of one that was disabled or set aside
@@ -271,7 +283,7 @@ async fn resume(
         true => schedule,
         false => admin.enable_schedule(&name).await?,
     };
-    Ok(tagged(StatusCode::OK, schedule))
+    tagged(&admin, StatusCode::OK, schedule).await
 }
 
 /// Plans a schedule again that was disabled or set aside, from now on
@@ -283,8 +295,9 @@ async fn enable(
     Query(because): Query<Because>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
-    let schedule = admin(&app, &headers, &because.why).enable_schedule(&name).await;
-    Ok(tagged(StatusCode::OK, schedule.map_err(|error| refused(error, None))?))
+    let admin = admin(&app, &headers, &because.why);
+    let schedule = admin.enable_schedule(&name).await;
+    tagged(&admin, StatusCode::OK, schedule.map_err(|error| refused(error, None))?).await
 }
 
 /// Plans a schedule no more, until it is enabled
@@ -296,8 +309,9 @@ async fn disable(
     Query(because): Query<Because>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
-    let schedule = admin(&app, &headers, &because.why).disable_schedule(&name).await?;
-    Ok(tagged(StatusCode::OK, schedule))
+    let admin = admin(&app, &headers, &because.why);
+    let schedule = admin.disable_schedule(&name).await?;
+    tagged(&admin, StatusCode::OK, schedule).await
 }
 
 /// How many slots to show.
@@ -429,18 +443,18 @@ async fn upcoming(State(app): State<App>, Query(ahead): Query<Ahead>) -> Answer<
 fn count_ahead(
     counts: &mut BTreeMap<Timestamp, u64>,
     schedules: &[punctual::Schedule],
-    from: Timestamp,
+    begin: Timestamp,
     to: Timestamp,
     bucket: Duration,
 ) {
-    let active = schedules.iter().filter(|schedule| schedule.enabled && schedule.pause.is_none());
-    for schedule in active {
+    for schedule in schedules {
+        let Some(from) = status::fires_from(schedule, begin) else { continue };
         let Ok(definition) = Definition::parse(schedule.spec.as_str()) else { continue };
         let Ok(rule) = definition.rule(&schedule.name) else { continue };
-        let mut start = from;
+        let mut start = begin;
         while start < to {
             let end = (start + bucket).min(to);
-            match rule.count(start, end) {
+            match rule.count(start.max(from), end.max(from)) {
                 0 => {}
                 count => *counts.entry(start).or_default() += count,
             }

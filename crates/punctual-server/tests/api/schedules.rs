@@ -22,7 +22,7 @@ async fn a_schedule_lives_from_creation_to_deletion() {
     let why = world.say("GET /why/schedules/daily%20report", "").await;
     assert_eq!(why.body["reasons"][0]["code"], "paused_schedule");
     let resumed = world.say("POST /schedules/daily%20report/resume", "").await;
-    assert_eq!(resumed.status, StatusCode::OK);
+    assert_eq!((resumed.status, &resumed.body["pause"]), (StatusCode::OK, &Value::Null));
     let ran = world.say("POST /schedules/daily%20report/run", "").await;
     let job = ran.body["job"].as_str().unwrap();
     let ended = world.say(&format!("GET /jobs/{job}/wait"), "").await;
@@ -124,6 +124,49 @@ async fn slots_and_what_lies_ahead_are_told() {
     let all = "GET /upcoming?from=0001-01-02T00:00:00Z&to=9999-12-30T00:00:00Z&bucket=90000h";
     let refused = world.say(all, "").await;
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.body);
+}
+
+#[tokio::test]
+async fn a_pause_that_is_over_is_none() {
+    let world = World::new().await;
+    // Whether the leader has looked at it since does not matter: its next slot is hours away.
+    world.say("PUT /schedules/daily", DAILY).await;
+    let paused = world.say("POST /schedules/daily/pause", r#"{"why":"holidays"}"#).await;
+    assert_eq!(paused.body["pause"]["why"], "holidays");
+    assert_eq!(world.say("POST /schedules/daily/resume", "").await.body["pause"], Value::Null);
+    assert_eq!(world.say("GET /schedules/daily", "").await.body["pause"], Value::Null);
+    let listed = world.say("GET /schedules", "").await;
+    assert_eq!(listed.body["items"][0]["pause"], Value::Null);
+    let set = format!(r#"{{"schedules":[{{"name":"daily","definition":{DAILY}}}]}}"#);
+    let applied = world.say("PUT /sets/mine?adopt=true&dry_run=true", &set).await;
+    assert_eq!(applied.body["steps"][0]["pause"], Value::Null, "{}", applied.body);
+    let gone = r#"{"until":"2020-01-01T00:00:00Z"}"#;
+    let queue = world.say("POST /queues/mail/pause", gone).await;
+    assert_eq!((queue.status, &queue.body["pause"]), (StatusCode::OK, &Value::Null));
+}
+
+#[tokio::test]
+async fn what_lies_ahead_begins_where_a_pause_ends() {
+    let world = World::new().await;
+    let hourly = r#"{"when":["30 * * * *"],"exclude":["2027-01-02"],"job":{"kind":"echo"}}"#;
+    world.say("PUT /schedules/hourly", hourly).await;
+    let counts = async || {
+        let ask = "GET /upcoming?from=2027-01-01T00:00:00Z&to=2027-01-03T01:00:00Z&bucket=12h";
+        let ahead = world.say(ask, "").await;
+        let buckets = ahead.body["buckets"].as_array().unwrap().iter();
+        let of = |it: &Value| (it["from"].as_str().unwrap()[..13].to_owned(), it["slots"].as_u64());
+        buckets.map(of).collect::<Vec<_>>()
+    };
+    let of = |hour: &str, slots| (hour.to_owned(), Some(slots));
+    let last = of("2027-01-03T00", 1);
+    assert_eq!(counts().await, [of("2027-01-01T00", 12), of("2027-01-01T12", 12), last.clone()]);
+    let until = r#"{"until":"2027-01-01T20:30:00Z"}"#;
+    world.say("POST /schedules/hourly/pause", until).await;
+    assert_eq!(counts().await, [of("2027-01-01T12", 4), last]);
+    world.say("POST /schedules/hourly/pause", "").await;
+    assert_eq!(counts().await, []);
+    world.say("POST /schedules/hourly/resume", "").await;
+    assert_eq!(counts().await.len(), 3);
 }
 
 #[tokio::test]
