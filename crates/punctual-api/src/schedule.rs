@@ -1,6 +1,6 @@
 //! Schedules and their slots.
 
-use punctual::{Definition, RevisionView, Seen, SlotView, Timestamp};
+use punctual::{Definition, RevisionView, Seen, SlotRun, SlotView, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -42,6 +42,9 @@ pub struct Schedule {
     pub created_at: String,
     /// When it was last changed by somebody.
     pub changed_at: String,
+    /// Its newest slots, newest first, if `history` was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<Vec<RecentSlot>>,
 }
 
 /// What a schedule is told: when it is due, what becomes of slots that could not be fired in time,
@@ -177,6 +180,16 @@ pub struct Slot {
     pub decided_at: String,
 }
 
+/// A decided slot, and how its job goes or went.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RecentSlot {
+    /// As in the ledger.
+    #[serde(flatten)]
+    pub slot: Slot,
+    /// `running`, or how the job ended; null while it waits, if there is none, and once it is pruned.
+    pub job_state: Option<String>,
+}
+
 /// One definition of a schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Revision {
@@ -264,7 +277,14 @@ impl Schedule {
             last_slot: text(schedule.last_slot),
             created_at: schedule.created_at.to_string(),
             changed_at: schedule.changed_at.to_string(),
+            history: None,
         }
+    }
+}
+
+impl From<SlotRun> for RecentSlot {
+    fn from(run: SlotRun) -> RecentSlot {
+        RecentSlot { slot: run.slot.into(), job_state: text(run.run.map(|run| run.state)) }
     }
 }
 

@@ -13,6 +13,7 @@ mod exit;
 mod files;
 mod jobs;
 mod output;
+mod pages;
 mod schedules;
 mod serve;
 mod shell;

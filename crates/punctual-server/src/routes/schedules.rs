@@ -1,16 +1,18 @@
 //! Schedules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use punctual::{Admin, Definition, ErrorKind, RevisionCursor, Seen, SlotCursor, Timestamp};
+use punctual::{
+    Admin, Definition, ErrorKind, RevisionCursor, ScheduleId, Seen, SlotCursor, Timestamp,
+};
 use punctual_api::{
-    List, MovedSlot, NextSlots, PauseAsk, Problem, Ran, Revision, Schedule, ScheduleBody, Slot,
-    Upcoming, UpcomingBucket, text,
+    List, MovedSlot, NextSlots, PauseAsk, Problem, Ran, RecentSlot, Revision, Schedule,
+    ScheduleBody, Slot, Upcoming, UpcomingBucket, text,
 };
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
@@ -37,18 +39,83 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(upcoming))
 }
 
+/// What is told beside a schedule.
+#[derive(Clone, Copy, Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Beside {
+    /// So many of its newest slots, 30 at most; none if nothing is said.
+    #[serde(default)]
+    history: Option<usize>,
+}
+
+/// Which schedules come first.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Sorted {
+    /// `name`, or `next`: those that have something to decide next, soonest first, on one page; `name`
+    /// if nothing is said.
+    #[serde(default)]
+    order: Option<String>,
+}
+
+/// Newest slots of a schedule: as many as the dashboard draws.
+const HISTORY_MAX: usize = 30;
+/// Schedules whose newest slots a store reads at once.
+const RECENT_AT_ONCE: usize = 100;
+
+/// Schedules as they are now, with what is wanted beside them.
+async fn told(
+    admin: &Admin,
+    schedules: Vec<punctual::Schedule>,
+    beside: Beside,
+) -> Result<Vec<Schedule>, Fault> {
+    let most = beside.history.filter(|most| *most > 0).map(|most| most.min(HISTORY_MAX));
+    let mut recent: HashMap<ScheduleId, Vec<RecentSlot>> = HashMap::new();
+    if let Some(most) = most {
+        let ids: Vec<ScheduleId> = schedules.iter().map(|schedule| schedule.id).collect();
+        for ids in ids.chunks(RECENT_AT_ONCE) {
+            for run in admin.recent_slots(ids, most).await? {
+                recent.entry(run.schedule).or_default().push(run.into());
+            }
+        }
+    }
+    let now = admin.now().await?;
+    let told = |schedule: punctual::Schedule| {
+        let history = most.map(|_| recent.remove(&schedule.id).unwrap_or_default());
+        Schedule { history, ..Schedule::at(schedule, now) }
+    };
+    Ok(schedules.into_iter().map(told).collect())
+}
+
 /// Schedules by name
-#[utoipa::path(get, path = "/schedules", tag = "schedules", params(Paging),
+#[utoipa::path(get, path = "/schedules", tag = "schedules", params(Paging, Sorted, Beside),
     responses((status = 200, body = List<Schedule>), (status = "default", body = Problem, content_type = "application/problem+json")))]
-async fn list(State(app): State<App>, Query(paging): Query<Paging>) -> Answer<List<Schedule>> {
+async fn list(
+    State(app): State<App>,
+    Query(paging): Query<Paging>,
+    Query(sorted): Query<Sorted>,
+    Query(beside): Query<Beside>,
+) -> Answer<List<Schedule>> {
     let most = paging.most();
     let admin = app.punctual().admin();
-    let schedules = admin.schedules(paging.cursor.as_deref(), most).await?;
+    let schedules = match sorted.order.as_deref() {
+        None | Some("name") => admin.schedules(paging.cursor.as_deref(), most).await?,
+        Some("next") if paging.cursor.is_none() => {
+            let items = told(&admin, admin.upcoming(most).await?, beside).await?;
+            return Ok(Json(List { items, next_cursor: None }));
+        }
+        Some("next") => {
+            let detail = "those that are next are on one page; leave the cursor out";
+            return Err(Fault::unreadable("cursor", detail));
+        }
+        Some(order) => {
+            let detail = format!("`{order}` is no order; there are name, next");
+            return Err(Fault::unreadable("order", detail));
+        }
+    };
     let last = schedules.last().filter(|_| schedules.len() == most);
     let next_cursor = last.map(|schedule| schedule.name.clone());
-    let now = admin.now().await?;
-    let items = schedules.into_iter().map(|schedule| Schedule::at(schedule, now));
-    Ok(Json(List { items: items.collect(), next_cursor }))
+    Ok(Json(List { items: told(&admin, schedules, beside).await?, next_cursor }))
 }
 
 /// Why something is done.
@@ -66,21 +133,30 @@ async fn tagged(
     status: StatusCode,
     schedule: punctual::Schedule,
 ) -> Result<Response, Fault> {
-    let schedule = Schedule::at(schedule, admin.now().await?);
+    Ok(with_etag(status, Schedule::at(schedule, admin.now().await?)))
+}
+
+fn with_etag(status: StatusCode, schedule: Schedule) -> Response {
     let etag = HeaderValue::from_str(&schedule.etag);
     let mut response = (status, Json(schedule)).into_response();
     if let Ok(etag) = etag {
         response.headers_mut().insert(header::ETAG, etag);
     }
-    Ok(response)
+    response
 }
 
 /// One schedule
-#[utoipa::path(get, path = "/schedules/{name}", tag = "schedules", params(("name" = String, Path)),
+#[utoipa::path(get, path = "/schedules/{name}", tag = "schedules", params(("name" = String, Path), Beside),
     responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
-async fn show(State(app): State<App>, Name(name): Name) -> Result<Response, Fault> {
+async fn show(
+    State(app): State<App>,
+    Name(name): Name,
+    Query(beside): Query<Beside>,
+) -> Result<Response, Fault> {
     let admin = app.punctual().admin();
-    tagged(&admin, StatusCode::OK, admin.schedule(&name).await?).await
+    let schedule = admin.schedule(&name).await?;
+    let told = told(&admin, vec![schedule], beside).await?.pop();
+    Ok(with_etag(StatusCode::OK, told.ok_or_else(|| Fault::bug("a schedule got lost"))?))
 }
 
 /// What a request has seen of a schedule.

@@ -146,6 +146,44 @@ async fn a_pause_that_is_over_is_none() {
 }
 
 #[tokio::test]
+async fn the_newest_slots_are_told_beside_with_how_their_jobs_went() {
+    let world = World::new().await;
+    for (name, kind) in [("bad", "fail"), ("good", "echo"), ("rare", "echo")] {
+        let when = if name == "rare" { "@at 2099-01-01T00:00:00Z" } else { "@every 1s" };
+        let body = format!(r#"{{"when":["{when}"],"job":{{"kind":"{kind}","payload":{{}}}}}}"#);
+        assert_eq!(world.say(&format!("PUT /schedules/{name}"), &body).await.status, 201);
+    }
+    let listed = loop {
+        let listed = world.say("GET /schedules?history=3", "").await;
+        let states = |index: usize| listed.body["items"][index]["history"].as_array().unwrap();
+        let has_ended = |index| states(index).iter().any(|slot| slot["job_state"] != Value::Null);
+        if has_ended(0) && has_ended(1) {
+            break listed;
+        }
+        tokio::task::yield_now().await;
+    };
+    let of = |index: usize| &listed.body["items"][index]["history"];
+    for (index, state) in [(0, "failed"), (1, "succeeded")] {
+        let slots = of(index).as_array().unwrap();
+        let known = slots.iter().map(|it| &it["job_state"]).find(|it| it.is_string());
+        assert!([state, "running"].iter().any(|it| known.unwrap() == it), "{slots:?}");
+        assert_eq!(slots[0]["outcome"], "fired");
+    }
+    assert_eq!(of(2), &json!([]));
+    let one = world.say("GET /schedules/bad?history=1", "").await;
+    assert_eq!(one.body["history"].as_array().unwrap().len(), 1);
+    assert!(world.say("GET /schedules/bad", "").await.body.get("history").is_none());
+    // By what is next: the one that is due once comes last, though its name does not.
+    world.say("PUT /schedules/z", r#"{"when":["@every 1h"],"job":{"kind":"echo"}}"#).await;
+    let next = world.say("GET /schedules?order=next", "").await;
+    let names: Vec<&Value> =
+        next.body["items"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    assert_eq!(names[2..], ["z", "rare"], "{names:?}");
+    let wrong = world.say("GET /schedules?order=luck", "").await;
+    assert_eq!(wrong.body["errors"][0]["pointer"], "order", "{}", wrong.body);
+}
+
+#[tokio::test]
 async fn what_lies_ahead_begins_where_a_pause_ends() {
     let world = World::new().await;
     let hourly = r#"{"when":["30 * * * *"],"exclude":["2027-01-02"],"job":{"kind":"echo"}}"#;
@@ -163,7 +201,7 @@ async fn what_lies_ahead_begins_where_a_pause_ends() {
     let until = r#"{"until":"2027-01-01T20:30:00Z"}"#;
     world.say("POST /schedules/hourly/pause", until).await;
     assert_eq!(counts().await, [of("2027-01-01T12", 4), last]);
-    world.say("POST /schedules/hourly/pause", "").await;
+    world.say("POST /schedules/hourly/pause", "{}").await;
     assert_eq!(counts().await, []);
     world.say("POST /schedules/hourly/resume", "").await;
     assert_eq!(counts().await.len(), 3);
