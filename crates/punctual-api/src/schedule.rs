@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use crate::job::value;
 use crate::list::text;
+use crate::problem::FieldError;
 use crate::queue::Paused;
 
 /// A schedule.
@@ -148,10 +149,14 @@ pub struct ScheduleJob {
 }
 
 impl ScheduleBody {
-    /// The definition that it means; the error says which word is none.
-    pub fn definition(&self) -> Result<Definition, String> {
-        let value = serde_json::to_value(self).map_err(|error| error.to_string())?;
-        serde_json::from_value(value).map_err(|error| error.to_string())
+    /// The definition that it means; the error says which word is none, and where.
+    pub fn definition(&self) -> Result<Definition, FieldError> {
+        let unwritable = |error: serde_json::Error| FieldError {
+            pointer: String::new(),
+            detail: error.to_string(),
+        };
+        let value = serde_json::to_value(self).map_err(unwritable)?;
+        serde_path_to_error::deserialize(value).map_err(FieldError::of)
     }
 }
 

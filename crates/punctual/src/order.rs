@@ -176,7 +176,9 @@ impl Order {
         job.unique = self.unique.map(|unique| unique.stored(job.payload.as_str()));
         job.trace = job.trace.or_else(trace);
         let kind = job.kind.clone();
-        job.check().map_err(|error| Error::invalid(format!("a job of kind `{kind}`: {error}")))?;
+        job.check().map_err(|wrong| {
+            Error::of_part(wrong.part, format!("a job of kind `{kind}`: {wrong}"))
+        })?;
         Ok(job)
     }
 }

@@ -8,17 +8,17 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual::{
-    Admin, Definition, ErrorKind, RevisionCursor, ScheduleId, Seen, SlotCursor, Timestamp,
+    Admin, Definition, ErrorKind, Receipt, RevisionCursor, ScheduleId, Seen, SlotCursor, Timestamp,
 };
 use punctual_api::{
-    List, MovedSlot, NextSlots, PauseAsk, Problem, Ran, RecentSlot, Revision, Schedule,
+    FieldError, List, MovedSlot, NextSlots, PauseAsk, Problem, Ran, RecentSlot, Revision, Schedule,
     ScheduleBody, Slot, Upcoming, UpcomingBucket, text,
 };
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::admin;
+use super::{admin, repeat};
 use crate::ask::{Body, MaybeBody, Meant, Name, Paging, Query, instant, length};
 use crate::fault::{Answer, Fault};
 use crate::server::App;
@@ -191,8 +191,9 @@ fn refused(error: punctual::Error, seen: Option<Seen>) -> Fault {
 }
 
 fn checked(app: &App, body: &ScheduleBody) -> Result<Definition, Fault> {
-    let definition = body.definition().map_err(|error| Fault::invalid("", error))?;
-    app.check(&definition.job.kind, &definition.job.payload, "/payload")?;
+    let definition = body.definition();
+    let definition = definition.map_err(|wrong| Fault::invalid(&wrong.pointer, wrong.detail))?;
+    app.check(&definition.job.kind, &definition.job.payload, "/job/payload")?;
     Ok(definition)
 }
 
@@ -274,7 +275,11 @@ async fn patch(
     let unreadable = |error: serde_json::Error| Fault::invalid("", error.to_string());
     let mut whole: Value = serde_json::from_str(schedule.spec.as_str()).map_err(unreadable)?;
     merge(&mut whole, changes);
-    let body: ScheduleBody = serde_json::from_value(without_nulls(whole)).map_err(unreadable)?;
+    let body: Result<ScheduleBody, _> = serde_path_to_error::deserialize(without_nulls(whole));
+    let body = body.map_err(|error| {
+        let wrong = FieldError::of(error);
+        Fault::invalid(&wrong.pointer, wrong.detail)
+    })?;
     let definition = checked(&app, &body)?;
     check_kind(&app, &definition, Some(&schedule), meant).await?;
     let changed = admin.define_schedule(&name, &definition, seen).await;
@@ -318,15 +323,23 @@ async fn delete(
 }
 
 /// Makes one job of a schedule now, beside its slots
-#[utoipa::path(post, path = "/schedules/{name}/run", tag = "schedules", params(("name" = String, Path)),
-    responses((status = 201, body = Ran), (status = "default", body = Problem, content_type = "application/problem+json")))]
+///
+/// With an `Idempotency-Key` the request may be sent again within a day, and makes no second job.
+#[utoipa::path(post, path = "/schedules/{name}/run", tag = "schedules",
+    params(("name" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable")),
+    responses((status = 201, body = Ran), (status = 200, body = Ran, description = "It was made already"), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn run(
     State(app): State<App>,
     Name(name): Name,
     headers: HeaderMap,
-) -> Result<(StatusCode, Json<Ran>), Fault> {
-    let job = admin(&app, &headers, "").run_now(&name).await?;
-    Ok((StatusCode::CREATED, Json(Ran { job: job.to_string() })))
+) -> Result<Response, Fault> {
+    let admin = admin(&app, &headers, "");
+    let receipt = match repeat::key(&headers, "")? {
+        Some(key) => admin.run_once(&name, &key).await,
+        None => admin.run_now(&name).await.map(|id| Receipt { id, is_new: true }),
+    };
+    let receipt = receipt.map_err(|error| repeat::refused(error, &headers))?;
+    Ok(repeat::answer(receipt, &headers, Ran { job: receipt.id.to_string() }))
 }
 
 /// Skips slots from now on

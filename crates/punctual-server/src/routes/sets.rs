@@ -64,9 +64,7 @@ async fn apply(
     headers: HeaderMap,
     Body(body): Body<SetBody>,
 ) -> Answer<SetChange> {
-    let wanted = body.wanted().map_err(|(number, error)| {
-        Fault::invalid(&format!("/schedules/{number}/definition"), error)
-    })?;
+    let wanted = body.wanted().map_err(|wrong| Fault::invalid(&wrong.pointer, wrong.detail))?;
     let Asked { dry_run, prune, adopt } = asked;
     let manner = Manner { prune, adopt, dry_run };
     let admin = admin(&app, &headers, &format!("set {set}"));

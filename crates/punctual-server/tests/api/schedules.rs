@@ -184,6 +184,40 @@ async fn the_newest_slots_are_told_beside_with_how_their_jobs_went() {
 }
 
 #[tokio::test]
+async fn a_run_that_is_asked_for_again_makes_no_second_job() {
+    let world = World::new().await;
+    world.say("PUT /schedules/daily", DAILY).await;
+    world.say("PUT /schedules/other", DAILY).await;
+    let key = [("idempotency-key", "run-7")];
+    let first = world.with("POST /schedules/daily/run", &key, "").await;
+    assert_eq!(first.status, StatusCode::CREATED, "{}", first.body);
+    assert!(first.headers.get("idempotency-replayed").is_none());
+    // A definition that has changed meanwhile makes it no other request.
+    world.say("PATCH /schedules/daily", r#"{"job":{"payload":2}}"#).await;
+    let again = world.with("POST /schedules/daily/run", &key, "").await;
+    assert_eq!((again.status, &again.body), (StatusCode::OK, &first.body));
+    assert_eq!(again.headers["idempotency-replayed"], "true");
+    let other = world.with("POST /schedules/other/run", &key, "").await;
+    assert_eq!(
+        (other.status, &other.body["code"]),
+        (StatusCode::UNPROCESSABLE_ENTITY, &json!("key_reused"))
+    );
+    let bare = world.say("POST /schedules/daily/run", "").await;
+    assert_ne!(bare.body["job"], first.body["job"]);
+    let made = world.say("GET /jobs?schedule=daily", "").await;
+    assert_eq!(made.body["items"].as_array().unwrap().len(), 2);
+    let audits = world.say("GET /audit", "").await;
+    let runs = audits.body["items"].as_array().unwrap().iter();
+    assert_eq!(runs.filter(|it| it["action"] == "run schedule").count(), 2, "{}", audits.body);
+    world.say("PATCH /schedules/other", r#"{"run_on":"every_node"}"#).await;
+    let key = [("idempotency-key", "run-8")];
+    let first = world.with("POST /schedules/other/run", &key, "").await;
+    assert_eq!(first.status, StatusCode::CREATED, "{}", first.body);
+    let again = world.with("POST /schedules/other/run", &key, "").await;
+    assert_eq!((again.status, again.body), (StatusCode::OK, first.body));
+}
+
+#[tokio::test]
 async fn what_lies_ahead_begins_where_a_pause_ends() {
     let world = World::new().await;
     let hourly = r#"{"when":["30 * * * *"],"exclude":["2027-01-02"],"job":{"kind":"echo"}}"#;
