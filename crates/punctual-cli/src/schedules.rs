@@ -86,6 +86,9 @@ pub(crate) enum Command {
     Run {
         /// The schedule
         name: String,
+        /// The command may be given again within a day with the same key, and makes no second job
+        #[arg(long, value_name = "KEY")]
+        idempotency_key: Option<String>,
     },
     /// Show the next slots
     Next {
@@ -242,8 +245,10 @@ impl Command {
             Command::Revisions { name, limit } => {
                 revisions(&pages::read(client, &at(&name, "/revisions"), limit)?, is_json)
             }
-            Command::Run { name } => {
-                let ran: Ran = client.post(&at(&name, "/run"), &())?;
+            Command::Run { name, idempotency_key } => {
+                let key = idempotency_key.as_deref().map(|key| ("idempotency-key", key));
+                let headers: Vec<(&str, &str)> = key.into_iter().collect();
+                let ran: Ran = client.ask(Method::POST, &at(&name, "/run"), None, &headers)?;
                 let text = format!("job {} is made\nNext: punctual job wait {0}", ran.job);
                 said(is_json, &ran, &text)
             }

@@ -125,6 +125,27 @@ fn as_many_rows_are_shown_as_were_asked_for() {
 }
 
 #[test]
+fn a_queue_is_limited_paused_and_let_go_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Serving::start(directory.path(), &["serve"]);
+    let status = |args: &[&str]| {
+        let output = server.run(args);
+        assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+        text(&output.stdout).lines().last().unwrap().to_owned()
+    };
+    assert!(status(&["queue", "limit", "mail", "3"]).ends_with("at most 3 at once"));
+    let listed = server.ask(&["queue", "list"]);
+    assert_eq!(listed["items"][0]["limits"]["max_running"], 3, "{listed}");
+    let paused = status(&["queue", "pause", "mail", "--until", "2099-01-01T00:00:00Z"]);
+    assert!(paused.contains("paused until 2099-01-01T00:00:00Z ("), "{paused}");
+    assert!(status(&["queue", "resume", "mail"]).ends_with("at most 3 at once"));
+    assert!(status(&["queue", "limit", "mail", "--none"]).ends_with("active"));
+    for wrong in [&["queue", "limit", "mail"][..], &["queue", "limit", "mail", "3", "--none"]] {
+        assert_eq!(server.run(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
 fn everything_is_on_one_screen() {
     let directory = tempfile::tempdir().unwrap();
     let server = Serving::start(directory.path(), &["serve", "--name", "web-1"]);
