@@ -120,8 +120,8 @@ has "$("$program" cron explain '0 8 * * MON-FRI' --tz Europe/Paris)" "at 08:00"
 step "a schedule of one's own is made, looked at, run and held back"
 has "$("$program" schedule create digest --cron '0 8 * * MON-FRI' --tz Europe/Paris --kind echo)" active
 [ "$("$program" schedule next digest | wc -l)" = 10 ] || fail "there are not ten next slots"
-job=$("$program" schedule run digest --json | field job)
-has "$("$program" job wait "$job")" succeeded
+ran=$("$program" schedule run digest --json | field job)
+has "$("$program" job wait "$ran")" succeeded
 has "$("$program" schedule pause digest --why 'on holiday')" "on holiday"
 has "$("$program" schedule resume digest)" active
 has "$("$program" schedule slots digest)" OUTCOME
