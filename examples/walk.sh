@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The walk of the README, from the first start to the ledger, with curl and with the commands. Each
-# step is checked; the script ends with the first that is not as it should be.
+# The walk of the README and of docs/quick-start.md, from the first start to the ledger, with curl and
+# with the commands. Each step is checked; the script ends with the first that is not as it should be.
 #
 #   examples/walk.sh                        uses target/release/punctual, or punctual of the PATH
 #   PUNCTUAL=path/to/punctual examples/walk.sh
@@ -66,7 +66,18 @@ watching=$!
 step "a job is enqueued with the command, and waited for"
 has "$("$program" job enqueue echo --payload '"hello"' --wait)" succeeded
 
-step "a job is enqueued with curl"
+step "another with curl, and the same request again makes no second one"
+enqueue() {
+  curl -fsS "$PUNCTUAL_SERVER/api/v1/jobs" -H 'Content-Type: application/json' \
+    -H 'Idempotency-Key: order-7' -d '{"kind": "echo", "payload": 1}'
+}
+job=$(enqueue | field id)
+[ -n "$job" ] || fail "no id"
+[ "$(enqueue | field id)" = "$job" ] || fail "the second request made another job"
+has "$("$program" job wait "$job")" succeeded
+has "$("$program" job list)" "$job"
+
+step "one that is going to fail"
 answer=$(curl -fsS "$PUNCTUAL_SERVER/api/v1/jobs" -H 'Content-Type: application/json' \
   -d '{"kind": "fail", "payload": {"message": "no luck", "for_good": true}}')
 job=$(printf '%s' "$answer" | field id)
@@ -87,6 +98,11 @@ has "$("$program" job retry "$job" --json)" "$job"
 "$program" job wait "$job" >/dev/null 2>&1 && fail "job $job has not failed again"
 has "$("$program" job show "$job")" "attempt 2"
 
+step "all that failed is tried again with one command"
+has "$("$program" job retry --all-matching 'state:failed kind:fail')" " done, 0 refused"
+"$program" job wait "$job" >/dev/null 2>&1 && fail "job $job has not failed a third time"
+has "$("$program" job show "$job")" "attempt 3"
+
 step "a schedule is paused, and says why"
 has "$("$program" schedule pause heartbeat --why 'too noisy')" "too noisy"
 has "$("$program" why schedule heartbeat)" "too noisy"
@@ -98,8 +114,26 @@ until_has fired "$program" schedule slots heartbeat
 step "each slot has an outcome"
 until_has fired "$program" schedule slots slow-report
 
+step "an expression says what it means"
+has "$("$program" cron explain '0 8 * * MON-FRI' --tz Europe/Paris)" "at 08:00"
+
+step "a schedule of one's own is made, looked at, run and held back"
+has "$("$program" schedule create digest --cron '0 8 * * MON-FRI' --tz Europe/Paris --kind echo)" active
+[ "$("$program" schedule next digest | wc -l)" = 10 ] || fail "there are not ten next slots"
+ran=$("$program" schedule run digest --json | field job)
+has "$("$program" job wait "$ran")" succeeded
+has "$("$program" schedule pause digest --why 'on holiday')" "on holiday"
+has "$("$program" schedule resume digest)" active
+has "$("$program" schedule slots digest)" OUTCOME
+
+step "why is the slow one skipped?"
+has "$("$program" why schedule slow-report)" "schedule \`slow-report\`"
+
 step "everything on one screen"
 has "$("$program" top --once)" slow-report
+
+step "is all well? whatever is not is a finding"
+has "$("$program" doctor || true)" "looked at"
 
 step "it stops when asked, and what it knows is kept"
 kill "$server"

@@ -28,8 +28,8 @@ pub use operation::{Operate, Operation, OperationCounts};
 pub use problem::{FieldError, Problem};
 pub use queue::{Limits, PauseAsk, Paused, Queue, QueueKind};
 pub use schedule::{
-    MovedSlot, NextSlots, Ran, Revision, Schedule, ScheduleBody, ScheduleJob, Slot, Upcoming,
-    UpcomingBucket,
+    MovedSlot, NextSlots, Ran, RecentSlot, Revision, Schedule, ScheduleBody, ScheduleJob, Slot,
+    Upcoming, UpcomingBucket,
 };
 pub use set::{FieldChange, SetBody, SetChange, SetSchedule, SetStep};
 pub use why::{Diagnosis, Finding, Reason, Why};

@@ -34,6 +34,30 @@ pub struct FieldError {
     pub detail: String,
 }
 
+impl FieldError {
+    /// What could not be read, with its place.
+    pub fn of(error: serde_path_to_error::Error<serde_json::Error>) -> FieldError {
+        FieldError { pointer: pointer(error.path()), detail: error.into_inner().to_string() }
+    }
+}
+
+/// A path as a JSON pointer.
+fn pointer(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    let mut pointer = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
+            Segment::Map { key } => {
+                pointer.push('/');
+                pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+            }
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    pointer
+}
+
 impl Problem {
     /// A problem of this code.
     pub fn new(status: u16, code: &str, title: &str, detail: impl Into<String>) -> Problem {

@@ -1,6 +1,6 @@
 //! Queues, and pauses of all kinds.
 
-use punctual::{Pause, QueueStats};
+use punctual::{Pause, QueueStats, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -74,14 +74,16 @@ pub struct PauseAsk {
     pub why: String,
 }
 
-impl From<&Pause> for Paused {
-    fn from(pause: &Pause) -> Paused {
-        Paused {
+impl Paused {
+    /// A pause, if it holds now: one that has ended, or was ended, may stand in the store for a while.
+    pub fn at(pause: Option<&Pause>, now: Timestamp) -> Option<Paused> {
+        let pause = pause.filter(|pause| pause.is_in_force(now))?;
+        Some(Paused {
             by: pause.by.who.clone(),
             why: pause.by.why.clone(),
             since: pause.since.to_string(),
             until: text(pause.until),
-        }
+        })
     }
 }
 

@@ -1,12 +1,13 @@
 //! Schedules and their slots.
 
-use punctual::{Definition, RevisionView, Seen, SlotView};
+use punctual::{Definition, RevisionView, Seen, SlotRun, SlotView, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::job::value;
 use crate::list::text;
+use crate::problem::FieldError;
 use crate::queue::Paused;
 
 /// A schedule.
@@ -30,7 +31,7 @@ pub struct Schedule {
     pub etag: String,
     /// Is it planned at all?
     pub enabled: bool,
-    /// Who paused it.
+    /// Who paused it, while it is.
     pub pause: Option<Paused>,
     /// Why it cannot be planned, while it cannot.
     pub set_aside: Option<String>,
@@ -42,6 +43,9 @@ pub struct Schedule {
     pub created_at: String,
     /// When it was last changed by somebody.
     pub changed_at: String,
+    /// Its newest slots, newest first, if `history` was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<Vec<RecentSlot>>,
 }
 
 /// What a schedule is told: when it is due, what becomes of slots that could not be fired in time,
@@ -145,10 +149,14 @@ pub struct ScheduleJob {
 }
 
 impl ScheduleBody {
-    /// The definition that it means; the error says which word is none.
-    pub fn definition(&self) -> Result<Definition, String> {
-        let value = serde_json::to_value(self).map_err(|error| error.to_string())?;
-        serde_json::from_value(value).map_err(|error| error.to_string())
+    /// The definition that it means; the error says which word is none, and where.
+    pub fn definition(&self) -> Result<Definition, FieldError> {
+        let unwritable = |error: serde_json::Error| FieldError {
+            pointer: String::new(),
+            detail: error.to_string(),
+        };
+        let value = serde_json::to_value(self).map_err(unwritable)?;
+        serde_path_to_error::deserialize(value).map_err(FieldError::of)
     }
 }
 
@@ -175,6 +183,16 @@ pub struct Slot {
     pub revision: i64,
     /// When it was decided.
     pub decided_at: String,
+}
+
+/// A decided slot, and how its job goes or went.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RecentSlot {
+    /// As in the ledger.
+    #[serde(flatten)]
+    pub slot: Slot,
+    /// `running`, or how the job ended; null while it waits, if there is none, and once it is pruned.
+    pub job_state: Option<String>,
 }
 
 /// One definition of a schedule.
@@ -238,8 +256,9 @@ pub struct UpcomingBucket {
     pub slots: u64,
 }
 
-impl From<punctual::Schedule> for Schedule {
-    fn from(schedule: punctual::Schedule) -> Schedule {
+impl Schedule {
+    /// As it is at this time.
+    pub fn at(schedule: punctual::Schedule, now: Timestamp) -> Schedule {
         let definition = Definition::parse(schedule.spec.as_str()).ok();
         let rule = definition.and_then(|definition| definition.rule(&schedule.name).ok());
         let etag = format!("\"{}\"", Seen::of(&schedule));
@@ -257,13 +276,20 @@ impl From<punctual::Schedule> for Schedule {
             revision: schedule.revision,
             etag,
             enabled: schedule.enabled,
-            pause: schedule.pause.as_ref().map(Paused::from),
+            pause: Paused::at(schedule.pause.as_ref(), now),
             set_aside: schedule.set_aside,
             next_slot: text(schedule.next_slot),
             last_slot: text(schedule.last_slot),
             created_at: schedule.created_at.to_string(),
             changed_at: schedule.changed_at.to_string(),
+            history: None,
         }
+    }
+}
+
+impl From<SlotRun> for RecentSlot {
+    fn from(run: SlotRun) -> RecentSlot {
+        RecentSlot { slot: run.slot.into(), job_state: text(run.run.map(|run| run.state)) }
     }
 }
 

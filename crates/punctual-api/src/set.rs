@@ -6,6 +6,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::list::text;
+use crate::problem::FieldError;
 use crate::queue::Paused;
 use crate::schedule::ScheduleBody;
 
@@ -109,10 +110,13 @@ pub struct FieldChange {
 const NEXT: usize = 3;
 
 impl SetBody {
-    /// The schedules that it means; the error says which cannot be read, by its number.
-    pub fn wanted(&self) -> Result<Vec<Wanted>, (usize, String)> {
+    /// The schedules that it means; the error says what of them cannot be read.
+    pub fn wanted(&self) -> Result<Vec<Wanted>, FieldError> {
         let wanted = |(number, schedule): (usize, &SetSchedule)| {
-            let definition = schedule.definition.definition().map_err(|error| (number, error))?;
+            let definition = schedule.definition.definition().map_err(|error| FieldError {
+                pointer: format!("/schedules/{number}/definition{}", error.pointer),
+                ..error
+            })?;
             Ok(Wanted {
                 name: schedule.name.clone(),
                 definition,
@@ -185,7 +189,7 @@ impl SetStep {
             },
             next_before: next(old.as_ref(), old_name, was_on),
             next_after: next(new, &step.name, is_on),
-            pause: before.and_then(|schedule| schedule.pause.as_ref()).map(Paused::from),
+            pause: Paused::at(before.and_then(|schedule| schedule.pause.as_ref()), at),
             last_slot: text(before.and_then(|schedule| schedule.last_slot)),
             unfinished: 0,
         }

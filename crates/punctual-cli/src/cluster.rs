@@ -2,12 +2,13 @@
 
 use std::io::Write;
 
+use axum::http::Method;
 use clap::Subcommand;
-use punctual_api::{Drain, Leader, List, Node, PauseAsk, Queue};
+use punctual_api::{Drain, Leader, Limits, List, Node, PauseAsk, Queue};
 
 use crate::exit::Failure;
 use crate::output::{self, FAINT, print_json};
-use crate::target::{Client, part};
+use crate::target::{Client, json, part};
 
 #[derive(Subcommand)]
 pub(crate) enum QueueCommand {
@@ -29,6 +30,17 @@ pub(crate) enum QueueCommand {
     Resume {
         /// The queue
         name: String,
+    },
+    /// Let at most so many jobs of a queue run at once, on all nodes together
+    Limit {
+        /// The queue
+        name: String,
+        /// How many
+        #[arg(required_unless_present = "none", conflicts_with = "none")]
+        max_running: Option<u32>,
+        /// As many as the nodes take
+        #[arg(long)]
+        none: bool,
     },
 }
 
@@ -59,6 +71,11 @@ impl QueueCommand {
                 let path = format!("/queues/{}/resume", part(&name));
                 List::whole(vec![client.post::<Queue>(&path, &())?])
             }
+            QueueCommand::Limit { name, max_running, none: _ } => {
+                let path = format!("/queues/{}", part(&name));
+                let limits = Some(json(&Limits { max_running })?);
+                List::whole(vec![client.ask::<Queue>(Method::PATCH, &path, limits, &[])?])
+            }
         };
         let mut out = anstream::stdout().lock();
         if is_json {
@@ -78,7 +95,7 @@ impl QueueCommand {
         let mut rows = Vec::new();
         for queue in &queues.items {
             let status = match (&queue.pause, queue.limits.max_running) {
-                (Some(pause), _) => format!("paused ({}, {})", pause.by, pause.why),
+                (Some(pause), _) => output::paused(pause),
                 (None, Some(limit)) => format!("at most {limit} at once"),
                 (None, None) => "active".to_owned(),
             };

@@ -7,7 +7,9 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::output::{self, print_json};
+use crate::serve;
 use crate::serve::settings::{Flags, KEYS, read};
+use crate::target::Target;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -25,11 +27,12 @@ struct Shown {
 }
 
 impl Command {
-    pub(crate) fn run(self, database: Option<&str>, is_json: bool) -> Result<(), Failure> {
+    pub(crate) fn run(self, target: &Target, is_json: bool) -> Result<(), Failure> {
+        let database = target.database();
         let mut out = anstream::stdout().lock();
         match self {
             Command::Check(flags) => {
-                flags.settings(database)?;
+                serve::admitted(&flags.settings(database)?, target.token())?;
                 match is_json {
                     true => Ok(print_json(&mut out, &serde_json::json!({"ok": true}))?),
                     false => Ok(writeln!(out, "the settings are good")?),

@@ -10,6 +10,7 @@ use punctual_api::{Enqueue, Enqueued, Job, JobDetail, List, LogLine, Move};
 use crate::bulk::{Wanted, Which};
 use crate::exit::Failure;
 use crate::output::{self, FAINT, print_json};
+use crate::pages;
 use crate::target::{Client, json, part};
 
 #[derive(Subcommand)]
@@ -123,7 +124,7 @@ pub(crate) struct ListArgs {
     #[arg(long)]
     tag: Option<String>,
     /// How many
-    #[arg(long, short = 'n', default_value_t = 50)]
+    #[arg(long, short = 'n', default_value_t = 50, value_parser = pages::some())]
     limit: usize,
 }
 
@@ -204,7 +205,7 @@ impl EnqueueArgs {
 
 impl ListArgs {
     fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
-        let mut path = format!("/jobs?limit={}", self.limit.clamp(1, 500));
+        let mut filter = String::new();
         let filters = [
             ("state", self.state),
             ("queue", self.queue),
@@ -214,16 +215,17 @@ impl ListArgs {
         ];
         for (name, value) in filters {
             if let Some(value) = value {
-                path.push_str(&format!("&{name}={}", part(&value)));
+                let separator = if filter.is_empty() { '?' } else { '&' };
+                filter.push_str(&format!("{separator}{name}={}", part(&value)));
             }
         }
-        let jobs: List<Job> = client.get(&path)?;
+        let mut jobs: List<Job> = pages::read(client, &format!("/jobs{filter}"), self.limit)?;
         let mut out = anstream::stdout().lock();
         if is_json {
             return Ok(print_json(&mut out, &jobs)?);
         }
         let head = ["ID", "STATE", "KIND", "QUEUE", "ATTEMPT", "CREATED", "DUE", "ERROR"];
-        let rows = jobs.items.into_iter().map(|job| {
+        let rows = std::mem::take(&mut jobs.items).into_iter().map(|job| {
             vec![
                 job.id,
                 job.state,
@@ -236,10 +238,7 @@ impl ListArgs {
             ]
         });
         output::print_table(&mut out, &head, rows.collect())?;
-        if jobs.next_cursor.is_some() {
-            writeln!(out, "{FAINT}there are more; see --limit{FAINT:#}")?;
-        }
-        Ok(())
+        Ok(pages::say_more(&mut out, &jobs)?)
     }
 }
 

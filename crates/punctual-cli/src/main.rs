@@ -13,6 +13,7 @@ mod exit;
 mod files;
 mod jobs;
 mod output;
+mod pages;
 mod schedules;
 mod serve;
 mod shell;
@@ -186,7 +187,8 @@ fn understood() -> Result<Arguments, Failure> {
 fn run(target: &Target, command: Command) -> Result<(), Failure> {
     match command {
         Command::Serve { flags, print_systemd_unit: true } => {
-            anstream::print!("{}", serve::systemd::unit(&flags, target.database())?);
+            let unit = serve::systemd::unit(&flags, target.database(), target.token())?;
+            anstream::print!("{unit}");
             Ok(())
         }
         Command::Serve { flags, print_systemd_unit: false } => {
@@ -224,7 +226,7 @@ fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::Schema => files::schema(),
         Command::Exec(exec) => exec.run(target),
         Command::Db { json, command } => command.run(target, json),
-        Command::Config { json, command } => command.run(target.database(), json),
+        Command::Config { json, command } => command.run(target, json),
         Command::Cron(command) => command.run(),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { words } => shell::man(&words),

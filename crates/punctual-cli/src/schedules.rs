@@ -1,10 +1,11 @@
 //! `punctual schedule`: when jobs are made.
 
+mod list;
+
 use std::io::Write;
 
 use axum::http::Method;
 use clap::Subcommand;
-use punctual::Timestamp;
 use punctual_api::{
     List, NextSlots, PauseAsk, Ran, Revision, Schedule, ScheduleBody, ScheduleJob, Slot,
 };
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 use crate::exclude::ExcludeArgs;
 use crate::exit::Failure;
 use crate::output::{self, FAINT, print_json};
+use crate::pages;
 use crate::target::{Client, json, part};
 
 #[derive(Subcommand)]
@@ -77,20 +79,23 @@ pub(crate) enum Command {
         /// The schedule
         name: String,
         /// How many
-        #[arg(long, short = 'n', default_value_t = 20)]
+        #[arg(long, short = 'n', default_value_t = 20, value_parser = pages::some())]
         limit: usize,
     },
     /// Make one job of it now, beside its slots
     Run {
         /// The schedule
         name: String,
+        /// The command may be given again within a day with the same key, and makes no second job
+        #[arg(long, value_name = "KEY")]
+        idempotency_key: Option<String>,
     },
     /// Show the next slots
     Next {
         /// The schedule
         name: String,
-        /// How many
-        #[arg(short = 'n', default_value_t = 10)]
+        /// How many, up to 1000
+        #[arg(short = 'n', default_value_t = 10, value_parser = pages::some().range(1..=1_000))]
         count: usize,
     },
     /// Show what became of past slots, newest first
@@ -98,7 +103,7 @@ pub(crate) enum Command {
         /// The schedule
         name: String,
         /// How many
-        #[arg(long, short = 'n', default_value_t = 50)]
+        #[arg(long, short = 'n', default_value_t = 50, value_parser = pages::some())]
         limit: usize,
     },
 }
@@ -207,8 +212,11 @@ impl Command {
     pub(crate) fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
         let at = |name: &str, what: &str| format!("/schedules/{}{what}", part(name));
         match self {
-            Command::List => list(client, is_json),
-            Command::Show { name } => show(&client.get(&at(&name, ""))?, is_json),
+            Command::List => list::run(client, is_json),
+            Command::Show { name } => {
+                let beside = format!("?history={}", list::HISTORY);
+                show(&client.get(&at(&name, &beside))?, is_json)
+            }
             Command::Create(args) => args.run(client, is_json),
             Command::Edit(args) => args.run(client, is_json),
             Command::Delete { name, why } => {
@@ -234,12 +242,13 @@ impl Command {
                 let path = at(&name, &format!("/disable{}", because(&why)));
                 show(&client.post(&path, &())?, is_json)
             }
-            Command::Revisions { name, limit } => revisions(
-                &client.get(&at(&name, &format!("/revisions?limit={}", limit.clamp(1, 500))))?,
-                is_json,
-            ),
-            Command::Run { name } => {
-                let ran: Ran = client.post(&at(&name, "/run"), &())?;
+            Command::Revisions { name, limit } => {
+                revisions(&pages::read(client, &at(&name, "/revisions"), limit)?, is_json)
+            }
+            Command::Run { name, idempotency_key } => {
+                let key = idempotency_key.as_deref().map(|key| ("idempotency-key", key));
+                let headers: Vec<(&str, &str)> = key.into_iter().collect();
+                let ran: Ran = client.ask(Method::POST, &at(&name, "/run"), None, &headers)?;
                 let text = format!("job {} is made\nNext: punctual job wait {0}", ran.job);
                 said(is_json, &ran, &text)
             }
@@ -252,10 +261,9 @@ impl Command {
                 let lines: Vec<String> = next.next.iter().map(line).collect();
                 said(is_json, &next, &lines.join("\n"))
             }
-            Command::Slots { name, limit } => slots(
-                &client.get(&at(&name, &format!("/slots?limit={}", limit.clamp(1, 500))))?,
-                is_json,
-            ),
+            Command::Slots { name, limit } => {
+                slots(&pages::read(client, &at(&name, "/slots"), limit)?, is_json)
+            }
         }
     }
 }
@@ -279,86 +287,6 @@ fn said(is_json: bool, document: &impl serde::Serialize, text: &str) -> Result<(
     }
 }
 
-/// How a schedule is, in a word or two.
-fn status(schedule: &Schedule) -> String {
-    match (&schedule.set_aside, &schedule.pause) {
-        (Some(reason), _) => format!("set aside: {reason}"),
-        (None, _) if !schedule.enabled => "disabled".to_owned(),
-        (None, Some(pause)) => {
-            let until =
-                pause.until.as_ref().map(|until| format!(" until {until}")).unwrap_or_default();
-            let why = if pause.why.is_empty() { String::new() } else { format!(", {}", pause.why) };
-            format!("paused{until} ({}{why})", pause.by)
-        }
-        (None, None) => "active".to_owned(),
-    }
-}
-
-/// The last slots of a schedule as marks, oldest first.
-fn history(slots: &[Slot]) -> String {
-    let mark = |slot: &Slot| match slot.outcome.as_str() {
-        "fired" => '✔',
-        "caught_up" | "backfilled" => '↻',
-        "missed" => '✖',
-        _ => '·',
-    };
-    slots.iter().rev().map(mark).collect()
-}
-
-/// How long it takes until the next slot, in its largest unit.
-fn left(schedule: &Schedule, now: Timestamp) -> String {
-    let next = schedule.next_slot.as_ref().and_then(|next| next.parse::<Timestamp>().ok());
-    let Some(next) = next.filter(|_| schedule.enabled && schedule.pause.is_none()) else {
-        return "–".to_owned();
-    };
-    match next.since(now).as_secs() {
-        seconds @ 0..60 => format!("{seconds}s"),
-        seconds @ 60..3_600 => format!("{}m", seconds / 60),
-        seconds @ 3_600..172_800 => format!("{}h", seconds / 3_600),
-        seconds => format!("{}d", seconds / 86_400),
-    }
-}
-
-/// How many slots the list shows of each schedule.
-const HISTORY: usize = 10;
-
-fn list(client: &Client, is_json: bool) -> Result<(), Failure> {
-    let mut schedules: Vec<Schedule> = Vec::new();
-    let mut cursor = String::new();
-    loop {
-        let page: List<Schedule> = client.get(&format!("/schedules?limit=500{cursor}"))?;
-        schedules.extend(page.items);
-        match page.next_cursor {
-            Some(next) => cursor = format!("&cursor={}", part(&next)),
-            None => break,
-        }
-    }
-    let mut out = anstream::stdout().lock();
-    if is_json {
-        return Ok(print_json(&mut out, &List::whole(schedules))?);
-    }
-    let head = ["NAME", "CADENCE", "ZONE", "NEXT", "LEFT", "LAST", "HISTORY", "STATUS"];
-    let now = output::now();
-    let mut rows = Vec::new();
-    for schedule in &schedules {
-        let path = format!("/schedules/{}/slots?limit={HISTORY}", part(&schedule.name));
-        let slots: List<Slot> = client.get(&path)?;
-        rows.push(vec![
-            schedule.name.clone(),
-            schedule.means.clone().unwrap_or_else(|| "?".to_owned()),
-            schedule.definition["tz"].as_str().unwrap_or("?").to_owned(),
-            schedule.next_slot.clone().unwrap_or_else(|| "–".to_owned()),
-            left(schedule, now),
-            slots.items.first().map_or_else(|| "–".to_owned(), |slot| slot.outcome.clone()),
-            history(&slots.items),
-            status(schedule),
-        ]);
-    }
-    output::print_table(&mut out, &head, rows)?;
-    let paused = schedules.iter().filter(|schedule| schedule.pause.is_some()).count();
-    Ok(writeln!(out, "{FAINT}{} schedules · {paused} paused{FAINT:#}", schedules.len())?)
-}
-
 fn show(schedule: &Schedule, is_json: bool) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     if is_json {
@@ -367,15 +295,16 @@ fn show(schedule: &Schedule, is_json: bool) -> Result<(), Failure> {
     let none = || "–".to_owned();
     let facts = [
         ("schedule", schedule.name.clone()),
-        ("status", status(schedule)),
+        ("status", list::status(schedule)),
         ("means", schedule.means.clone().unwrap_or_else(none)),
         ("next", schedule.next_slot.clone().unwrap_or_else(none)),
         ("last", schedule.last_slot.clone().unwrap_or_else(none)),
+        ("history", list::history(schedule)),
         ("set", if schedule.set.is_empty() { none() } else { schedule.set.clone() }),
         ("revision", schedule.revision.to_string()),
         ("changed", schedule.changed_at.clone()),
     ];
-    for (label, value) in &facts {
+    for (label, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
         writeln!(out, "{FAINT}{label:<10}{FAINT:#}{value}")?;
     }
     for (name, value) in schedule.definition.as_object().unwrap_or(&Map::new()) {
@@ -406,7 +335,8 @@ fn slots(slots: &List<Slot>, is_json: bool) -> Result<(), Failure> {
         ]
     });
     let head = ["SLOT", "OUTCOME", "COUNT", "JOB", "DECIDED", "REASON"];
-    Ok(output::print_table(&mut out, &head, rows.collect())?)
+    output::print_table(&mut out, &head, rows.collect())?;
+    Ok(pages::say_more(&mut out, slots)?)
 }
 
 fn revisions(revisions: &List<Revision>, is_json: bool) -> Result<(), Failure> {
@@ -424,7 +354,8 @@ fn revisions(revisions: &List<Revision>, is_json: bool) -> Result<(), Failure> {
         ]
     });
     let head = ["REVISION", "AT", "WHO", "WHY", "DEFINITION"];
-    Ok(output::print_table(&mut out, &head, rows.collect())?)
+    output::print_table(&mut out, &head, rows.collect())?;
+    Ok(pages::say_more(&mut out, revisions)?)
 }
 
 impl CreateArgs {

@@ -90,11 +90,10 @@ impl Screen {
         let leaders: List<Leader> = client.get("/leaders")?;
         let queues: List<Queue> = client.get("/queues")?;
         let failed: List<Job> = client.get(&format!("/jobs?state=failed&limit={ROWS}"))?;
-        let schedules: List<Schedule> = client.get("/schedules?limit=500")?;
+        // Some of them may be paused until then, and are passed over.
+        let schedules: List<Schedule> = client.get("/schedules?order=next&limit=100")?;
         let mut next = schedules.items;
-        next.retain(|schedule| schedule.enabled && schedule.pause.is_none());
-        next.retain(|schedule| schedule.next_slot.is_some());
-        next.sort_by_key(|schedule| instant(schedule.next_slot.as_deref()));
+        next.retain(|schedule| schedule.pause.is_none());
         next.truncate(ROWS);
         Ok(Screen {
             at: now.to_string(),

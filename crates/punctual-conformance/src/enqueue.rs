@@ -233,7 +233,7 @@ pub async fn a_job_out_of_bounds_is_rejected_alone(world: &World<'_>) {
         let EnqueueAnswer::Rejected(Rejection::Invalid(message)) = answer else {
             panic!("{answer:?}")
         };
-        assert_eq!(Err(message.clone()), job.check());
+        assert_eq!(Err(message.clone()), job.check().map_err(String::from));
         assert_eq!(world.store().job(job.id).await.unwrap(), None);
     }
     assert_eq!(world.state(good.id).await, JobState::Ready);

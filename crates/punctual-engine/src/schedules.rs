@@ -10,8 +10,9 @@ use punctual_core::schedule::{
 };
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, EditAnswer, EnqueueAnswer, Json, NewJob, NewSchedule, NodeInfo, Rejection, Schedule,
-    ScheduleChange, SlotRow, Store, StoreError, limits, queues_of_every_node, why_nobody,
+    Actor, EditAnswer, EnqueueAnswer, Json, Misfit, NewJob, NewSchedule, NodeInfo, Rejection,
+    Schedule, ScheduleChange, SlotRow, Store, StoreError, UniqueKey, limits, queues_of_every_node,
+    why_nobody,
 };
 
 use crate::env::Env;
@@ -33,6 +34,9 @@ pub enum ScheduleError {
     /// The jobs that it would make cannot be so.
     #[error("`job`: {0}")]
     Job(String),
+    /// The key of a run stands for something else.
+    #[error("the key was used for something else; take another")]
+    KeyTaken,
     /// One of several schedules cannot be so.
     #[error("schedule `{0}`: {1}")]
     Of(String, Box<ScheduleError>),
@@ -258,6 +262,17 @@ impl Schedules {
     /// Makes one job of it now, beside its slots; if each node has its own, one for each that is
     /// alive, of which the first is told.
     pub async fn run(&self, tenant: &str, name: &str) -> Result<JobId, ScheduleError> {
+        self.run_once(tenant, name, None).await.map(|(job, _)| job)
+    }
+
+    /// The same, once for this key: who asks again is told the job that was made, and that it is none
+    /// of this call's. With a job for every node, each node gets its own once.
+    pub async fn run_once(
+        &self,
+        tenant: &str,
+        name: &str,
+        key: Option<UniqueKey>,
+    ) -> Result<(JobId, bool), ScheduleError> {
         let schedule = self.get(tenant, name).await?;
         let definition = Definition::parse(schedule.spec.as_str())?;
         let rule = definition.rule(name)?;
@@ -265,11 +280,26 @@ impl Schedules {
         let job = job_of(&*self.env, &schedule, &definition, &rule, told);
         let job = job.map_err(ScheduleError::Job)?;
         let first = job.id;
-        let jobs = self.for_nodes(job, &rule).await?;
+        let mut jobs = self.for_nodes(job, &rule).await?;
+        if let Some(key) = key {
+            // What stands for it is the schedule, whatever it is told meanwhile.
+            let meaning = Json::new(&schedule.id.to_string());
+            let meaning = meaning.map_err(|error| ScheduleError::Job(error.to_string()))?.meaning();
+            for job in &mut jobs {
+                let node = match rule.run_on {
+                    RunOn::EveryNode => format!(" {}", job.queue),
+                    _ => String::new(),
+                };
+                job.unique = Some(UniqueKey { key: format!("{}{node}", key.key), ..key.clone() });
+                job.meaning = Some(meaning);
+            }
+        }
         let enqueued = self.store.enqueue(self.env.at(), &jobs).await?;
         match enqueued.answers.into_iter().next() {
             Some(EnqueueAnswer::Rejected(Rejection::Invalid(why))) => Err(ScheduleError::Job(why)),
-            _ => Ok(first),
+            Some(EnqueueAnswer::Rejected(Rejection::KeyTaken(_))) => Err(ScheduleError::KeyTaken),
+            Some(EnqueueAnswer::Duplicate(job)) => Ok((job, false)),
+            Some(EnqueueAnswer::Created) | None => Ok((first, true)),
         }
     }
 
@@ -334,7 +364,15 @@ impl Schedules {
         let rule = definition.rule(&schedule.name)?;
         let told = Told { slot: None, caught_up: false, missed_count: 0 };
         let job = job_of(&*self.env, schedule, definition, &rule, told);
-        job.and_then(|job| job.check()).map_err(ScheduleError::Job)
+        let misfit = |misfit: Misfit| match misfit.part {
+            // What is no part of what people write down.
+            "tenant" | "owner" | "facts" => ScheduleError::Job(misfit.message),
+            part => {
+                let field = format!("job.{part}");
+                ScheduleError::Definition(DefinitionError { field, message: misfit.message })
+            }
+        };
+        job.map_err(ScheduleError::Job)?.check().map_err(misfit)
     }
 }
 

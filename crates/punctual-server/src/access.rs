@@ -54,6 +54,7 @@ impl std::fmt::Debug for Token {
 #[derive(Clone)]
 pub(crate) struct Gate {
     pub(crate) token: Option<Token>,
+    pub(crate) read_only: bool,
     pub(crate) known: Known,
 }
 
@@ -64,6 +65,10 @@ pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next
         None => is_local(&request),
     };
     let may = may.and_then(|()| is_own_doing(&request));
+    let may = may.and_then(|()| match gate.read_only && is_changing(&request) {
+        true => Err(read_only()),
+        false => Ok(()),
+    });
     match may.and_then(|()| parameters::check(&gate.known, &request)) {
         Ok(()) => next.run(request).await,
         Err(fault) => fault.into_response(),
@@ -102,6 +107,21 @@ pub(crate) fn is_local(request: &Request) -> Result<(), Fault> {
     Err(Fault::from(
         problem.hint("ask for localhost or 127.0.0.1, or start the server with a token"),
     ))
+}
+
+/// Might something be another afterwards?
+fn is_changing(request: &Request) -> bool {
+    let is_safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method());
+    // A question that is too long for an address.
+    let is_question = request.uri().path().ends_with("/api/v1/cron/explain");
+    !is_safe && !is_question
+}
+
+/// What whoever wants to change something is told by a server that lets nobody.
+pub(crate) fn read_only() -> Fault {
+    let problem =
+        Problem::new(403, "read_only", "Nothing can be changed here", "this server is read-only");
+    Fault::from(problem.hint("use a server that was started without `read_only`"))
 }
 
 /// Nothing is changed for a page of somebody else's.

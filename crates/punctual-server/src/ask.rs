@@ -8,7 +8,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use punctual::Timestamp;
-use punctual_api::Problem;
+use punctual_api::{FieldError, Problem};
 use punctual_core::TimestampError;
 use serde::de::DeserializeOwned;
 
@@ -37,24 +37,29 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
                 problem.hint("send the header `Content-Type: application/json`"),
             ));
         }
-        let bytes =
-            Bytes::from_request(request, state).await.map_err(|rejection| {
-                match rejection.status() {
-                StatusCode::PAYLOAD_TOO_LARGE => Fault::from(
-                    Problem::new(
-                        413,
-                        "too_large",
-                        "The body is too large",
-                        format!("the body has more than {BODY_BYTES_MAX} bytes"),
-                    )
-                    .hint(
-                        "store what is large elsewhere and pass a reference, or send less at once",
-                    ),
-                ),
-                _ => Fault::unreadable("", rejection.body_text()),
-            }
-            })?;
+        let Raw(bytes) = Raw::from_request(request, state).await?;
         read(&bytes).map(Body)
+    }
+}
+
+/// A body as it is.
+pub(crate) struct Raw(pub(crate) Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Raw {
+    type Rejection = Fault;
+
+    async fn from_request(request: Request, state: &S) -> Result<Raw, Fault> {
+        let rejection = match Bytes::from_request(request, state).await {
+            Ok(bytes) => return Ok(Raw(bytes)),
+            Err(rejection) => rejection,
+        };
+        if rejection.status() != StatusCode::PAYLOAD_TOO_LARGE {
+            return Err(Fault::unreadable("", rejection.body_text()));
+        }
+        let detail = format!("the body has more than {BODY_BYTES_MAX} bytes");
+        let problem = Problem::new(413, "too_large", "The body is too large", detail);
+        let hint = "store what is large elsewhere and pass a reference, or send less at once";
+        Err(problem.hint(hint).into())
     }
 }
 
@@ -85,32 +90,15 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
 fn read_with_places<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
     let mut text = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut text).map_err(|error| {
-        let pointer = pointer(error.path());
-        let inner = error.into_inner();
-        match inner.classify() {
-            serde_json::error::Category::Data => Fault::invalid(&pointer, inner.to_string()),
-            _ => Fault::unreadable(&pointer, inner.to_string()),
+        let is_json = error.inner().classify() == serde_json::error::Category::Data;
+        let FieldError { pointer, detail } = FieldError::of(error);
+        match is_json {
+            true => Fault::invalid(&pointer, detail),
+            false => Fault::unreadable(&pointer, detail),
         }
     })?;
     text.end().map_err(|error| Fault::unreadable("", error.to_string()))?;
     Ok(value)
-}
-
-/// A path as a JSON pointer.
-fn pointer(path: &serde_path_to_error::Path) -> String {
-    use serde_path_to_error::Segment;
-    let mut pointer = String::new();
-    for segment in path {
-        match segment {
-            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
-            Segment::Map { key } => {
-                pointer.push('/');
-                pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
-            }
-            Segment::Enum { .. } | Segment::Unknown => {}
-        }
-    }
-    pointer
 }
 
 /// The parameters of a request.

@@ -1,5 +1,7 @@
 //! What is answered when something is wrong.
 
+use std::time::Duration;
+
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual::{Error, ErrorKind};
@@ -50,6 +52,14 @@ impl Fault {
         problem.hint("ask another server, or again in a moment").into()
     }
 
+    /// It took longer than a request may.
+    pub(crate) fn too_slow(most: Duration) -> Fault {
+        let detail = format!("there was no answer within {} seconds", most.as_secs());
+        let problem = Problem::new(504, "too_slow", "It takes too long", detail);
+        let hint = "ask for less, or again when the database has less to do; what was to be changed may or may not be so by now";
+        problem.hint(hint).into()
+    }
+
     /// We made a mistake.
     pub(crate) fn bug(detail: &str) -> Fault {
         let problem = Problem::new(500, "bug", "punctual made a mistake", detail);
@@ -78,7 +88,14 @@ impl From<Error> for Fault {
             }
             ErrorKind::Corrupt => (500, "corrupt", "The database is broken or not ours"),
         };
-        Problem::new(status, code, title, error.to_string()).into()
+        let detail = error.to_string();
+        let problem = Problem::new(status, code, title, &*detail);
+        match error.part() {
+            // It comes in a header.
+            Some("trace") => problem.at("traceparent", detail).into(),
+            Some(part) => problem.at(format!("/{part}"), detail).into(),
+            None => problem.into(),
+        }
     }
 }
 

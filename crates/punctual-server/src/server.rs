@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::DefaultBodyLimit;
-use axum::http::StatusCode;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
@@ -16,7 +16,6 @@ use punctual::remote::Remote;
 use punctual_api::{Event, Problem};
 use punctual_secrets::{Mask, Secrets};
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::timeout::TimeoutLayer;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -43,7 +42,8 @@ pub struct Server {
     pub roles: Vec<String>,
     /// Who may ask; none: this machine alone.
     pub token: Option<Token>,
-    /// Can nothing be changed from the dashboard?
+    /// Can nothing be changed, neither from the dashboard nor with the API? Then no worker can claim
+    /// over HTTP, either.
     pub read_only: bool,
     /// Where the metrics of the process are, if somebody gathers them.
     pub metrics: Option<PrometheusHandle>,
@@ -189,7 +189,7 @@ impl Server {
         let known = parameters::known(&description);
         let description = Arc::new(description);
         let describe = move || std::future::ready(Json((*description).clone()));
-        let gate = Gate { token: self.token.clone(), known };
+        let gate = Gate { token: self.token.clone(), read_only: self.read_only, known };
         let app = App::of(self);
         let api = api
             .route("/api/openapi.json", get(describe))
@@ -204,13 +204,14 @@ impl Server {
             .with_state(app)
             .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
             // It bounds the time until an answer begins: a stream goes on for as long as it likes.
-            .layer(TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, REQUEST_MAX))
+            .layer(middleware::from_fn(in_time))
             .layer(CatchPanicLayer::custom(panicked))
     }
 
     /// Only what those ask who look after the process, for one that does not serve the API.
     pub fn probes(self) -> Router {
-        let gate = Gate { token: self.token.clone(), known: Known::default() };
+        let (token, read_only) = (self.token.clone(), self.read_only);
+        let gate = Gate { token, read_only, known: Known::default() };
         let app = App::of(self);
         Router::new()
             .route("/metrics", get(health::metrics))
@@ -218,8 +219,16 @@ impl Server {
             .merge(health())
             .fallback(not_here)
             .with_state(app)
-            .layer(TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, REQUEST_MAX))
+            .layer(middleware::from_fn(in_time))
             .layer(CatchPanicLayer::custom(panicked))
+    }
+}
+
+/// Lets nobody wait for an answer for ever.
+async fn in_time(request: Request, next: Next) -> Response {
+    match tokio::time::timeout(REQUEST_MAX, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Fault::too_slow(REQUEST_MAX).into_response(),
     }
 }
 
@@ -249,4 +258,24 @@ async fn not_so(method: axum::http::Method, uri: axum::http::Uri) -> Fault {
 fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
     // What it said is in the log; it is none of the caller's business.
     Fault::bug("the request could not be answered").into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::{StatusCode, header};
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_does_not_come_is_a_problem_too() {
+        let router = Router::new()
+            .route("/", get(std::future::pending::<()>))
+            .layer(middleware::from_fn(in_time));
+        let request = Request::get("/").body(Body::empty()).expect("a request");
+        let response = router.oneshot(request).await.expect("an answer");
+        assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT);
+        assert_eq!(response.headers()[header::CONTENT_TYPE], "application/problem+json");
+    }
 }

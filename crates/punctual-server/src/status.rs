@@ -30,8 +30,7 @@ impl Status {
         if !schedule.enabled {
             return Status::Off;
         }
-        let is_in_force = |until: Option<Timestamp>| until.is_none_or(|until| until > now);
-        if schedule.pause.as_ref().is_some_and(|pause| is_in_force(pause.until)) {
+        if schedule.is_paused(now) {
             return Status::Paused;
         }
         let Some(due) = schedule.due_at() else { return Status::Over };
@@ -55,6 +54,18 @@ impl Status {
             Status::Aside => "set aside",
             Status::Over => "finished",
         }
+    }
+}
+
+/// From when on, at the earliest from this instant, the slots of a schedule fire; none of one that is
+/// off, set aside or paused for good.
+pub(crate) fn fires_from(schedule: &Schedule, from: Timestamp) -> Option<Timestamp> {
+    if !schedule.enabled || schedule.set_aside.is_some() {
+        return None;
+    }
+    match &schedule.pause {
+        None => Some(from),
+        Some(pause) => pause.until.map(|until| until.max(from)),
     }
 }
 

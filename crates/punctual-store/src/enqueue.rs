@@ -112,6 +112,22 @@ pub enum KeyLifetime {
     For(Duration),
 }
 
+/// Why a job is out of bounds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Misfit {
+    /// Which part of it, by the name that people give it.
+    pub part: &'static str,
+    /// What is wrong, and the way out.
+    pub message: String,
+}
+
+impl From<Misfit> for String {
+    fn from(misfit: Misfit) -> String {
+        misfit.message
+    }
+}
+
 impl NewJob {
     /// A job with the usual settings.
     pub fn new(id: JobId, queue: &str, kind: &str, payload: Json) -> NewJob {
@@ -137,56 +153,64 @@ impl NewJob {
     }
 
     /// Checks the job against the bounds; the error says which one and what to do.
-    pub fn check(&self) -> Result<(), String> {
-        check_name("tenant", &self.tenant, true)?;
-        check_name("owner", &self.owner, true)?;
-        check_name("queue", &self.queue, false)?;
-        check_name("kind", &self.kind, false)?;
+    pub fn check(&self) -> Result<(), Misfit> {
+        let named = |part: &'static str, name: &str, may_be_empty| {
+            check_name(part, name, may_be_empty).map_err(|message| Misfit { part, message })
+        };
+        let misfit = |part: &'static str, message: String| Err(Misfit { part, message });
+        named("tenant", &self.tenant, true)?;
+        named("owner", &self.owner, true)?;
+        named("queue", &self.queue, false)?;
+        named("kind", &self.kind, false)?;
         let bytes = self.payload.as_str().len();
         if bytes > limits::PAYLOAD_BYTES_MAX {
-            return Err(format!(
-                "the payload has {bytes} bytes; the most is {}; store it elsewhere and pass a reference",
-                limits::PAYLOAD_BYTES_MAX
-            ));
+            let most = limits::PAYLOAD_BYTES_MAX;
+            let message = format!(
+                "the payload has {bytes} bytes; the most is {most}; store it elsewhere and pass a reference"
+            );
+            return misfit("payload", message);
         }
         if self.priority.abs() > limits::PRIORITY_MAX {
-            return Err(format!("priority {} is outside -100 to 100", self.priority));
+            let message = format!("priority {} is outside -100 to 100", self.priority);
+            return misfit("priority", message);
         }
         if !(1..=limits::ATTEMPTS_MAX).contains(&self.max_attempts) {
-            return Err(format!(
-                "{} attempts; a job has 1 to {}",
-                self.max_attempts,
-                limits::ATTEMPTS_MAX
-            ));
+            let (attempts, most) = (self.max_attempts, limits::ATTEMPTS_MAX);
+            return misfit("max_attempts", format!("{attempts} attempts; a job has 1 to {most}"));
         }
         if self.tags.len() > limits::TAGS_MAX {
             let (tags, most) = (self.tags.len(), limits::TAGS_MAX);
-            return Err(format!("{tags} tags; the most is {most}; use fewer"));
+            return misfit("tags", format!("{tags} tags; the most is {most}; use fewer"));
         }
         for tag in &self.tags {
-            check_name("tag", tag, false)?;
+            check_name("tag", tag, false).or_else(|message| misfit("tags", message))?;
         }
         if let Some(bytes) = self.origin.as_ref().map(|origin| origin.facts.as_str().len())
             && bytes > limits::FACTS_BYTES_MAX
         {
             let most = limits::FACTS_BYTES_MAX;
-            return Err(format!("the facts have {bytes} bytes; the most is {most}; tell less"));
+            let message = format!("the facts have {bytes} bytes; the most is {most}; tell less");
+            return misfit("facts", message);
         }
         if let Some(bytes) = self.trace.as_ref().map(String::len)
             && bytes > limits::TRACE_BYTES_MAX
         {
             let most = limits::TRACE_BYTES_MAX;
-            return Err(format!("the trace has {bytes} bytes; the most is {most}; leave it out"));
+            let message = format!("the trace has {bytes} bytes; the most is {most}; leave it out");
+            return misfit("trace", message);
         }
         match &self.unique {
             Some(unique) if unique.key.is_empty() => {
-                Err("the unique key is empty; give one, or none at all".to_owned())
+                let message = "the unique key is empty; give one, or none at all";
+                misfit("unique_key", message.to_owned())
             }
-            Some(unique) if unique.key.len() > limits::KEY_BYTES_MAX => Err(format!(
-                "the unique key has {} bytes; the most is {}; use a hash of it",
-                unique.key.len(),
-                limits::KEY_BYTES_MAX
-            )),
+            Some(unique) if unique.key.len() > limits::KEY_BYTES_MAX => {
+                let (bytes, most) = (unique.key.len(), limits::KEY_BYTES_MAX);
+                let message = format!(
+                    "the unique key has {bytes} bytes; the most is {most}; use a hash of it"
+                );
+                misfit("unique_key", message)
+            }
             _ => Ok(()),
         }
     }

@@ -34,7 +34,8 @@ use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
 pub use claim::{ClaimAsk, Claimed, ClaimedJob, QueueShare};
 
 pub use enqueue::{
-    Delay, EnqueueAnswer, Enqueued, KeyLifetime, KeyScope, NewJob, Origin, Rejection, UniqueKey,
+    Delay, EnqueueAnswer, Enqueued, KeyLifetime, KeyScope, Misfit, NewJob, Origin, Rejection,
+    UniqueKey,
 };
 pub use error::{ErrorKind, Result, StoreError};
 pub use event::{Event, EventCursor, EventKey, EventRow, event_rows, merge_events};

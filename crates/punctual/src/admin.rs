@@ -10,13 +10,15 @@ use punctual_store::{
     JobView, Leader, LeaderChange, LogCursor, LogView, MoveAnswer, Node, Page, Placement, Queue,
     QueueChange, QueueLimits, QueueStats, RequeueAnswer, RevisionCursor, RevisionView, RollupCount,
     RollupCursor, RollupFilter, RollupSum, Schedule, Schema, SlotCursor, SlotRun, SlotView, Span,
-    StatsCursor, StepView, SumAsk, Topic, limits,
+    StatsCursor, StepView, SumAsk, Topic, UniqueKey, limits,
 };
 
 use crate::ctx::Shared;
 use crate::doctor::{self, Diagnosis, Thresholds};
 use crate::error::{Error, ErrorKind, Result};
+use crate::job::Unique;
 use crate::order::Order;
+use crate::punctual::Receipt;
 use crate::why::{self, Why};
 
 /// Lists, changes, retries and explains. Whoever changes something is named in the audit: see
@@ -230,11 +232,24 @@ impl Admin {
 
     /// Makes one job of a schedule now, beside its slots.
     pub async fn run_now(&self, name: &str) -> Result<JobId> {
-        let job = self.or_nearest(name, self.schedule_calls().run("", name).await).await?;
-        let (actor, action) = (self.actor.clone(), "run schedule".to_owned());
-        let entry = AuditEntry { actor, action, subject: name.to_owned() };
-        self.shared.store.audit(self.shared.env.at(), &entry).await?;
-        Ok(job)
+        Ok(self.run_for(name, None).await?.id)
+    }
+
+    /// Makes one job of a schedule now, once for this key: whoever asks again gets the same. A key that
+    /// was used for something else is an error of kind `Conflict`.
+    pub async fn run_once(&self, name: &str, key: &Unique) -> Result<Receipt> {
+        self.run_for(name, Some(key.stored(""))).await
+    }
+
+    async fn run_for(&self, name: &str, key: Option<UniqueKey>) -> Result<Receipt> {
+        let ran = self.schedule_calls().run_once("", name, key).await;
+        let (id, is_new) = self.or_nearest(name, ran).await?;
+        if is_new {
+            let (actor, action) = (self.actor.clone(), "run schedule".to_owned());
+            let entry = AuditEntry { actor, action, subject: name.to_owned() };
+            self.shared.store.audit(self.shared.env.at(), &entry).await?;
+        }
+        Ok(Receipt { id, is_new })
     }
 
     /// The next slots of a schedule that it fires, as its definition has them.

@@ -13,11 +13,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    part: Option<&'static str>,
 }
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into() }
+        Error { kind, message: message.into(), part: None }
     }
 
     pub(crate) fn invalid(message: impl Into<String>) -> Error {
@@ -33,9 +34,19 @@ impl Error {
         ))
     }
 
+    /// One part of an order is wrong.
+    pub(crate) fn of_part(part: &'static str, message: impl Into<String>) -> Error {
+        Error { part: Some(part), ..Error::invalid(message) }
+    }
+
     /// What to do about it.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// Which part of an order is wrong, such as `priority`, if it is one part.
+    pub fn part(&self) -> Option<&str> {
+        self.part
     }
 }
 
@@ -70,7 +81,9 @@ impl From<ScheduleError> for Error {
                 Error::new(kind, messages.join("\n"))
             }
             ScheduleError::NotFound(_) => Error::new(ErrorKind::NotFound, error.to_string()),
-            ScheduleError::Changed(_) => Error::new(ErrorKind::Conflict, error.to_string()),
+            ScheduleError::Changed(_) | ScheduleError::KeyTaken => {
+                Error::new(ErrorKind::Conflict, error.to_string())
+            }
             ScheduleError::Busy(_) => Error::new(ErrorKind::Retry, error.to_string()),
             ScheduleError::Definition(_) | ScheduleError::Job(_) => {
                 Error::invalid(error.to_string())

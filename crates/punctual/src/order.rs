@@ -175,8 +175,9 @@ impl Order {
         job.id = id;
         job.unique = self.unique.map(|unique| unique.stored(job.payload.as_str()));
         job.trace = job.trace.or_else(trace);
-        job.check()
-            .map_err(|error| Error::invalid(format!("a job of kind `{}`: {error}", job.kind)))?;
+        job.check().map_err(|wrong| {
+            Error::of_part(wrong.part, format!("a job of kind `{}`: {wrong}", job.kind))
+        })?;
         Ok(job)
     }
 }

@@ -32,9 +32,8 @@ pub(super) fn print(out: &mut impl Write, change: &SetChange) -> io::Result<()> 
     let is_paused = |step: &&SetStep| step.pause.is_some() && step.action != "remove";
     for step in change.steps.iter().filter(is_paused) {
         let Some(pause) = &step.pause else { continue };
-        let why = if pause.why.is_empty() { String::new() } else { format!(", {}", pause.why) };
-        let by = format!("is paused ({}{why}); the pause is kept", pause.by);
-        writeln!(out, "{NOTICE}!{NOTICE:#} {:<18} {by}", step.name)?;
+        let paused = output::paused(pause);
+        writeln!(out, "{NOTICE}!{NOTICE:#} {:<18} is {paused}; the pause is kept", step.name)?;
     }
     Ok(())
 }

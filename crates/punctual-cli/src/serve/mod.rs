@@ -31,10 +31,18 @@ pub(crate) fn serve(
     is_demo: bool,
 ) -> Result<(), Failure> {
     log();
-    let token = settings.token(token)?;
-    refuse_strangers(settings.listen()?, token.is_some())?;
+    let token = admitted(settings, token)?;
     let settings = if is_demo { demo::settings(settings)? } else { settings.clone() };
     target::runtime()?.block_on(run(&settings, token, is_demo))
+}
+
+/// The token that requests must carry, if the settings are such that a process may start with them.
+pub(crate) fn admitted(settings: &Settings, token: Option<&str>) -> Result<Option<Token>, Failure> {
+    let token = settings.token(token)?;
+    refuse_strangers(settings.listen()?, token.is_some())?;
+    // That it is there is seen by opening it.
+    target::database(&settings.database.url)?;
+    Ok(token)
 }
 
 /// Whoever reaches this process may do everything, unless they have to show a token.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -39,7 +39,7 @@ pub(crate) struct ServerSettings {
     pub(crate) listen: String,
     /// The file that holds the token which requests must carry.
     pub(crate) token_file: Option<PathBuf>,
-    /// Can nothing be changed from the dashboard?
+    /// Can nothing be changed over HTTP?
     pub(crate) read_only: bool,
     /// What the process does: api, scheduler, worker.
     pub(crate) roles: Vec<String>,
@@ -153,7 +153,7 @@ pub(crate) struct Flags {
     /// The file with the token that requests must carry
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Let nobody change anything from the dashboard
+    /// Let nobody change anything over HTTP: not from the dashboard, and not with the API
     #[arg(long)]
     read_only: bool,
     /// The node's lasting name [default: that of the machine]
@@ -243,6 +243,39 @@ impl Flags {
     pub(crate) fn settings(&self, database: Option<&str>) -> Result<Settings, Failure> {
         read(&self.layers(database)?)
     }
+
+    /// The same flags again, for a process that starts in another directory.
+    pub(crate) fn words(&self) -> Result<Vec<String>, Failure> {
+        let mut words = Vec::new();
+        let mut say = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+        for (flag, file) in [("--config", &self.config), ("--token-file", &self.token_file)] {
+            if let Some(file) = file {
+                say(flag, absolute(file)?.display().to_string());
+            }
+        }
+        for (flag, value) in [("--listen", &self.listen), ("--name", &self.name)] {
+            if let Some(value) = value {
+                say(flag, value.clone());
+            }
+        }
+        for (flag, values) in [("--role", &self.roles), ("--queue", &self.queues)] {
+            if !values.is_empty() {
+                say(flag, values.join(","));
+            }
+        }
+        for label in &self.labels {
+            say("--label", label.clone());
+        }
+        words.extend(self.read_only.then(|| "--read-only".to_owned()));
+        Ok(words)
+    }
+}
+
+/// A path that means the same wherever somebody stands.
+pub(crate) fn absolute(file: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(file).map_err(|error| {
+        Failure::failed(format!("cannot tell where {} is: {error}", file.display()))
+    })
 }
 
 /// The secrets that a file of settings names, for a process that needs nothing else of it.

@@ -1,11 +1,11 @@
 //! What systemd is told, where it looks after the process; elsewhere nothing is told to nobody.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-use super::settings::Flags;
+use super::settings::{Flags, absolute};
 use crate::exit::Failure;
 
 /// Tells that the process serves and, again and again, that it does not hang.
@@ -39,13 +39,30 @@ async fn pause(length: Duration) {
 }
 
 /// A unit for this program as it is called, to be put into `/etc/systemd/system/punctual.service`.
-pub(crate) fn unit(flags: &Flags, database: Option<&str>) -> Result<String, Failure> {
+pub(crate) fn unit(
+    flags: &Flags,
+    database: Option<&str>,
+    token: Option<&str>,
+) -> Result<String, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::failed(format!("cannot tell where this program is: {error}")))?;
+    let mut flags = flags.clone();
+    flags.config = config(&flags)?;
     // What is wrong with the settings is told now, not by a unit that does not start.
     let settings = flags.settings(database)?;
+    if settings.server.token_file.is_none() && token.is_some() {
+        return Err(Failure::usage(
+            "everybody can read a unit, so that no token is written into it\nhint: put it in a file and name that with --token-file",
+        ));
+    }
+    super::admitted(&settings, None)?;
     let grace = settings.shutdown_grace()?.as_secs() + 10;
-    let config = flags.config.as_deref().unwrap_or(Path::new("/etc/punctual/punctual.toml"));
+    let mut command = vec![program.display().to_string(), "serve".to_owned()];
+    command.extend(flags.words()?);
+    command.extend(database.into_iter().flat_map(|url| ["--database".to_owned(), url.to_owned()]));
+    let command: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+    let command = command.join(" ");
+    // Only the process itself is told to stop: it ends the commands of its jobs when their time is over.
     Ok(format!(
         "[Unit]
 Description=punctual, durable cron and background jobs
@@ -54,8 +71,9 @@ Wants=network-online.target
 
 [Service]
 Type=notify
-ExecStart={} serve --config {}
+ExecStart={command}
 WatchdogSec=30
+KillMode=mixed
 TimeoutStopSec={grace}
 Restart=always
 RestartSec=1
@@ -69,8 +87,48 @@ PrivateTmp=yes
 
 [Install]
 WantedBy=multi-user.target
-",
-        program.display(),
-        config.display()
+"
     ))
+}
+
+/// Where settings are kept by those who have a unit.
+const USUAL_CONFIG: &str = "/etc/punctual/punctual.toml";
+
+/// The file with the settings: the one that was named, the one that is here, or the usual one. If there
+/// is none, the unit names none, since one that is missing would keep it from starting.
+fn config(flags: &Flags) -> Result<Option<PathBuf>, Failure> {
+    let here_or_usual = || ["punctual.toml", USUAL_CONFIG].map(PathBuf::from);
+    let found =
+        flags.config.clone().or_else(|| here_or_usual().into_iter().find(|it| it.is_file()));
+    found.as_deref().map(absolute).transpose()
+}
+
+/// A word as systemd reads it in a command.
+fn quoted(word: &str) -> String {
+    let word = word.replace('%', "%%").replace('$', "$$");
+    let is_plain =
+        |letter: char| !letter.is_whitespace() && !['"', '\'', '\\', ';'].contains(&letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word,
+        false => format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_word_stays_one_word_to_systemd() {
+        for (word, written) in [
+            ("zone=eu", "zone=eu"),
+            ("a b", "\"a b\""),
+            ("50%", "50%%"),
+            ("$HOME", "$$HOME"),
+            ("say \"hi\"\\", "\"say \\\"hi\\\"\\\\\""),
+            ("", "\"\""),
+        ] {
+            assert_eq!(quoted(word), written);
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! Three nodes on one PostgreSQL.
 
 use std::path::Path;
+use std::time::Duration;
 
+use punctual::Timestamp;
 use serde_json::Value;
 
 use crate::process::{Serving, punctual, text};
@@ -53,6 +55,13 @@ fn items(list: &Value) -> &Vec<Value> {
     list["items"].as_array().unwrap()
 }
 
+/// A leader that nobody wakes looks for schedules less often than that.
+const AT_ONCE: Duration = Duration::from_secs(5);
+
+fn instant(text: &Value) -> Timestamp {
+    text.as_str().unwrap().parse().unwrap()
+}
+
 /// Asks again until it is so.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..5_000 {
@@ -79,8 +88,17 @@ fn three_nodes_share_the_work_and_the_death_of_one() {
 
     // A schedule that is made through the one fires on the other's leadership at once.
     let often = ["schedule", "create", "often", "--every", "1s", "--kind", "echo"];
-    api.ask(&often);
+    let made = api.ask(&often);
     until("it fires", || !items(&api.ask(&["schedule", "slots", "often"])).is_empty());
+    let slots = api.ask(&["schedule", "slots", "often", "-n", "500"]);
+    let first = items(&slots).last().unwrap();
+    assert_eq!(
+        (&first["slot"], &first["outcome"]),
+        (&made["next_slot"], &"fired".into()),
+        "{first}"
+    );
+    let late = instant(&first["decided_at"]).since(instant(&first["slot"]));
+    assert!(late < AT_ONCE, "{late:?} late: {first}");
     let told = || text(&api.run(&["events", "--topics", "schedules"]).stdout);
     until("it is told", || told().contains("often"));
     let checked = punctual(Path::new("/tmp"), &["db", "check", "--database", &url]).output();

@@ -96,12 +96,49 @@ fn systemd_is_told_how_the_process_is() {
 #[test]
 fn a_unit_for_systemd_is_printed() {
     let directory = tempfile::tempdir().unwrap();
-    let args = ["serve", "--print-systemd-unit"];
-    let output = punctual(directory.path(), &args).output().unwrap();
-    let unit = text(&output.stdout);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    for line in ["Type=notify", "WatchdogSec=30", "TimeoutStopSec=40"] {
-        assert!(unit.lines().any(|it| it == line), "{line}: {unit}");
-    }
+    let unit = |flags: &[&str]| {
+        let args = [&["serve", "--print-systemd-unit"], flags].concat();
+        let output = punctual(directory.path(), &args).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let here = std::fs::canonicalize(directory.path()).unwrap();
+        let unit = text(&output.stdout).replace(env!("CARGO_BIN_EXE_punctual"), "PROGRAM");
+        unit.replace(here.to_str().unwrap(), "HERE")
+    };
+    // A file of settings that is not there is not named: `serve` would refuse to start.
+    insta::assert_snapshot!(unit(&[]), @r"
+    [Unit]
+    Description=punctual, durable cron and background jobs
+    After=network-online.target
+    Wants=network-online.target
+
+    [Service]
+    Type=notify
+    ExecStart=PROGRAM serve
+    WatchdogSec=30
+    KillMode=mixed
+    TimeoutStopSec=40
+    Restart=always
+    RestartSec=1
+    DynamicUser=yes
+    StateDirectory=punctual
+    WorkingDirectory=/var/lib/punctual
+    NoNewPrivileges=yes
+    ProtectSystem=strict
+    ProtectHome=yes
+    PrivateTmp=yes
+
+    [Install]
+    WantedBy=multi-user.target
+    ");
+    let command = |flags: &[&str]| {
+        let unit = unit(flags);
+        unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap().to_owned()
+    };
+    std::fs::write(directory.path().join("punctual.toml"), "").unwrap();
+    std::fs::write(directory.path().join("token"), "0123456789abcdef").unwrap();
+    assert_eq!(command(&[]), "PROGRAM serve --config HERE/punctual.toml");
+    let flags = "--listen 0.0.0.0:80 --role api,worker --queue a,b --token-file token --name web-1 --label zone=eu --label x=y --read-only --database postgres://app@db/app";
+    let flags: Vec<&str> = flags.split(' ').collect();
+    insta::assert_snapshot!(command(&flags), @"PROGRAM serve --config HERE/punctual.toml --token-file HERE/token --listen 0.0.0.0:80 --name web-1 --role api,worker --queue a,b --label zone=eu --label x=y --read-only --database postgres://app@db/app");
     assert!(!directory.path().join("punctual.db").exists(), "nothing is started");
 }

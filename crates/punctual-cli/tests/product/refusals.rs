@@ -60,6 +60,19 @@ fn out_of_reach_and_not_allowed_are_told_apart() {
     std::fs::write(directory.path().join("token"), "short").unwrap();
     std::fs::remove_file(directory.path().join("punctual.toml")).unwrap();
     check(&["serve", "--token-file", "token"], 2, "take at least 16");
+    // What would keep a server from starting is told by whoever only checks, and before a unit is made.
+    for ask in [&["config", "check"][..], &["serve", "--print-systemd-unit"]] {
+        let check = |args: &[&str], code, message| check(&[ask, args].concat(), code, message);
+        check(&["--token-file", "token"], 2, "take at least 16");
+        check(&["--token-file", "nowhere"], 2, "cannot read the token from");
+        check(&["--listen", "0.0.0.0:7347"], 4, "there is no token");
+        check(&["--database", "mysql://x"], 2, "is no database");
+    }
+    let token = ["--token", "0123456789abcdef"];
+    let open = [&["config", "check", "--listen", "0.0.0.0:7347"][..], &token].concat();
+    assert!(punctual(directory.path(), &open).output().unwrap().status.success());
+    let unit = [&["serve", "--print-systemd-unit"][..], &token].concat();
+    check(&unit, 2, "--token-file");
 }
 
 #[test]

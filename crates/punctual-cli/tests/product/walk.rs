@@ -40,7 +40,8 @@ fn the_readmes_walk_works_as_written() {
     assert_eq!(paused["pause"]["why"], "too noisy");
     let why = text(&dev.run(&["why", "schedule", "heartbeat"]).stdout);
     assert!(why.contains("too noisy"), "{why}");
-    dev.ask(&["schedule", "resume", "heartbeat"]);
+    let resumed = text(&dev.run(&["schedule", "resume", "heartbeat"]).stdout);
+    assert!(resumed.lines().any(|line| line == "status    active"), "{resumed}");
     let next = dev.ask(&["schedule", "next", "weekly-digest", "-n", "3"]);
     assert_eq!(next["next"].as_array().unwrap().len(), 3);
     dev.ask(&["schedule", "slots", "slow-report"]);

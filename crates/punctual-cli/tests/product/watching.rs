@@ -72,6 +72,80 @@ fn many_jobs_are_retried_moved_and_cancelled_with_one_command() {
 }
 
 #[test]
+fn a_list_of_schedules_tells_which_ones_fail() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Serving::start(directory.path(), &["serve"]);
+    let payload = r#"{"message":"no luck","for_good":true}"#;
+    let bad =
+        ["schedule", "create", "bad", "--every", "1s", "--kind", "fail", "--payload", payload];
+    server.ask(&bad);
+    server.ask(&["schedule", "create", "good", "--every", "1s", "--kind", "echo"]);
+    let told = |name: &str| {
+        let list = text(&server.run(&["schedule", "list"]).stdout);
+        let line = list.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+        (line, list)
+    };
+    // Each question is a process, which takes its time.
+    let is_told = (0..2_000).any(|_| {
+        let (bad, good) = (told("bad").0, told("good").0);
+        bad.contains("failed ×2") && good.contains("✔")
+    });
+    let ((bad, list), (good, _)) = (told("bad"), told("good"));
+    assert!(is_told, "{list}");
+    assert!(bad.contains("✖✖") && !bad.contains("✔") && bad.ends_with("failing"), "{bad}");
+    assert!(!good.contains("✖") && good.ends_with("active"), "{good}");
+    assert!(list.ends_with("2 schedules · 0 paused · 1 failing\n"), "{list}");
+    let shown = text(&server.run(&["schedule", "show", "bad"]).stdout);
+    assert!(shown.contains("failing") && shown.contains("✖✖"), "{shown}");
+}
+
+#[test]
+fn as_many_rows_are_shown_as_were_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Serving::start(directory.path(), &["serve"]);
+    let jobs: Vec<Value> =
+        (0..501).map(|_| serde_json::json!({"kind": "echo", "delay": "1h"})).collect();
+    let batch = serde_json::json!({ "jobs": jobs }).to_string();
+    let made = ureq::post(format!("{}/api/v1/jobs:batch", server.url));
+    made.content_type("application/json").send(batch).unwrap();
+    let listed = |most: &str| server.ask(&["job", "list", "-n", most]);
+    let all = listed("5000");
+    assert_eq!((all["items"].as_array().unwrap().len(), &all["next_cursor"]), (501, &Value::Null));
+    let some = listed("500");
+    assert_eq!(some["items"].as_array().unwrap().len(), 500);
+    assert!(some["next_cursor"].is_string());
+    let told = text(&server.run(&["job", "list", "-n", "500"]).stdout);
+    assert!(told.ends_with("there are more; see --limit\n"), "{told}");
+    assert_eq!(server.run(&["job", "list", "-n", "0"]).status.code(), Some(2));
+    // A second definition is one more than is shown.
+    server.ask(&["schedule", "create", "s", "--cron", "0 8 * * *", "--kind", "echo"]);
+    server.ask(&["schedule", "edit", "s", "--cron", "0 9 * * *"]);
+    let told = text(&server.run(&["schedule", "revisions", "s", "-n", "1"]).stdout);
+    assert!(told.ends_with("there are more; see --limit\n"), "{told}");
+}
+
+#[test]
+fn a_queue_is_limited_paused_and_let_go_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Serving::start(directory.path(), &["serve"]);
+    let status = |args: &[&str]| {
+        let output = server.run(args);
+        assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+        text(&output.stdout).lines().last().unwrap().to_owned()
+    };
+    assert!(status(&["queue", "limit", "mail", "3"]).ends_with("at most 3 at once"));
+    let listed = server.ask(&["queue", "list"]);
+    assert_eq!(listed["items"][0]["limits"]["max_running"], 3, "{listed}");
+    let paused = status(&["queue", "pause", "mail", "--until", "2099-01-01T00:00:00Z"]);
+    assert!(paused.contains("paused until 2099-01-01T00:00:00Z ("), "{paused}");
+    assert!(status(&["queue", "resume", "mail"]).ends_with("at most 3 at once"));
+    assert!(status(&["queue", "limit", "mail", "--none"]).ends_with("active"));
+    for wrong in [&["queue", "limit", "mail"][..], &["queue", "limit", "mail", "3", "--none"]] {
+        assert_eq!(server.run(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
 fn everything_is_on_one_screen() {
     let directory = tempfile::tempdir().unwrap();
     let server = Serving::start(directory.path(), &["serve", "--name", "web-1"]);

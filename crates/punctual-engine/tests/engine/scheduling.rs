@@ -414,7 +414,7 @@ async fn what_cannot_be_is_refused_and_nothing_is_stored() {
     };
     assert!(refused(window).await.starts_with("`end`: 2027-01-01T00:00:00Z lies before `start`"));
     let nameless = Definition::new("@daily", "");
-    assert_eq!(refused(nameless).await, "`job`: the kind is empty; give one");
+    assert_eq!(refused(nameless).await, "`job.kind`: the kind is empty; give one");
     assert_eq!(world.memory.schedules("", None, 10).await.unwrap(), []);
     create(&world, "mails", &often()).await;
     let taken = all.create("", "mails", "", &often(), &ana()).await.unwrap_err();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual::{Admin, Pause, StatsCursor, Timestamp};
+use punctual::{Admin, Pause, StatsCursor};
 
 use crate::fault::Fault;
 use crate::operation::OPERATIONS;
@@ -26,7 +26,7 @@ impl Queues {
         let now = admin.now().await?;
         let mut queues: BTreeMap<String, Option<Pause>> = BTreeMap::new();
         for queue in admin.queues().await? {
-            queues.insert(queue.name, queue.pause.filter(|pause| is_in_force(pause, now)));
+            queues.insert(queue.name, queue.pause.filter(|pause| pause.is_in_force(now)));
         }
         for node in admin.nodes().await? {
             for name in node.info.queues {
@@ -63,13 +63,9 @@ impl Queues {
     }
 }
 
-fn is_in_force(pause: &Pause, now: Timestamp) -> bool {
-    pause.until.is_none_or(|until| until > now)
-}
-
 #[cfg(test)]
 mod tests {
-    use punctual::Actor;
+    use punctual::{Actor, Timestamp};
 
     use super::*;
 

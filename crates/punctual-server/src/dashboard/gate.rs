@@ -62,15 +62,7 @@ pub(super) async fn page(State(ui): State<Ui>, request: Request, next: Next) -> 
         .and_then(|()| access::is_own_doing(&request))
         .and_then(|()| if is_changing { access::is_same_origin(&request) } else { Ok(()) });
     let may = may.and_then(|()| match is_changing && !is_session && ui.is_read_only() {
-        true => Err(Fault::from(
-            Problem::new(
-                403,
-                "read_only",
-                "Nothing can be changed here",
-                "this server is read-only",
-            )
-            .hint("use a server that was started without `read_only`"),
-        )),
+        true => Err(access::read_only()),
         false => Ok(()),
     });
     let mut response = match may {

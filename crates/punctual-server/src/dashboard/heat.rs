@@ -6,6 +6,7 @@ use punctual::{Admin, Definition, Schedule, Timestamp};
 use punctual_core::schedule::Rule;
 
 use crate::fault::Fault;
+use crate::status;
 
 /// Schedules that are looked at: each takes some ten microseconds, more for those that are due often.
 pub(super) const SCHEDULES_MAX: usize = 2_000;
@@ -24,13 +25,7 @@ pub(super) struct Planned {
 impl Planned {
     /// None of one that is off, set aside, paused for good or cannot be read.
     pub(super) fn read(schedule: &Schedule, from: Timestamp) -> Option<Planned> {
-        if !schedule.enabled || schedule.set_aside.is_some() {
-            return None;
-        }
-        let from = match &schedule.pause {
-            None => from,
-            Some(pause) => from.max(pause.until?),
-        };
+        let from = status::fires_from(schedule, from)?;
         let definition = Definition::parse(schedule.spec.as_str()).ok()?;
         Some(Planned { rule: definition.rule(&schedule.name).ok()?, from })
     }

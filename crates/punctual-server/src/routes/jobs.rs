@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use punctual::{Cursor, ErrorKind, JobFilter, JobId, Order, Placement, Timestamp, Unique};
+use punctual::{Cursor, JobFilter, JobId, Order, Placement, Timestamp, Unique};
 use punctual_api::{
     Batch, BatchAnswer, BatchItem, Enqueue, Enqueued, Job, JobDetail, List, LogLine, Move, Problem,
 };
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{admin, tail};
+use super::{admin, repeat, tail};
 use crate::ask::{Body, Id, Meant, Paging, Query, instant, length};
 use crate::fault::{Answer, Fault};
 use crate::server::App;
@@ -191,12 +191,6 @@ fn order(app: &App, ask: Enqueue, at: &str) -> Result<Order, Fault> {
     Ok(order)
 }
 
-/// The header that makes a request repeatable.
-const KEY: &str = "idempotency-key";
-
-/// How long a repeated request is known by its key.
-const KEY_LIFETIME: Duration = Duration::from_secs(24 * 3_600);
-
 /// A request that carries an `Idempotency-Key` may be sent again and makes no second job.
 fn idempotent(
     order: Order,
@@ -205,22 +199,14 @@ fn idempotent(
     part: &str,
     body: Option<&impl serde::Serialize>,
 ) -> Result<Order, Fault> {
-    let (Some(key), Some(body)) = (headers.get(KEY), body) else { return Ok(order) };
-    let key = key.to_str().ok().filter(|key| (1..=200).contains(&key.len()));
-    let Some(key) = key else {
-        return Err(Fault::unreadable(
-            "Idempotency-Key",
-            "the key must have 1 to 200 characters of plain text",
-        ));
-    };
+    let (Some(key), Some(body)) = (repeat::key(headers, part)?, body) else { return Ok(order) };
     if has_key {
         return Err(Fault::invalid(
             "/unique_key",
             "the request has an `Idempotency-Key` and its job a `unique_key`; give one of them",
         ));
     }
-    let key = format!("idempotency-key {key}{part}");
-    Ok(order.unique(Unique::key(key).during(KEY_LIFETIME).among_all()).meaning(body))
+    Ok(order.unique(key).meaning(body))
 }
 
 /// Enqueues a job
@@ -239,29 +225,13 @@ async fn enqueue(
     Body(ask): Body<Enqueue>,
 ) -> Result<Response, Fault> {
     app.check_kind(&ask.kind, "", meant).await?;
-    let (has_key, is_idempotent) = (ask.unique_key.is_some(), headers.contains_key(KEY));
+    let (has_key, is_idempotent) = (ask.unique_key.is_some(), repeat::is_wanted(&headers));
     let body = is_idempotent.then(|| ask.clone());
     let order = idempotent(order(&app, ask, "")?, &headers, has_key, "", body.as_ref())?;
     let receipt = app.punctual().enqueue(traced(order, &headers)).await;
-    let receipt = receipt.map_err(|error| reused(error, is_idempotent))?;
-    let status = if receipt.is_new { StatusCode::CREATED } else { StatusCode::OK };
-    let body = Json(Enqueued { id: receipt.id.to_string(), is_new: receipt.is_new });
-    let mut response = (status, body).into_response();
-    if is_idempotent && !receipt.is_new {
-        let replayed = axum::http::HeaderValue::from_static("true");
-        response.headers_mut().insert("idempotency-replayed", replayed);
-    }
-    Ok(response)
-}
-
-/// A key that is used for something else belongs to the request before, not to a job of the caller's.
-fn reused(error: punctual::Error, is_idempotent: bool) -> Fault {
-    if !is_idempotent || error.kind() != ErrorKind::Conflict {
-        return error.into();
-    }
-    let title = "The key was used for something else";
-    let detail = "the same `Idempotency-Key` came with another body within a day";
-    Fault::from(Problem::new(422, "key_reused", title, detail).hint("use a new key for new work"))
+    let receipt = receipt.map_err(|error| repeat::refused(error, &headers))?;
+    let body = Enqueued { id: receipt.id.to_string(), is_new: receipt.is_new };
+    Ok(repeat::answer(receipt, &headers, body))
 }
 
 fn traced(order: Order, headers: &HeaderMap) -> Order {
@@ -291,7 +261,7 @@ async fn enqueue_batch(
             format!("{count} jobs; the most is {BATCH_MAX}; send them in parts"),
         ));
     }
-    let is_idempotent = headers.contains_key(KEY);
+    let is_idempotent = repeat::is_wanted(&headers);
     let body = is_idempotent.then(|| batch.clone());
     let mut orders = Vec::new();
     for (index, ask) in batch.jobs.into_iter().enumerate() {
@@ -306,7 +276,7 @@ async fn enqueue_batch(
     // The first of them tells whether the key stands for this very batch, before more is written.
     if let (true, Some(first)) = (is_idempotent, orders.first()) {
         let answer = app.punctual().enqueue(first.clone()).await;
-        first_is_new = answer.map_err(|error| reused(error, true))?.is_new;
+        first_is_new = answer.map_err(|error| repeat::refused(error, &headers))?.is_new;
     }
     let receipts = app.punctual().enqueue_many(orders).await?;
     let jobs = receipts.into_iter().enumerate().map(|(index, receipt)| match receipt {

@@ -2,14 +2,15 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use punctual::{Job as _, JobDetail, JobFilter, JobId, JobState, Order, Timestamp};
 use punctual_api::{List, Move, Operate, Operation, Problem, Progress, text};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::jobs::{Filter, read_cursor, write_cursor};
-use super::{actor, admin};
+use super::{actor, admin, repeat};
 use crate::ask::{Body, Id, Paging, Query, instant};
 use crate::fault::{Answer, Fault};
 use crate::operation::{Action, Bulk, OPERATIONS};
@@ -22,24 +23,39 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Retries, cancels or moves all jobs of a filter, in the background
 ///
 /// It is a job itself, which a node with the role `worker` does; nothing but that it was written is
-/// waited for.
+/// waited for. With an `Idempotency-Key` the request may be sent again within a day, and makes no second
+/// operation.
 #[utoipa::path(post, path = "/operations", tag = "operations", request_body = Operate,
-    responses((status = 201, body = Operation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable")),
+    responses((status = 201, body = Operation), (status = 200, body = Operation, description = "It was there already"), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn operate(
     State(app): State<App>,
     headers: HeaderMap,
     Body(ask): Body<Operate>,
-) -> Result<(StatusCode, Json<Operation>), Fault> {
-    let id = begin(&app, actor(&headers), ask).await?;
-    Ok((StatusCode::CREATED, Json(find(&app, id).await?)))
+) -> Result<Response, Fault> {
+    let key = repeat::key(&headers, "")?.map(|key| (key, ask.clone()));
+    let bulk = bulk(&app, actor(&headers), ask).await?;
+    let order = match key {
+        Some((key, ask)) => order(&bulk).unique(key).meaning(&ask),
+        None => order(&bulk),
+    };
+    let receipt = app.punctual().enqueue(order).await;
+    let receipt = receipt.map_err(|error| repeat::refused(error, &headers))?;
+    Ok(repeat::answer(receipt, &headers, find(&app, receipt.id).await?))
 }
 
 /// Begins an operation in somebody's name, whoever may have asked for it.
 pub(crate) async fn begin(app: &App, who: &str, ask: Operate) -> Result<JobId, Fault> {
+    let bulk = bulk(app, who, ask).await?;
+    Ok(app.punctual().enqueue(order(&bulk)).await?.id)
+}
+
+/// What a wish comes to.
+async fn bulk(app: &App, who: &str, ask: Operate) -> Result<Bulk, Fault> {
     let action = action(&ask.action)?;
     let filter = meant(app, action, &ask.q).await?;
     let to = place(action, ask.to)?;
-    let bulk = Bulk {
+    Ok(Bulk {
         action,
         q: ask.q,
         state: text(filter.state),
@@ -55,8 +71,7 @@ pub(crate) async fn begin(app: &App, who: &str, ask: Operate) -> Result<JobId, F
         asked_at: app.punctual().admin().now().await?.to_string(),
         who: who.to_owned(),
         why: ask.why,
-    };
-    enqueue(app, &bulk).await
+    })
 }
 
 /// Begins to pause or resume schedules in somebody's name.
@@ -78,7 +93,7 @@ pub(crate) async fn begin_schedules(app: &App, who: &str, ask: Schedules) -> Res
         who: who.to_owned(),
         why: ask.why,
     };
-    enqueue(app, &bulk).await
+    Ok(app.punctual().enqueue(order(&bulk)).await?.id)
 }
 
 /// A wish to pause or resume many schedules.
@@ -91,13 +106,13 @@ pub(crate) struct Schedules {
     pub(crate) why: String,
 }
 
-async fn enqueue(app: &App, bulk: &Bulk) -> Result<JobId, Fault> {
-    let settings = Bulk::settings();
-    let mut order = Order::of_kind(Bulk::KIND, bulk).queue(OPERATIONS);
-    if let Some(limit) = settings.timeout {
-        order = order.timeout(limit);
+/// The job that carries it out.
+fn order(bulk: &Bulk) -> Order {
+    let order = Order::of_kind(Bulk::KIND, bulk).queue(OPERATIONS);
+    match Bulk::settings().timeout {
+        Some(limit) => order.timeout(limit),
+        None => order,
     }
-    Ok(app.punctual().enqueue(order).await?.id)
 }
 
 /// The jobs that a line means, if the action can be done to any of them.

@@ -26,10 +26,11 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Every queue that has a setting or a job.
 async fn all(app: &App) -> Result<BTreeMap<String, Queue>, Fault> {
     let admin = app.punctual().admin();
+    let now = admin.now().await?;
     let mut queues: BTreeMap<String, Queue> = BTreeMap::new();
     for queue in admin.queues().await? {
         let limits = Limits { max_running: queue.limits.max_running };
-        let pause = queue.pause.as_ref().map(Paused::from);
+        let pause = Paused::at(queue.pause.as_ref(), now);
         let shown = Queue { name: queue.name.clone(), pause, limits, kinds: Vec::new() };
         queues.insert(queue.name, shown);
     }

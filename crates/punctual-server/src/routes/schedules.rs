@@ -1,25 +1,28 @@
 //! Schedules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use punctual::{Definition, ErrorKind, RevisionCursor, Seen, SlotCursor, Timestamp};
+use punctual::{
+    Admin, Definition, ErrorKind, Receipt, RevisionCursor, ScheduleId, Seen, SlotCursor, Timestamp,
+};
 use punctual_api::{
-    List, MovedSlot, NextSlots, PauseAsk, Problem, Ran, Revision, Schedule, ScheduleBody, Slot,
-    Upcoming, UpcomingBucket, text,
+    FieldError, List, MovedSlot, NextSlots, PauseAsk, Problem, Ran, RecentSlot, Revision, Schedule,
+    ScheduleBody, Slot, Upcoming, UpcomingBucket, text,
 };
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::admin;
+use super::{admin, repeat};
 use crate::ask::{Body, MaybeBody, Meant, Name, Paging, Query, instant, length};
 use crate::fault::{Answer, Fault};
 use crate::server::App;
+use crate::status;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -36,15 +39,83 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(upcoming))
 }
 
+/// What is told beside a schedule.
+#[derive(Clone, Copy, Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Beside {
+    /// So many of its newest slots, 30 at most; none if nothing is said.
+    #[serde(default)]
+    history: Option<usize>,
+}
+
+/// Which schedules come first.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Sorted {
+    /// `name`, or `next`: those that have something to decide next, soonest first, on one page; `name`
+    /// if nothing is said.
+    #[serde(default)]
+    order: Option<String>,
+}
+
+/// Newest slots of a schedule: as many as the dashboard draws.
+const HISTORY_MAX: usize = 30;
+/// Schedules whose newest slots a store reads at once.
+const RECENT_AT_ONCE: usize = 100;
+
+/// Schedules as they are now, with what is wanted beside them.
+async fn told(
+    admin: &Admin,
+    schedules: Vec<punctual::Schedule>,
+    beside: Beside,
+) -> Result<Vec<Schedule>, Fault> {
+    let most = beside.history.filter(|most| *most > 0).map(|most| most.min(HISTORY_MAX));
+    let mut recent: HashMap<ScheduleId, Vec<RecentSlot>> = HashMap::new();
+    if let Some(most) = most {
+        let ids: Vec<ScheduleId> = schedules.iter().map(|schedule| schedule.id).collect();
+        for ids in ids.chunks(RECENT_AT_ONCE) {
+            for run in admin.recent_slots(ids, most).await? {
+                recent.entry(run.schedule).or_default().push(run.into());
+            }
+        }
+    }
+    let now = admin.now().await?;
+    let told = |schedule: punctual::Schedule| {
+        let history = most.map(|_| recent.remove(&schedule.id).unwrap_or_default());
+        Schedule { history, ..Schedule::at(schedule, now) }
+    };
+    Ok(schedules.into_iter().map(told).collect())
+}
+
 /// Schedules by name
-#[utoipa::path(get, path = "/schedules", tag = "schedules", params(Paging),
+#[utoipa::path(get, path = "/schedules", tag = "schedules", params(Paging, Sorted, Beside),
     responses((status = 200, body = List<Schedule>), (status = "default", body = Problem, content_type = "application/problem+json")))]
-async fn list(State(app): State<App>, Query(paging): Query<Paging>) -> Answer<List<Schedule>> {
+async fn list(
+    State(app): State<App>,
+    Query(paging): Query<Paging>,
+    Query(sorted): Query<Sorted>,
+    Query(beside): Query<Beside>,
+) -> Answer<List<Schedule>> {
     let most = paging.most();
-    let schedules = app.punctual().admin().schedules(paging.cursor.as_deref(), most).await?;
+    let admin = app.punctual().admin();
+    let schedules = match sorted.order.as_deref() {
+        None | Some("name") => admin.schedules(paging.cursor.as_deref(), most).await?,
+        Some("next") if paging.cursor.is_none() => {
+            let items = told(&admin, admin.upcoming(most).await?, beside).await?;
+            return Ok(Json(List { items, next_cursor: None }));
+        }
+        Some("next") => {
+            let detail = "those that are next are on one page; leave the cursor out";
+            return Err(Fault::unreadable("cursor", detail));
+        }
+        Some(order) => {
+            let detail = format!("`{order}` is no order; there are name, next");
+            return Err(Fault::unreadable("order", detail));
+        }
+    };
     let last = schedules.last().filter(|_| schedules.len() == most);
     let next_cursor = last.map(|schedule| schedule.name.clone());
-    Ok(Json(List { items: schedules.into_iter().map(Schedule::from).collect(), next_cursor }))
+    Ok(Json(List { items: told(&admin, schedules, beside).await?, next_cursor }))
 }
 
 /// Why something is done.
@@ -56,9 +127,16 @@ struct Because {
     why: String,
 }
 
-/// A schedule with its `ETag`.
-fn tagged(status: StatusCode, schedule: punctual::Schedule) -> Response {
-    let schedule = Schedule::from(schedule);
+/// A schedule as it is now, with its `ETag`.
+async fn tagged(
+    admin: &Admin,
+    status: StatusCode,
+    schedule: punctual::Schedule,
+) -> Result<Response, Fault> {
+    Ok(with_etag(status, Schedule::at(schedule, admin.now().await?)))
+}
+
+fn with_etag(status: StatusCode, schedule: Schedule) -> Response {
     let etag = HeaderValue::from_str(&schedule.etag);
     let mut response = (status, Json(schedule)).into_response();
     if let Ok(etag) = etag {
@@ -68,10 +146,17 @@ fn tagged(status: StatusCode, schedule: punctual::Schedule) -> Response {
 }
 
 /// One schedule
-#[utoipa::path(get, path = "/schedules/{name}", tag = "schedules", params(("name" = String, Path)),
+#[utoipa::path(get, path = "/schedules/{name}", tag = "schedules", params(("name" = String, Path), Beside),
     responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
-async fn show(State(app): State<App>, Name(name): Name) -> Result<Response, Fault> {
-    Ok(tagged(StatusCode::OK, app.punctual().admin().schedule(&name).await?))
+async fn show(
+    State(app): State<App>,
+    Name(name): Name,
+    Query(beside): Query<Beside>,
+) -> Result<Response, Fault> {
+    let admin = app.punctual().admin();
+    let schedule = admin.schedule(&name).await?;
+    let told = told(&admin, vec![schedule], beside).await?.pop();
+    Ok(with_etag(StatusCode::OK, told.ok_or_else(|| Fault::bug("a schedule got lost"))?))
 }
 
 /// What a request has seen of a schedule.
@@ -106,8 +191,9 @@ fn refused(error: punctual::Error, seen: Option<Seen>) -> Fault {
 }
 
 fn checked(app: &App, body: &ScheduleBody) -> Result<Definition, Fault> {
-    let definition = body.definition().map_err(|error| Fault::invalid("", error))?;
-    app.check(&definition.job.kind, &definition.job.payload, "/payload")?;
+    let definition = body.definition();
+    let definition = definition.map_err(|wrong| Fault::invalid(&wrong.pointer, wrong.detail))?;
+    app.check(&definition.job.kind, &definition.job.payload, "/job/payload")?;
     Ok(definition)
 }
 
@@ -154,12 +240,14 @@ async fn put(
         Ok(before) => {
             check_kind(&app, &definition, Some(&before), meant).await?;
             let schedule = admin.define_schedule(&name, &definition, seen).await;
-            Ok(tagged(StatusCode::OK, schedule.map_err(|error| refused(error, seen))?))
+            let schedule = schedule.map_err(|error| refused(error, seen))?;
+            tagged(&admin, StatusCode::OK, schedule).await
         }
         Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => {
             check_kind(&app, &definition, None, meant).await?;
             let schedule = admin.create_schedule(&name, &definition).await;
-            Ok(tagged(StatusCode::CREATED, schedule.map_err(|error| refused(error, None))?))
+            let schedule = schedule.map_err(|error| refused(error, None))?;
+            tagged(&admin, StatusCode::CREATED, schedule).await
         }
         Err(error) => Err(error.into()),
     }
@@ -187,11 +275,15 @@ async fn patch(
     let unreadable = |error: serde_json::Error| Fault::invalid("", error.to_string());
     let mut whole: Value = serde_json::from_str(schedule.spec.as_str()).map_err(unreadable)?;
     merge(&mut whole, changes);
-    let body: ScheduleBody = serde_json::from_value(without_nulls(whole)).map_err(unreadable)?;
+    let body: Result<ScheduleBody, _> = serde_path_to_error::deserialize(without_nulls(whole));
+    let body = body.map_err(|error| {
+        let wrong = FieldError::of(error);
+        Fault::invalid(&wrong.pointer, wrong.detail)
+    })?;
     let definition = checked(&app, &body)?;
     check_kind(&app, &definition, Some(&schedule), meant).await?;
     let changed = admin.define_schedule(&name, &definition, seen).await;
-    Ok(tagged(StatusCode::OK, changed.map_err(|error| refused(error, seen))?))
+    tagged(&admin, StatusCode::OK, changed.map_err(|error| refused(error, seen))?).await
 }
 
 /// A JSON merge patch; null takes a field away.
@@ -231,15 +323,23 @@ async fn delete(
 }
 
 /// Makes one job of a schedule now, beside its slots
-#[utoipa::path(post, path = "/schedules/{name}/run", tag = "schedules", params(("name" = String, Path)),
-    responses((status = 201, body = Ran), (status = "default", body = Problem, content_type = "application/problem+json")))]
+///
+/// With an `Idempotency-Key` the request may be sent again within a day, and makes no second job.
+#[utoipa::path(post, path = "/schedules/{name}/run", tag = "schedules",
+    params(("name" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable")),
+    responses((status = 201, body = Ran), (status = 200, body = Ran, description = "It was made already"), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn run(
     State(app): State<App>,
     Name(name): Name,
     headers: HeaderMap,
-) -> Result<(StatusCode, Json<Ran>), Fault> {
-    let job = admin(&app, &headers, "").run_now(&name).await?;
-    Ok((StatusCode::CREATED, Json(Ran { job: job.to_string() })))
+) -> Result<Response, Fault> {
+    let admin = admin(&app, &headers, "");
+    let receipt = match repeat::key(&headers, "")? {
+        Some(key) => admin.run_once(&name, &key).await,
+        None => admin.run_now(&name).await.map(|id| Receipt { id, is_new: true }),
+    };
+    let receipt = receipt.map_err(|error| repeat::refused(error, &headers))?;
+    Ok(repeat::answer(receipt, &headers, Ran { job: receipt.id.to_string() }))
 }
 
 /// Skips slots from now on
@@ -252,8 +352,9 @@ async fn pause(
     MaybeBody(ask): MaybeBody<PauseAsk>,
 ) -> Result<Response, Fault> {
     let until = instant("/until", ask.until.as_deref())?;
-    let schedule = admin(&app, &headers, &ask.why).pause_schedule(&name, until).await?;
-    Ok(tagged(StatusCode::OK, schedule))
+    let admin = admin(&app, &headers, &ask.why);
+    let schedule = admin.pause_schedule(&name, until).await?;
+    tagged(&admin, StatusCode::OK, schedule).await
 }
 
 /// Fires slots again, from now on; also of one that was disabled or set aside
@@ -271,7 +372,7 @@ async fn resume(
         true => schedule,
         false => admin.enable_schedule(&name).await?,
     };
-    Ok(tagged(StatusCode::OK, schedule))
+    tagged(&admin, StatusCode::OK, schedule).await
 }
 
 /// Plans a schedule again that was disabled or set aside, from now on
@@ -283,8 +384,9 @@ async fn enable(
     Query(because): Query<Because>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
-    let schedule = admin(&app, &headers, &because.why).enable_schedule(&name).await;
-    Ok(tagged(StatusCode::OK, schedule.map_err(|error| refused(error, None))?))
+    let admin = admin(&app, &headers, &because.why);
+    let schedule = admin.enable_schedule(&name).await;
+    tagged(&admin, StatusCode::OK, schedule.map_err(|error| refused(error, None))?).await
 }
 
 /// Plans a schedule no more, until it is enabled
@@ -296,8 +398,9 @@ async fn disable(
     Query(because): Query<Because>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
-    let schedule = admin(&app, &headers, &because.why).disable_schedule(&name).await?;
-    Ok(tagged(StatusCode::OK, schedule))
+    let admin = admin(&app, &headers, &because.why);
+    let schedule = admin.disable_schedule(&name).await?;
+    tagged(&admin, StatusCode::OK, schedule).await
 }
 
 /// How many slots to show.
@@ -429,18 +532,18 @@ async fn upcoming(State(app): State<App>, Query(ahead): Query<Ahead>) -> Answer<
 fn count_ahead(
     counts: &mut BTreeMap<Timestamp, u64>,
     schedules: &[punctual::Schedule],
-    from: Timestamp,
+    begin: Timestamp,
     to: Timestamp,
     bucket: Duration,
 ) {
-    let active = schedules.iter().filter(|schedule| schedule.enabled && schedule.pause.is_none());
-    for schedule in active {
+    for schedule in schedules {
+        let Some(from) = status::fires_from(schedule, begin) else { continue };
         let Ok(definition) = Definition::parse(schedule.spec.as_str()) else { continue };
         let Ok(rule) = definition.rule(&schedule.name) else { continue };
-        let mut start = from;
+        let mut start = begin;
         while start < to {
             let end = (start + bucket).min(to);
-            match rule.count(start, end) {
+            match rule.count(start.max(from), end.max(from)) {
                 0 => {}
                 count => *counts.entry(start).or_default() += count,
             }

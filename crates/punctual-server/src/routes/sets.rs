@@ -27,10 +27,13 @@ async fn show(
     Query(paging): Query<Paging>,
 ) -> Answer<List<Schedule>> {
     let (most, after) = (paging.most(), paging.cursor.as_deref());
-    let schedules = app.punctual().admin().schedules_of(&set, after, most).await?;
+    let admin = app.punctual().admin();
+    let schedules = admin.schedules_of(&set, after, most).await?;
     let last = schedules.last().filter(|_| schedules.len() == most);
     let next_cursor = last.map(|schedule| schedule.name.clone());
-    Ok(Json(List { items: schedules.into_iter().map(Schedule::from).collect(), next_cursor }))
+    let now = admin.now().await?;
+    let items = schedules.into_iter().map(|schedule| Schedule::at(schedule, now));
+    Ok(Json(List { items: items.collect(), next_cursor }))
 }
 
 /// How far it may go.
@@ -61,9 +64,7 @@ async fn apply(
     headers: HeaderMap,
     Body(body): Body<SetBody>,
 ) -> Answer<SetChange> {
-    let wanted = body.wanted().map_err(|(number, error)| {
-        Fault::invalid(&format!("/schedules/{number}/definition"), error)
-    })?;
+    let wanted = body.wanted().map_err(|wrong| Fault::invalid(&wrong.pointer, wrong.detail))?;
     let Asked { dry_run, prune, adopt } = asked;
     let manner = Manner { prune, adopt, dry_run };
     let admin = admin(&app, &headers, &format!("set {set}"));

@@ -5,7 +5,6 @@
 //! whatever it says. So each text of it passes the mask of this process before anything is kept.
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use punctual::remote::{Failed, Held, HeldError, Report, Wish};
@@ -17,7 +16,7 @@ use punctual_api::{
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::ask::{Body, Id, MaybeBody, Query, length};
+use crate::ask::{Body, Id, MaybeBody, Query, Raw, length};
 use crate::fault::{Answer, Fault};
 use crate::server::App;
 
@@ -199,7 +198,7 @@ async fn logs(
     State(app): State<App>,
     Id(held): Id<Held>,
     Query(numbered): Query<Numbered>,
-    body: Bytes,
+    Raw(body): Raw,
 ) -> Answer<Logged> {
     let (mut lines, mask) = (Vec::new(), app.mask());
     let all = body.split(|byte| *byte == b'\n').enumerate();

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use punctual::Punctual;
-use punctual_server::Token;
+use punctual_server::{Server, Token};
 
 use crate::World;
 
@@ -51,6 +51,35 @@ async fn with_a_token_whoever_knows_it_is_answered() {
     let live = Request::get("/healthz/live").body(Body::empty()).unwrap();
     assert_eq!(world.ask(live).await.status, StatusCode::OK);
     insta::assert_snapshot!(Token::new("short").unwrap_err(), @"the token has 5 characters; take at least 16, for instance from `openssl rand -hex 32`");
+}
+
+#[tokio::test]
+async fn a_server_that_is_read_only_changes_nothing() {
+    let open = World::new().await;
+    open.say("PUT /schedules/s", r#"{"when":["0 8 * * *"],"job":{"kind":"echo"}}"#).await;
+    let server = Server { read_only: true, ..Server::new(open.punctual.clone()) };
+    let world = World { punctual: open.punctual.clone(), router: server.router() };
+    let changes = [
+        ("POST /jobs", r#"{"kind":"echo"}"#),
+        ("PUT /schedules/t", r#"{"when":["0 8 * * *"],"job":{"kind":"echo"}}"#),
+        ("PATCH /schedules/s", r#"{"tz":"Europe/Paris"}"#),
+        ("DELETE /schedules/s", ""),
+        ("POST /schedules/s/run", ""),
+        ("POST /queues/mail/pause", "{}"),
+        ("POST /operations", r#"{"action":"retry","q":"state:failed"}"#),
+        ("POST /claims", r#"{"name":"w","version":"1","kinds":["echo"]}"#),
+    ];
+    for (what, body) in changes {
+        let refused = world.say(what, body).await;
+        assert_eq!(refused.status, StatusCode::FORBIDDEN, "{what}: {}", refused.body);
+        assert_eq!(refused.headers["content-type"], "application/problem+json", "{what}");
+        assert_eq!(refused.body["code"], "read_only", "{what}");
+        assert!(refused.body["hint"].as_str().unwrap().contains("read_only"), "{what}");
+    }
+    for (what, body) in [("GET /schedules/s", ""), ("POST /cron/explain", r#"{"expr":"@daily"}"#)] {
+        assert_eq!(world.say(what, body).await.status, StatusCode::OK, "{what}");
+    }
+    assert_eq!(world.say("GET /jobs", "").await.body["items"], serde_json::json!([]));
 }
 
 #[tokio::test]

@@ -40,6 +40,22 @@ async fn states(world: &World, ids: &[String]) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn an_operation_that_is_asked_for_again_is_the_same() {
+    let world = world().await;
+    let (key, body) = ([("idempotency-key", "mend")], r#"{"action":"retry","q":"kind:fail"}"#);
+    let first = world.with("POST /operations", &key, body).await;
+    assert_eq!(first.status, StatusCode::CREATED, "{}", first.body);
+    let again = world.with("POST /operations", &key, body).await;
+    assert_eq!((again.status, &again.body["id"]), (StatusCode::OK, &first.body["id"]));
+    assert_eq!(again.headers["idempotency-replayed"], "true");
+    let other = r#"{"action":"cancel","q":"kind:fail"}"#;
+    let other = world.with("POST /operations", &key, other).await;
+    assert_eq!(other.body["code"], "key_reused", "{}", other.body);
+    let all = world.say("GET /operations", "").await;
+    assert_eq!(all.body["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn all_that_failed_is_retried_once_and_nothing_else() {
     let world = world().await;
     let ids = enqueue(&world, r#"{"kind":"fail","payload":{}}"#, 120).await;

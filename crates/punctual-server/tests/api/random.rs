@@ -73,6 +73,8 @@ struct Maker {
     chance: Chance,
     description: Value,
     ids: Vec<String>,
+    /// What a worker holds, as far as is known.
+    leases: Vec<String>,
 }
 
 impl Maker {
@@ -89,6 +91,10 @@ impl Maker {
             "id" if !self.ids.is_empty() && !self.chance.once_in(4) => {
                 let index = self.chance.below(self.ids.len());
                 self.ids[index].clone()
+            }
+            "lease" if !self.leases.is_empty() && !self.chance.once_in(4) => {
+                let index = self.chance.below(self.leases.len());
+                self.leases[index].clone()
             }
             "name" if !self.chance.once_in(3) => "daily".to_owned(),
             _ => self.text(),
@@ -158,6 +164,24 @@ impl Maker {
         Value::Object(object)
     }
 
+    /// A body of one of the types that an operation takes: one value, or one on each line.
+    fn body(&mut self, content: &Value) -> (&'static str, String) {
+        const JSON: &str = "application/json";
+        const LINES: &str = "application/x-ndjson";
+        let (kind, lines) = match content.get(LINES) {
+            Some(_) => (LINES, self.chance.below(4)),
+            None => (JSON, 1),
+        };
+        let Some(schema) = content.get(kind).map(|content| content["schema"].clone()) else {
+            return (JSON, String::new());
+        };
+        if self.chance.once_in(30) {
+            return (kind, "{\"broken\": ".to_owned());
+        }
+        let lines: Vec<String> = (0..lines).map(|_| self.value(&schema, 0).to_string()).collect();
+        (kind, lines.join("\n"))
+    }
+
     /// A request for one of the operations, with the operation itself.
     fn request(&mut self) -> (Request<Body>, Value, String) {
         let paths = self.description["paths"].as_object().cloned().unwrap();
@@ -204,15 +228,10 @@ impl Maker {
                 _ => {}
             }
         }
-        let body = &operation["requestBody"]["content"]["application/json"]["schema"];
-        let body = match body {
-            Value::Null => String::new(),
-            _ if self.chance.once_in(30) => "{\"broken\": ".to_owned(),
-            schema => self.value(&schema.clone(), 0).to_string(),
-        };
+        let (kind, body) = self.body(&operation["requestBody"]["content"]);
         let told = format!("{method} {url} {headers:?} {body}");
         let mut request = Request::builder().method(method.to_uppercase().as_str()).uri(&url);
-        request = request.header("host", "localhost").header("content-type", "application/json");
+        request = request.header("host", "localhost").header("content-type", kind);
         for (name, value) in &headers {
             if let Ok(value) = axum::http::HeaderValue::from_str(value) {
                 request = request.header(name.as_str(), value);
@@ -232,6 +251,18 @@ fn escaped(text: &str) -> String {
     if text.is_empty() { "%20".to_owned() } else { text.bytes().map(escape).collect() }
 }
 
+/// What a worker holds that has just come: jobs that nobody else does.
+async fn claimed(world: &World) -> Vec<String> {
+    let job = json!({"kind": "far", "queue": "far"});
+    let jobs = json!({ "jobs": vec![job; 10] }).to_string();
+    world.say("POST /jobs:batch?allow_unknown_kind=true", &jobs).await;
+    let claim =
+        json!({"name": "w", "version": "1", "queues": ["far"], "kinds": ["far"], "max": 10});
+    let claimed = world.say("POST /claims", &claim.to_string()).await;
+    let leases = claimed.body["leases"].as_array().unwrap();
+    leases.iter().map(|it| it["lease"].as_str().unwrap().to_owned()).collect()
+}
+
 #[tokio::test]
 async fn no_request_is_the_servers_fault_and_every_answer_is_described() {
     let requests = std::env::var("PUNCTUAL_PROOF_REQUESTS").ok().and_then(|it| it.parse().ok());
@@ -242,9 +273,12 @@ async fn no_request_is_the_servers_fault_and_every_answer_is_described() {
     let schema = Schema::committed();
     let description = schema.description().clone();
     let chance = Chance { seed: 7, drawn: 0 };
-    let mut maker = Maker { chance, description, ids: Vec::new() };
-    let (mut refused, mut unknown) = (0, 0);
-    for _ in 0..requests {
+    let mut maker = Maker { chance, description, ids: Vec::new(), leases: Vec::new() };
+    let (mut refused, mut unknown, mut logged) = (0, 0, 0);
+    for number in 0..requests {
+        if number % 200 == 0 {
+            maker.leases = claimed(&world).await;
+        }
         let (request, operation, told) = maker.request();
         let answer = world.ask(request).await;
         let status = answer.status.as_u16();
@@ -254,11 +288,13 @@ async fn no_request_is_the_servers_fault_and_every_answer_is_described() {
         checked.unwrap_or_else(|error| panic!("{told}: {status}: {error}"));
         refused += usize::from(!answer.status.is_success());
         unknown += usize::from(answer.body["code"] == "unknown_kind");
+        logged += usize::from(answer.status.is_success() && answer.body["next"].is_u64());
         for field in ["id", "job"] {
             maker.ids.extend(answer.body[field].as_str().map(str::to_owned));
         }
     }
     assert!(unknown > 0, "kinds that nobody knows are among them");
+    assert!(logged > 0, "lines that are written by a worker are among them");
     assert!(refused > requests / 20 && refused < requests * 19 / 20, "{refused} of {requests}");
     println!(
         "{}",

@@ -24,7 +24,7 @@ async fn each_mistake_is_told_with_its_place() {
     insta::assert_snapshot!(job(r#"{"kind":7}"#).await, @r#"422 "invalid" at "/kind": invalid type: integer `7`, expected a string at line 1 column 9"#);
     insta::assert_snapshot!(job(r#"{"kind":""}"#).await, @r#"422 "invalid" at "/kind": the kind is empty; say which handler it is for"#);
     insta::assert_snapshot!(job(r#"{"kind":"echo","priority":1e9}"#).await, @r#"422 "invalid" at "/priority": invalid type: floating point `1000000000.0`, expected i16 at line 1 column 29"#);
-    insta::assert_snapshot!(job(r#"{"kind":"echo","priority":300}"#).await, @r#"422 "invalid" at "-": a job of kind `echo`: priority 300 is outside -100 to 100"#);
+    insta::assert_snapshot!(job(r#"{"kind":"echo","priority":300}"#).await, @r#"422 "invalid" at "/priority": a job of kind `echo`: priority 300 is outside -100 to 100"#);
     insta::assert_snapshot!(job(r#"{"kind":"echo","delay":"soon"}"#).await, @r#"422 "invalid" at "/delay": `soon` is not a length of time; write it like 90s, 15m, 1h30m or 2d"#);
     insta::assert_snapshot!(job(r#"{"kind":"echo","at":"tomorrow"}"#).await, @r#"422 "invalid" at "/at": `tomorrow` is not an instant; write it like 2027-03-28T01:00:00Z or 2027-03-28T03:00:00+02:00"#);
     insta::assert_snapshot!(job(r#"{"kind":"echo","delay":"1h","at":"2027-01-01T00:00:00Z"}"#).await, @r#"422 "invalid" at "/at": both `delay` and `at` are given; give one"#);
@@ -32,9 +32,26 @@ async fn each_mistake_is_told_with_its_place() {
     let schedule = |body: &'static str| check(&world, "PUT /schedules/s", body);
     insta::assert_snapshot!(schedule(r#"{"when":["61 * * * *"],"job":{"kind":"echo"}}"#).await, @r#"422 "invalid" at "/when/0": `when[0]`: `61 * * * *`: minute: 61 is outside 0-59 (hint: the last minute is 59)"#);
     insta::assert_snapshot!(schedule(r#"{"when":["0 8 * * *"],"tz":"Europe/Pariss","job":{"kind":"echo"}}"#).await, @r#"422 "invalid" at "/tz": `tz`: unknown time zone `Europe/Pariss`, did you mean `Europe/Paris`?"#);
-    insta::assert_snapshot!(schedule(r#"{"when":["0 8 * * *"],"overlap":"maybe","job":{"kind":"echo"}}"#).await, @r#"422 "invalid" at "": `maybe` is no overlap policy; there are allow, skip, queue_one, queue_all, cancel_running"#);
+    insta::assert_snapshot!(schedule(r#"{"when":["0 8 * * *"],"overlap":"maybe","job":{"kind":"echo"}}"#).await, @r#"422 "invalid" at "/overlap": `maybe` is no overlap policy; there are allow, skip, queue_one, queue_all, cancel_running"#);
     insta::assert_snapshot!(schedule(r#"{"when":[],"job":{"kind":"echo"}}"#).await, @r#"422 "invalid" at "/when": `when`: no rule; give an expression such as `0 8 * * MON-FRI`"#);
     insta::assert_snapshot!(schedule(r#"{"when":["0 8 * * *"],"job":{"kind":"echo","priorty":1}}"#).await, @r#"422 "invalid" at "/job/priorty": unknown field `priorty`, expected one of `kind`, `payload`, `queue`, `priority`, `max_attempts`, `timeout`, `budget`, `start_within`, `tags`, `backoff` at line 1 column 52"#);
+    insta::assert_snapshot!(schedule(r#"{"when":["0 8 * * *"],"job":{"kind":"echo","priority":300}}"#).await, @r#"422 "invalid" at "/job/priority": `job.priority`: priority 300 is outside -100 to 100"#);
+    let set = r#"{"schedules":[{"name":"a","definition":{"when":["0 8 * * *"],"missed":"some","job":{"kind":"echo"}}}]}"#;
+    let told = check(&world, "PUT /sets/mine", set).await;
+    assert!(told.starts_with(r#"422 "invalid" at "/schedules/0/definition/missed": "#), "{told}");
+    world.say("PUT /schedules/s", r#"{"when":["0 8 * * *"],"job":{"kind":"echo"}}"#).await;
+    for (change, pointer) in [
+        ("[]", ""),
+        (r#"{"tz":7}"#, "/tz"),
+        (r#"{"colour":"red"}"#, "/colour"),
+        (r#"{"overlap":"maybe"}"#, "/overlap"),
+        (r#"{"when":["0 8 * * *","61 * * * *"]}"#, "/when/1"),
+        (r#"{"job":{"priority":"high"}}"#, "/job/priority"),
+        (r#"{"job":{"tags":["a",1]}}"#, "/job/tags/1"),
+    ] {
+        let told = check(&world, "PATCH /schedules/s", change).await;
+        assert!(told.starts_with(&format!(r#"422 "invalid" at {pointer:?}: "#)), "{told}");
+    }
     let ask = |what: &'static str| check(&world, what, "");
     insta::assert_snapshot!(ask("GET /jobs/7").await, @r#"400 "unreadable" at "id": `7` is no id; an id looks like 01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10"#);
     insta::assert_snapshot!(ask("GET /jobs/01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10").await, @r#"404 "not_found" at "-": there is no job 01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10; it was never written, or its history is pruned"#);
@@ -42,7 +59,7 @@ async fn each_mistake_is_told_with_its_place() {
     insta::assert_snapshot!(ask("GET /jobs?q=colour:red").await, @r#"400 "unreadable" at "q": `colour:red` says nothing; write state:, queue:, kind:, schedule: or tag:, each followed by what is meant"#);
     insta::assert_snapshot!(ask("GET /jobs?limit=many").await, @r#"400 "unreadable" at "?": Failed to deserialize query string: limit: invalid digit found in string"#);
     insta::assert_snapshot!(ask("GET /jobs?stat=failed").await, @r#"400 "unknown_parameter" at "stat": `stat` is no parameter of GET /api/v1/jobs; did you mean `state`?"#);
-    insta::assert_snapshot!(ask("GET /schedules?colour=red&limit=1").await, @r#"400 "unknown_parameter" at "colour": `colour` is no parameter of GET /api/v1/schedules; there are limit, cursor"#);
+    insta::assert_snapshot!(ask("GET /schedules?colour=red&limit=1").await, @r#"400 "unknown_parameter" at "colour": `colour` is no parameter of GET /api/v1/schedules; there are limit, cursor, order, history"#);
     insta::assert_snapshot!(ask("POST /jobs/01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10/retry?force=true").await, @r#"400 "unknown_parameter" at "force": `force` is no parameter of POST /api/v1/jobs/{id}/retry; it has none"#);
     insta::assert_snapshot!(ask("GET /jobs?cursor=x").await, @r#"400 "unreadable" at "cursor": `x` is no cursor; give back `next_cursor` as it was, or leave it out"#);
     insta::assert_snapshot!(ask("GET /schedules/none").await, @r#"404 "not_found" at "-": there is no schedule named `none`"#);
@@ -55,8 +72,11 @@ async fn a_body_that_is_too_large_or_no_json_is_refused() {
     let world = World::new().await;
     let large = format!(r#"{{"kind":"echo","payload":"{}"}}"#, "x".repeat(2_000_000));
     insta::assert_snapshot!(check(&world, "POST /jobs", &large).await, @r#"413 "too_large" at "-": the body has more than 1048576 bytes"#);
+    let id = "01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10";
+    let logs = format!("POST /leases/{id}.{id}.1/logs");
+    insta::assert_snapshot!(check(&world, &logs, &large).await, @r#"413 "too_large" at "-": the body has more than 1048576 bytes"#);
     let payload = format!(r#"{{"kind":"echo","payload":"{}"}}"#, "x".repeat(300_000));
-    insta::assert_snapshot!(check(&world, "POST /jobs", &payload).await, @r#"422 "invalid" at "-": a job of kind `echo`: the payload has 300002 bytes; the most is 262144; store it elsewhere and pass a reference"#);
+    insta::assert_snapshot!(check(&world, "POST /jobs", &payload).await, @r#"422 "invalid" at "/payload": a job of kind `echo`: the payload has 300002 bytes; the most is 262144; store it elsewhere and pass a reference"#);
     let text = crate::request("POST /jobs", &[]).header("content-type", "text/plain");
     let mut request = text.body(axum::body::Body::from("kind=echo")).unwrap();
     request.headers_mut().remove("content-type");

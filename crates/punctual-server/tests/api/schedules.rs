@@ -22,7 +22,7 @@ async fn a_schedule_lives_from_creation_to_deletion() {
     let why = world.say("GET /why/schedules/daily%20report", "").await;
     assert_eq!(why.body["reasons"][0]["code"], "paused_schedule");
     let resumed = world.say("POST /schedules/daily%20report/resume", "").await;
-    assert_eq!(resumed.status, StatusCode::OK);
+    assert_eq!((resumed.status, &resumed.body["pause"]), (StatusCode::OK, &Value::Null));
     let ran = world.say("POST /schedules/daily%20report/run", "").await;
     let job = ran.body["job"].as_str().unwrap();
     let ended = world.say(&format!("GET /jobs/{job}/wait"), "").await;
@@ -124,6 +124,121 @@ async fn slots_and_what_lies_ahead_are_told() {
     let all = "GET /upcoming?from=0001-01-02T00:00:00Z&to=9999-12-30T00:00:00Z&bucket=90000h";
     let refused = world.say(all, "").await;
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.body);
+}
+
+#[tokio::test]
+async fn a_pause_that_is_over_is_none() {
+    let world = World::new().await;
+    // Whether the leader has looked at it since does not matter: its next slot is hours away.
+    world.say("PUT /schedules/daily", DAILY).await;
+    let paused = world.say("POST /schedules/daily/pause", r#"{"why":"holidays"}"#).await;
+    assert_eq!(paused.body["pause"]["why"], "holidays");
+    assert_eq!(world.say("POST /schedules/daily/resume", "").await.body["pause"], Value::Null);
+    assert_eq!(world.say("GET /schedules/daily", "").await.body["pause"], Value::Null);
+    let listed = world.say("GET /schedules", "").await;
+    assert_eq!(listed.body["items"][0]["pause"], Value::Null);
+    let set = format!(r#"{{"schedules":[{{"name":"daily","definition":{DAILY}}}]}}"#);
+    let applied = world.say("PUT /sets/mine?adopt=true&dry_run=true", &set).await;
+    assert_eq!(applied.body["steps"][0]["pause"], Value::Null, "{}", applied.body);
+    let gone = r#"{"until":"2020-01-01T00:00:00Z"}"#;
+    let queue = world.say("POST /queues/mail/pause", gone).await;
+    assert_eq!((queue.status, &queue.body["pause"]), (StatusCode::OK, &Value::Null));
+}
+
+#[tokio::test]
+async fn the_newest_slots_are_told_beside_with_how_their_jobs_went() {
+    let world = World::new().await;
+    for (name, kind) in [("bad", "fail"), ("good", "echo"), ("rare", "echo")] {
+        let when = if name == "rare" { "@at 2099-01-01T00:00:00Z" } else { "@every 1s" };
+        let body = format!(r#"{{"when":["{when}"],"job":{{"kind":"{kind}","payload":{{}}}}}}"#);
+        assert_eq!(world.say(&format!("PUT /schedules/{name}"), &body).await.status, 201);
+    }
+    let listed = loop {
+        let listed = world.say("GET /schedules?history=3", "").await;
+        let states = |index: usize| listed.body["items"][index]["history"].as_array().unwrap();
+        let has_ended = |index| states(index).iter().any(|slot| slot["job_state"] != Value::Null);
+        if has_ended(0) && has_ended(1) {
+            break listed;
+        }
+        tokio::task::yield_now().await;
+    };
+    let of = |index: usize| &listed.body["items"][index]["history"];
+    for (index, state) in [(0, "failed"), (1, "succeeded")] {
+        let slots = of(index).as_array().unwrap();
+        let known = slots.iter().map(|it| &it["job_state"]).find(|it| it.is_string());
+        assert!([state, "running"].iter().any(|it| known.unwrap() == it), "{slots:?}");
+        assert_eq!(slots[0]["outcome"], "fired");
+    }
+    assert_eq!(of(2), &json!([]));
+    let one = world.say("GET /schedules/bad?history=1", "").await;
+    assert_eq!(one.body["history"].as_array().unwrap().len(), 1);
+    assert!(world.say("GET /schedules/bad", "").await.body.get("history").is_none());
+    // By what is next: the one that is due once comes last, though its name does not.
+    world.say("PUT /schedules/z", r#"{"when":["@every 1h"],"job":{"kind":"echo"}}"#).await;
+    let next = world.say("GET /schedules?order=next", "").await;
+    let names: Vec<&Value> =
+        next.body["items"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    assert_eq!(names[2..], ["z", "rare"], "{names:?}");
+    let wrong = world.say("GET /schedules?order=luck", "").await;
+    assert_eq!(wrong.body["errors"][0]["pointer"], "order", "{}", wrong.body);
+}
+
+#[tokio::test]
+async fn a_run_that_is_asked_for_again_makes_no_second_job() {
+    let world = World::new().await;
+    world.say("PUT /schedules/daily", DAILY).await;
+    world.say("PUT /schedules/other", DAILY).await;
+    let key = [("idempotency-key", "run-7")];
+    let first = world.with("POST /schedules/daily/run", &key, "").await;
+    assert_eq!(first.status, StatusCode::CREATED, "{}", first.body);
+    assert!(first.headers.get("idempotency-replayed").is_none());
+    // A definition that has changed meanwhile makes it no other request.
+    world.say("PATCH /schedules/daily", r#"{"job":{"payload":2}}"#).await;
+    let again = world.with("POST /schedules/daily/run", &key, "").await;
+    assert_eq!((again.status, &again.body), (StatusCode::OK, &first.body));
+    assert_eq!(again.headers["idempotency-replayed"], "true");
+    let other = world.with("POST /schedules/other/run", &key, "").await;
+    assert_eq!(
+        (other.status, &other.body["code"]),
+        (StatusCode::UNPROCESSABLE_ENTITY, &json!("key_reused"))
+    );
+    let bare = world.say("POST /schedules/daily/run", "").await;
+    assert_ne!(bare.body["job"], first.body["job"]);
+    let made = world.say("GET /jobs?schedule=daily", "").await;
+    assert_eq!(made.body["items"].as_array().unwrap().len(), 2);
+    let audits = world.say("GET /audit", "").await;
+    let runs = audits.body["items"].as_array().unwrap().iter();
+    assert_eq!(runs.filter(|it| it["action"] == "run schedule").count(), 2, "{}", audits.body);
+    world.say("PATCH /schedules/other", r#"{"run_on":"every_node"}"#).await;
+    let key = [("idempotency-key", "run-8")];
+    let first = world.with("POST /schedules/other/run", &key, "").await;
+    assert_eq!(first.status, StatusCode::CREATED, "{}", first.body);
+    let again = world.with("POST /schedules/other/run", &key, "").await;
+    assert_eq!((again.status, again.body), (StatusCode::OK, first.body));
+}
+
+#[tokio::test]
+async fn what_lies_ahead_begins_where_a_pause_ends() {
+    let world = World::new().await;
+    let hourly = r#"{"when":["30 * * * *"],"exclude":["2027-01-02"],"job":{"kind":"echo"}}"#;
+    world.say("PUT /schedules/hourly", hourly).await;
+    let counts = async || {
+        let ask = "GET /upcoming?from=2027-01-01T00:00:00Z&to=2027-01-03T01:00:00Z&bucket=12h";
+        let ahead = world.say(ask, "").await;
+        let buckets = ahead.body["buckets"].as_array().unwrap().iter();
+        let of = |it: &Value| (it["from"].as_str().unwrap()[..13].to_owned(), it["slots"].as_u64());
+        buckets.map(of).collect::<Vec<_>>()
+    };
+    let of = |hour: &str, slots| (hour.to_owned(), Some(slots));
+    let last = of("2027-01-03T00", 1);
+    assert_eq!(counts().await, [of("2027-01-01T00", 12), of("2027-01-01T12", 12), last.clone()]);
+    let until = r#"{"until":"2027-01-01T20:30:00Z"}"#;
+    world.say("POST /schedules/hourly/pause", until).await;
+    assert_eq!(counts().await, [of("2027-01-01T12", 4), last]);
+    world.say("POST /schedules/hourly/pause", "{}").await;
+    assert_eq!(counts().await, []);
+    world.say("POST /schedules/hourly/resume", "").await;
+    assert_eq!(counts().await.len(), 3);
 }
 
 #[tokio::test]

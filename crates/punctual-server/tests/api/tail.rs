@@ -39,8 +39,14 @@ async fn a_payload_that_is_known_to_be_wrong_is_refused() {
     let batch = r#"{"jobs":[{"kind":"echo","payload":1},{"kind":"echo","payload":"bad"}]}"#;
     let refused = world.say("POST /jobs:batch", batch).await;
     assert_eq!(refused.body["errors"][0]["pointer"], "/jobs/1/payload", "{}", refused.body);
-    let schedule = r#"{"when":["@every 1h"],"kind":"echo","payload":"bad"}"#;
-    let refused = world.say("PUT /schedules/s", schedule).await;
+    let schedule = |payload: &str| {
+        format!(r#"{{"when":["@every 1h"],"job":{{"kind":"echo","payload":{payload}}}}}"#)
+    };
+    let refused = world.say("PUT /schedules/s", &schedule("\"bad\"")).await;
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.body);
+    assert_eq!(refused.body["errors"][0]["pointer"], "/job/payload", "{}", refused.body);
+    assert_eq!(world.say("PUT /schedules/s", &schedule("1")).await.status, StatusCode::CREATED);
+    let refused = world.say("PATCH /schedules/s", r#"{"job":{"payload":"bad"}}"#).await;
+    assert_eq!(refused.body["errors"][0]["pointer"], "/job/payload", "{}", refused.body);
     assert_eq!(world.say("GET /jobs", "").await.body["items"], json!([]));
 }

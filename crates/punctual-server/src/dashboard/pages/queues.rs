@@ -44,7 +44,7 @@ impl Shape {
 
     pub(super) fn is_paused(&self, now: Timestamp) -> bool {
         let pause = self.setting.as_ref().and_then(|it| it.pause.as_ref());
-        pause.is_some_and(|pause| pause.until.is_none_or(|until| until > now))
+        pause.is_some_and(|pause| pause.is_in_force(now))
     }
 
     pub(super) fn status(&self, now: Timestamp) -> Markup {

@@ -293,7 +293,6 @@ fn rows(
     }
     for schedule in upcoming {
         let Some(said) = Said::read(schedule) else { continue };
-        let is_paused = schedule.pause.is_some();
         let first = said.rule.next(now.max(range.from)).filter(|slot| *slot < range.to);
         // One that has nothing in this stretch would be an empty row.
         if first.is_none() && range.window.is_none() {
@@ -303,11 +302,10 @@ fn rows(
             .entry(schedule.name.clone())
             .or_insert_with(|| new(&schedule.name, Some(view.schedule(&schedule.name))));
         let slots = std::iter::successors(first, |slot| said.rule.next(*slot));
-        let words = if is_paused { "skipped while it is paused" } else { "to come" };
-        row.marks.extend(slots.take_while(|slot| *slot < range.to).take(AHEAD).map(|at| Mark {
-            at,
-            class: "ahead",
-            words: format!("{} · {words}", show::utc(at)),
+        row.marks.extend(slots.take_while(|slot| *slot < range.to).take(AHEAD).map(|at| {
+            let is_paused = schedule.is_paused(at);
+            let words = if is_paused { "skipped while it is paused" } else { "to come" };
+            Mark { at, class: "ahead", words: format!("{} · {words}", show::utc(at)) }
         }));
     }
     rows.into_values().take(ROWS).collect()

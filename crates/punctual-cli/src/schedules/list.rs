@@ -1,0 +1,115 @@
+//! `punctual schedule list`: what is next, and how it went.
+
+use std::io::Write;
+
+use punctual::Timestamp;
+use punctual_api::{RecentSlot, Schedule};
+
+use crate::exit::Failure;
+use crate::output::{self, FAINT, print_json};
+use crate::pages;
+use crate::target::Client;
+
+/// How many slots are shown of each schedule.
+pub(super) const HISTORY: usize = 10;
+
+pub(super) fn run(client: &Client, is_json: bool) -> Result<(), Failure> {
+    let path = format!("/schedules?history={HISTORY}");
+    let schedules = pages::read::<Schedule>(client, &path, usize::MAX)?;
+    let mut out = anstream::stdout().lock();
+    if is_json {
+        return Ok(print_json(&mut out, &schedules)?);
+    }
+    let head = ["NAME", "CADENCE", "ZONE", "NEXT", "LEFT", "LAST", "HISTORY", "STATUS"];
+    let now = output::now();
+    let row = |schedule: &Schedule| {
+        vec![
+            schedule.name.clone(),
+            schedule.means.clone().unwrap_or_else(|| "?".to_owned()),
+            schedule.definition["tz"].as_str().unwrap_or("?").to_owned(),
+            schedule.next_slot.clone().unwrap_or_else(|| "–".to_owned()),
+            left(schedule, now),
+            last(schedule),
+            history(schedule),
+            status(schedule),
+        ]
+    };
+    output::print_table(&mut out, &head, schedules.items.iter().map(row).collect())?;
+    let count =
+        |is_so: fn(&Schedule) -> bool| schedules.items.iter().filter(|it| is_so(it)).count();
+    let paused = count(|schedule| schedule.pause.is_some());
+    let failing = match count(|schedule| status(schedule) == FAILING) {
+        0 => String::new(),
+        failing => format!(" · {failing} failing"),
+    };
+    let all = schedules.items.len();
+    Ok(writeln!(out, "{FAINT}{all} schedules · {paused} paused{failing}{FAINT:#}")?)
+}
+
+/// The status of one whose last job that has ended has failed.
+const FAILING: &str = "failing";
+
+/// How a schedule is, in a word or two.
+pub(super) fn status(schedule: &Schedule) -> String {
+    match (&schedule.set_aside, &schedule.pause) {
+        (Some(reason), _) => format!("set aside: {reason}"),
+        (None, _) if !schedule.enabled => "disabled".to_owned(),
+        (None, Some(pause)) => output::paused(pause),
+        (None, None) if streak(schedule) > 0 => FAILING.to_owned(),
+        (None, None) => "active".to_owned(),
+    }
+}
+
+fn recent(schedule: &Schedule) -> &[RecentSlot] {
+    schedule.history.as_deref().unwrap_or_default()
+}
+
+/// How many jobs have failed in a row, up to now and as far as is known.
+fn streak(schedule: &Schedule) -> usize {
+    let states = recent(schedule).iter().filter_map(|slot| slot.job_state.as_deref());
+    let ended = states.filter(|state| *state != "running");
+    ended.take_while(|state| *state == "failed").count()
+}
+
+/// What became of the last slot, and of its job.
+fn last(schedule: &Schedule) -> String {
+    let Some(slot) = recent(schedule).first() else { return "–".to_owned() };
+    let outcome = slot.slot.outcome.as_str();
+    match (outcome, slot.job_state.as_deref(), streak(schedule)) {
+        (_, Some("failed"), 0 | 1) => "failed".to_owned(),
+        (_, Some("failed"), HISTORY) => format!("failed ×{HISTORY} or more"),
+        (_, Some("failed"), failures) => format!("failed ×{failures}"),
+        ("fired", Some(state), _) => state.to_owned(),
+        (outcome, _, _) => outcome.to_owned(),
+    }
+}
+
+/// The last slots of a schedule as marks, oldest first.
+pub(super) fn history(schedule: &Schedule) -> String {
+    let mark = |slot: &RecentSlot| match (slot.slot.outcome.as_str(), slot.job_state.as_deref()) {
+        (_, Some("failed")) => '✖',
+        (_, Some("running")) => '▸',
+        (_, Some("cancelled" | "skipped")) => '⊘',
+        ("caught_up" | "backfilled", _) => '↻',
+        ("fired", Some(_)) => '✔',
+        // Its job waits, or is so old that it is gone.
+        ("fired", None) => '•',
+        ("missed", _) => '!',
+        _ => '·',
+    };
+    recent(schedule).iter().rev().map(mark).collect()
+}
+
+/// How long it takes until the next slot, in its largest unit.
+fn left(schedule: &Schedule, now: Timestamp) -> String {
+    let next = schedule.next_slot.as_ref().and_then(|next| next.parse::<Timestamp>().ok());
+    let Some(next) = next.filter(|_| schedule.enabled && schedule.pause.is_none()) else {
+        return "–".to_owned();
+    };
+    match next.since(now).as_secs() {
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds @ 60..3_600 => format!("{}m", seconds / 60),
+        seconds @ 3_600..172_800 => format!("{}h", seconds / 3_600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
+}
