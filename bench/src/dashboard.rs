@@ -4,17 +4,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use punctual::Punctual;
-use punctual_core::job::{AttemptOutcome, Next, SlotOutcome, Transition};
+use punctual_core::job::{AttemptOutcome, LogLevel, Next, SlotOutcome, Transition};
 use punctual_core::schedule::{Definition, Overlap};
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 use punctual_server::Server;
 use punctual_store::{
-    Acquired, Actor, At, ClaimAsk, Fence, Json, NewJob, NewSchedule, NodeInfo, Origin, QueueShare,
-    RollupCount, Schedule, Settlement, SlotDecision, SlotPlan, SlotRow, Store, limits,
+    Acquired, Actor, At, ClaimAsk, Fence, Json, LogLine, NewJob, NewSchedule, NodeInfo, Origin,
+    QueueShare, RollupCount, Schedule, Settlement, SlotDecision, SlotPlan, SlotRow, Store, limits,
 };
 use serde_json::json;
 use tower::ServiceExt;
@@ -28,8 +27,12 @@ use crate::{Failure, tell};
 const MILLIS_MAX: u128 = 200;
 /// What a page may weigh, compressed.
 const BYTES_MAX: usize = 100_000;
-/// How often each page is asked for; the slowest counts, but for the first, which opens connections.
+/// How often each page is asked for; the slowest counts, but for the first, which opens connections. Each
+/// time it is another server that is asked, which has nothing at hand from the time before.
 const ROUNDS: usize = 5;
+/// How often the first schedule has been due, which is as many slots as its page draws.
+const DAYS_MAX: usize = 500;
+const DAY: Duration = Duration::from_secs(86_400);
 /// The lease of the role under which slots are fired.
 const LEASE: Duration = Duration::from_secs(3_600);
 
@@ -71,11 +74,10 @@ async fn run(backend: Kind, scale: &Scale) -> Result<(), Failure> {
         Database::Sqlite(file) => Punctual::sqlite(file).producer().await?.start().await?,
         Database::Postgres { url, .. } => Punctual::postgres(url).producer().await?.start().await?,
     };
-    let router = Server::new(punctual.clone()).router();
     let mut pages = Vec::new();
     let mut slow = Vec::new();
     for path in sample.pages() {
-        let (millis, bytes) = measure(&router, &path).await?;
+        let (millis, bytes) = measure(&punctual, &path).await?;
         if millis > MILLIS_MAX && !scale.untimed || bytes > BYTES_MAX {
             slow.push(format!("{path}: {millis} ms, {bytes} bytes"));
         }
@@ -102,13 +104,14 @@ async fn settle(url: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn measure(router: &Router, path: &str) -> Result<(u128, usize), Failure> {
+async fn measure(punctual: &Punctual, path: &str) -> Result<(u128, usize), Failure> {
     let (mut slowest, mut size) = (0, 0);
     for round in 0..=ROUNDS {
         let request =
             Request::get(path).header("host", "localhost").header("accept-encoding", "gzip");
+        let router = Server::new(punctual.clone()).router();
         let begun = clock();
-        let response = router.clone().oneshot(request.body(Body::empty())?).await?;
+        let response = router.oneshot(request.body(Body::empty())?).await?;
         if !response.status().is_success() {
             return Err(format!("{path} answers with {}", response.status()).into());
         }
@@ -193,8 +196,10 @@ impl Fill {
         };
         self.store.join(At::Database, &info).await?;
         let job = self.jobs(scale.jobs).await?;
-        let schedules = self.schedules(scale.schedules).await?;
-        self.slots(&schedules, scale.slots).await?;
+        self.log(job).await?;
+        let each = scale.slots.div_ceil(scale.schedules.max(1)).max(1);
+        let schedules = self.schedules(scale.schedules, each).await?;
+        self.slots(&schedules, each).await?;
         self.counters().await?;
         let schedule = schedules.first().map(|it| it.name.clone()).unwrap_or_default();
         Ok(Sample { job, schedule })
@@ -256,11 +261,33 @@ impl Fill {
         Ok(())
     }
 
-    async fn schedules(&self, count: usize) -> Result<Vec<Schedule>, Failure> {
+    /// As long a log as one attempt can have.
+    async fn log(&self, job: JobId) -> Result<(), Failure> {
+        let line = |number: u32| LogLine {
+            job,
+            attempt: 1,
+            number,
+            level: LogLevel::Info,
+            text: format!("line {number} of what a long command has to say"),
+        };
+        let lines: Vec<LogLine> = (1..=limits::LOG_NUMBER_MAX).map(line).collect();
+        for part in lines.chunks(limits::LOG_LINES_MAX) {
+            self.store.write_log(At::Database, part).await?;
+        }
+        Ok(())
+    }
+
+    /// Schedules that have been due daily for `each` days, the first one for [`DAYS_MAX`]; one in a
+    /// hundred is due every minute from now on.
+    async fn schedules(&self, count: usize, each: usize) -> Result<Vec<Schedule>, Failure> {
         let at = now();
         let mut schedules = Vec::with_capacity(count);
         for number in 0..count {
-            let when = format!("{} {} * * *", number % 60, number % 24);
+            let when = match number % 100 {
+                99 => "* * * * *".to_owned(),
+                _ => format!("{} {} * * *", number % 60, number % 24),
+            };
+            let days = if number == 0 { DAYS_MAX } else { each };
             let schedule = NewSchedule {
                 id: ScheduleId::from_bytes(*self.ids.job().as_bytes()),
                 tenant: String::new(),
@@ -269,7 +296,7 @@ impl Fill {
                 set: String::new(),
                 shard: 0,
                 spec: Json::new(&Definition::new(&when, "mail"))?,
-                next_slot: Some(at + Duration::from_secs(60)),
+                next_slot: Some(at - DAY * u32::try_from(days)?),
                 enabled: true,
                 actor: Actor::new("bench", ""),
             };
@@ -278,20 +305,19 @@ impl Fill {
         Ok(schedules)
     }
 
-    /// Slots, as many of each schedule as it takes, most of which became no job of their own.
-    async fn slots(&self, schedules: &[Schedule], count: usize) -> Result<(), Failure> {
+    /// All slots until now, of which every other one became no job of its own.
+    async fn slots(&self, schedules: &[Schedule], each: usize) -> Result<(), Failure> {
         let nonce = self.ids.nonce();
         let role = "scheduler/0".to_owned();
         let acquired = self.store.acquire(At::Database, &role, self.node, nonce, LEASE).await?;
         let Acquired::Won { term, .. } = acquired else { return Err("the role is taken".into()) };
         let fence = Fence { role, term, nonce };
-        let each = count.div_ceil(schedules.len().max(1)).max(1);
-        for part in schedules.chunks(limits::FIRE_SLOTS_MAX / each.max(1) / 2) {
+        let (first, rest) = schedules.split_at(1.min(schedules.len()));
+        let rest = rest.chunks((limits::FIRE_SLOTS_MAX / each).max(1)).map(|part| (part, each));
+        for (part, days) in std::iter::once((first, DAYS_MAX)).chain(rest) {
             let plan = |schedule: &Schedule| {
                 let first = schedule.next_slot.unwrap_or(schedule.created_at);
-                let slot = |index: usize| {
-                    first + Duration::from_secs(86_400) * u32::try_from(index).unwrap_or(0)
-                };
+                let slot = |index: usize| first + DAY * u32::try_from(index).unwrap_or(0);
                 let row = |index: usize| {
                     let is_job = index.is_multiple_of(2);
                     let origin = Origin {
@@ -316,11 +342,11 @@ impl Fill {
                         job: is_job.then_some(job),
                     }
                 };
-                let slots = (0..each).map(row).collect();
+                let slots = (0..days).map(row).collect();
                 let decision = SlotDecision::Advance {
                     overlap: Overlap::Allow,
                     slots,
-                    next_slot: Some(slot(each)),
+                    next_slot: Some(slot(days)),
                 };
                 SlotPlan { schedule: schedule.id, stamp: schedule.stamp, decision }
             };
