@@ -167,8 +167,10 @@ struct Line {
     queue: mpsc::Receiver<Request>,
     /// What is to be asked when the transaction is over.
     looks: Vec<Look>,
-    /// How many requests the next commit should hold.
+    /// How many requests the next commit is worth waiting for.
     expected: usize,
+    /// Does it leave the others to the one after it, even if they are there in time?
+    leaves_others: bool,
 }
 
 impl Line {
@@ -190,12 +192,13 @@ impl Line {
     /// looks around for as many as it expects.
     fn more(&mut self, taken: usize) -> Option<Box<dyn Work>> {
         for _ in 0..LOOKS_MAX {
-            if taken >= self.expected {
+            if self.leaves_others && taken >= self.expected {
                 return None;
             }
             match self.queue.try_recv() {
                 Ok(Request::Write(work)) => return Some(work),
                 Ok(Request::Look(look)) => self.looks.push(look),
+                Err(_) if taken >= self.expected => return None,
                 Err(_) => thread::yield_now(),
             }
         }
@@ -204,7 +207,9 @@ impl Line {
 
     /// Decides how many to wait for next, of all who are around.
     fn learn(&mut self, committed: usize, took: &Took) {
-        self.expected = worth_waiting_for(committed + self.queue.len(), took);
+        let around = committed + self.queue.len();
+        self.expected = worth_waiting_for(around, took);
+        self.leaves_others = self.expected < around;
     }
 }
 
@@ -225,7 +230,7 @@ struct Desk {
 
 impl Desk {
     fn serve(mut self, queue: mpsc::Receiver<Request>) {
-        let mut line = Line { queue, looks: Vec::new(), expected: 1 };
+        let mut line = Line { queue, looks: Vec::new(), expected: 1, leaves_others: false };
         while let Some(request) = line.first() {
             match request {
                 Request::Look(look) => line.looks.push(look),
