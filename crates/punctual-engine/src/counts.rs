@@ -7,12 +7,42 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual_core::job::AttemptOutcome;
 use punctual_core::{Timestamp, histogram};
-use punctual_store::{ErrorKind, Result, RollupCount, Store};
+use punctual_store::{ClaimedJob, ErrorKind, Result, RollupCount, Store};
 
 use crate::config::Timing;
 use crate::env::Env;
 use crate::service::{Report, Rest, Service, within};
-use crate::work::Finished;
+
+/// A job that was settled.
+pub(crate) struct Finished {
+    pub(crate) queue: String,
+    pub(crate) kind: String,
+    /// How long the node had it.
+    pub(crate) took: Duration,
+    /// Did the handler write its success itself?
+    pub(crate) is_settled: bool,
+    /// How long it waited, if this was its first attempt.
+    pub(crate) waited: Option<Waited>,
+}
+
+/// How long a job waited for its first attempt.
+#[derive(Clone, Copy)]
+pub(crate) struct Waited {
+    /// Since it was due.
+    pub(crate) due: Duration,
+    /// Since its slot, if it has one.
+    pub(crate) slot: Option<Duration>,
+}
+
+impl Waited {
+    pub(crate) fn of(job: &ClaimedJob) -> Option<Waited> {
+        let slot = job.origin.as_ref().and_then(|origin| origin.slot);
+        (job.attempt == 1).then(|| Waited {
+            due: job.claimed_at.since(job.due_at),
+            slot: slot.map(|slot| job.claimed_at.since(slot)),
+        })
+    }
+}
 
 /// Attempts by minute, outcome, queue and kind, and the time they took and their jobs waited.
 #[derive(Default)]

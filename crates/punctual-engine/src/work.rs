@@ -13,6 +13,7 @@ use punctual_store::{ClaimedJob, Json, NewJob, Progress, Settlement, limits};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use crate::counts::{Finished, Waited};
 use crate::env::Env;
 use crate::handler::Ended;
 use crate::places::{Pace, Place, Places};
@@ -102,25 +103,6 @@ struct Held {
     waited: Option<Waited>,
 }
 
-/// How long a job waited for its first attempt.
-#[derive(Clone, Copy)]
-pub(crate) struct Waited {
-    /// Since it was due.
-    pub(crate) due: Duration,
-    /// Since its slot, if it has one.
-    pub(crate) slot: Option<Duration>,
-}
-
-impl Waited {
-    fn of(job: &ClaimedJob) -> Option<Waited> {
-        let slot = job.origin.as_ref().and_then(|origin| origin.slot);
-        (job.attempt == 1).then(|| Waited {
-            due: job.claimed_at.since(job.due_at),
-            slot: slot.map(|slot| job.claimed_at.since(slot)),
-        })
-    }
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Waiting,
@@ -148,18 +130,6 @@ impl From<Transition> for Ending {
 
 /// What is wrong with an attempt whose success was written in a transaction that came to nothing.
 const NOT_COMMITTED: &str = "the transaction that the job was settled in was not committed; commit it before the handler returns";
-
-/// A job that was settled, for those who count.
-pub(crate) struct Finished {
-    pub(crate) queue: String,
-    pub(crate) kind: String,
-    /// How long the node had it.
-    pub(crate) took: Duration,
-    /// Did the handler write its success itself?
-    pub(crate) is_settled: bool,
-    /// How long it waited, if this was its first attempt.
-    pub(crate) waited: Option<Waited>,
-}
 
 impl Work {
     pub(crate) fn new(
