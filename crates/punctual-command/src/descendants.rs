@@ -16,7 +16,7 @@ const ROUNDS_MAX: usize = 50;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) pid: Pid,
-    parent: i32,
+    pub(crate) parent: i32,
     pub(crate) started: u64,
     pub(crate) is_zombie: bool,
 }
@@ -52,14 +52,8 @@ pub(crate) fn kill(is_spared: impl Fn(&Seen) -> bool) -> io::Result<usize> {
     Ok(alive)
 }
 
-/// The children of this process that are not spared.
-pub(crate) fn orphans(is_spared: impl Fn(&Seen) -> bool) -> io::Result<Vec<Seen>> {
-    let own = getpid().as_raw_pid();
-    Ok(list(&is_spared)?.into_iter().filter(|seen| seen.parent == own).collect())
-}
-
 /// Every descendant of this process that is none of a child which is spared.
-fn list(is_spared: &impl Fn(&Seen) -> bool) -> io::Result<Vec<Seen>> {
+pub(crate) fn list(is_spared: &impl Fn(&Seen) -> bool) -> io::Result<Vec<Seen>> {
     let mut children: BTreeMap<i32, Vec<Seen>> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc")? {
         let name = entry?.file_name();

@@ -82,7 +82,12 @@ impl Watched {
         until(|| {
             // What cannot be read now can be later: to give up would leave processes behind.
             ended = ended.max(descendants::kill(is_spared).unwrap_or(0));
-            descendants::orphans(is_spared).is_ok_and(|orphans| orphans.into_iter().all(reap))
+            descendants::list(&is_spared).is_ok_and(|left| {
+                left.iter().for_each(reap);
+                // Not sooner: whoever was seen below another is nobody's child yet if that one died
+                // during the look.
+                left.is_empty()
+            })
         });
         ended
     }
@@ -110,8 +115,11 @@ fn until(mut is_so: impl FnMut() -> bool) -> bool {
     })
 }
 
-/// Takes note of the end of an orphan; false if it has not ended.
-fn reap(orphan: Seen) -> bool {
-    // Whoever is no child any more was waited for.
-    !matches!(waitpid(Some(orphan.pid), WaitOptions::NOHANG), Ok(None))
+/// Takes note of the end of an orphan, if it has ended.
+fn reap(orphan: &Seen) {
+    // The number of a child is its own until this; that of another's child may be a shim's by now.
+    if orphan.parent == getpid().as_raw_pid() {
+        // An error says that it was waited for.
+        let _ = waitpid(Some(orphan.pid), WaitOptions::NOHANG);
+    }
 }
