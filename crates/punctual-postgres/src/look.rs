@@ -50,7 +50,7 @@ pub(crate) async fn upcoming(conn: &mut Conn, shard: i16, most: usize) -> Outcom
 
 pub(crate) async fn sums(conn: &mut Conn, ask: SumAsk) -> Outcome<Vec<RollupSum>> {
     let SumAsk { from, to, by_queue, minutes } = ask;
-    let seconds = i64::from(minutes) * 60;
+    let seconds = f64::from(minutes) * 60.0;
     let bound: Bound<'_> = &[&Instant(from), &Instant(to), &seconds, &by_queue];
     let read = |row: &Row| {
         Ok(RollupSum {
@@ -61,7 +61,11 @@ pub(crate) async fn sums(conn: &mut Conn, ask: SumAsk) -> Outcome<Vec<RollupSum>
             sum: rows::get(row, 4)?,
         })
     };
-    all(conn, &sql::SUMS, bound, read).await
+    let mut sums = all(conn, &sql::SUMS, bound, read).await?;
+    sums.sort_unstable_by(|one, other| {
+        (one.at, &one.metric, &one.queue).cmp(&(other.at, &other.metric, &other.queue))
+    });
+    Ok(sums)
 }
 
 pub(crate) async fn spans(

@@ -198,7 +198,7 @@ statements! {
     STEP_DELETE = "step_delete" (UUID),
     STEP_SAVE = "step_save" (UUID, TEXT, TIMESTAMPTZ, TEXT, INT8),
     STEPS = "steps" (UUID),
-    SUMS = "sums" (TIMESTAMPTZ, TIMESTAMPTZ, INT8, BOOL),
+    SUMS = "sums" (TIMESTAMPTZ, TIMESTAMPTZ, FLOAT8, BOOL),
     TIMER_INSERT = "timer_insert" (UUID, TEXT, TEXT, TIMESTAMPTZ, INT4, INT4, INT4, INT2, INT2),
     UPCOMING = "upcoming" (INT2, INT8),
     WAIT_FREE = "wait_free" (TIMESTAMPTZ, INT8, TEXT),

@@ -14,6 +14,7 @@ use crate::dashboard::charts::{self, Bar, Frame, Line};
 use crate::dashboard::series::{Step, Window, total};
 use crate::dashboard::show;
 use crate::dashboard::view::{View, encoded, prose};
+use crate::fault::Fault;
 
 /// A slot whose job begins within this is on time.
 pub(super) const ON_TIME: Duration = Duration::from_secs(5);
@@ -35,13 +36,22 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
         return first_steps::page(&view).await;
     }
     let window = Window::of(ask.window.as_deref());
-    let steps = view.ui.0.kept.steps(&admin, now, window).await?;
-    let day = view.ui.0.kept.steps(&admin, now, Window::Day).await?;
-    let (stats, _) = stats(&admin).await?;
-    let nodes = admin.nodes().await?;
+    let kept = &view.ui.0.kept;
     let failed = JobFilter { state: Some(JobState::Failed), ..JobFilter::default() };
-    let failed = admin.jobs(&failed, None, FAILED_MAX).await?.items;
-    let diagnosis = view.ui.0.kept.diagnosis(&admin, now).await;
+    // Beside each other: each of the three can take as long as the others together.
+    let (steps, counts, diagnosis) = tokio::join!(
+        async {
+            let steps = kept.steps(&admin, now, window).await?;
+            Ok::<_, Fault>((steps, kept.steps(&admin, now, Window::Day).await?))
+        },
+        async {
+            let (stats, _) = stats(&admin).await?;
+            let failed = admin.jobs(&failed, None, FAILED_MAX).await?.items;
+            Ok::<_, Fault>((stats, admin.nodes().await?, failed))
+        },
+        kept.diagnosis(&admin, now),
+    );
+    let ((steps, day), (stats, nodes, failed)) = (steps?, counts?);
     Ok(view.page("Overview", "", html! {
         div.head { h1 { "Is everything on time?" } }
         (cards(&view, now, &total(&day), &stats, &nodes, &upcoming))
