@@ -6,7 +6,7 @@ use std::str::FromStr;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use punctual::Timestamp;
 use punctual_api::{FieldError, Problem};
 use punctual_core::TimestampError;
@@ -24,7 +24,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Fault;
 
     async fn from_request(request: Request, state: &S) -> Result<Body<T>, Fault> {
-        let kind = request.headers().get(header::CONTENT_TYPE);
+        Sent::from_request(request, state).await.map(|Sent(_, body)| Body(body))
+    }
+}
+
+/// A body of JSON, and the headers it came with: taken, where an extractor of their own copies them.
+pub(crate) struct Sent<T>(pub(crate) HeaderMap, pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
+    type Rejection = Fault;
+
+    async fn from_request(mut request: Request, state: &S) -> Result<Sent<T>, Fault> {
+        let headers = std::mem::take(request.headers_mut());
+        let kind = headers.get(header::CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or("");
         if kind.split(';').next().map(str::trim) != Some("application/json") {
             let problem = Problem::new(
@@ -38,7 +50,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             ));
         }
         let Raw(bytes) = Raw::from_request(request, state).await?;
-        read(&bytes).map(Body)
+        Ok(Sent(headers, read(&bytes)?))
     }
 }
 

@@ -215,11 +215,11 @@ impl Line {
 
 /// Where a commit takes long, as on a slow disk or with few callers, the fewest are best: with all who
 /// are around. Where it takes less time than these need to come back, it is best made while some of
-/// them do: a quarter is left to the next one, so that nobody waits for everybody.
+/// them do: a third is left to the next one, so that nobody waits for everybody.
 fn worth_waiting_for(around: usize, took: &Took) -> usize {
-    // Three quarters were gathered, a third of which were there already: all need twice the time.
-    let coming_back = took.gathering * 2;
-    if took.committing < coming_back { around - around / 4 } else { around }
+    // Two thirds were gathered, half of which were there already: all need three times the time.
+    let coming_back = took.gathering * 3;
+    if took.committing < coming_back { around - around / 3 } else { around }
 }
 
 /// Where the requests are dealt with.
@@ -370,12 +370,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quarter_is_left_to_the_next_commit_where_commits_are_quick() {
+    fn a_third_is_left_to_the_next_commit_where_commits_are_quick() {
         let took = |gathering, committing| Took {
             gathering: Duration::from_micros(gathering),
             committing: Duration::from_micros(committing),
         };
-        assert_eq!(worth_waiting_for(64, &took(400, 300)), 48);
+        assert_eq!(worth_waiting_for(64, &took(400, 300)), 43);
         assert_eq!(worth_waiting_for(64, &took(400, 5_000)), 64);
         // Two callers share a commit: if each had its own, both would wait for two.
         assert_eq!(worth_waiting_for(2, &took(20, 300)), 2);

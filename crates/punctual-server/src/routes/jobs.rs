@@ -14,7 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{admin, repeat, tail};
-use crate::ask::{Body, Id, Meant, Paging, Query, instant, length};
+use crate::ask::{Body, Id, Meant, Paging, Query, Sent, instant, length};
 use crate::fault::{Answer, Fault};
 use crate::server::App;
 
@@ -220,9 +220,8 @@ fn idempotent(
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn enqueue(
     State(app): State<App>,
-    headers: HeaderMap,
     Query(meant): Query<Meant>,
-    Body(ask): Body<Enqueue>,
+    Sent(headers, ask): Sent<Enqueue>,
 ) -> Result<Response, Fault> {
     app.check_kind(&ask.kind, "", meant).await?;
     let (has_key, is_idempotent) = (ask.unique_key.is_some(), repeat::is_wanted(&headers));
@@ -250,9 +249,8 @@ const BATCH_MAX: usize = 1_000;
     responses((status = 200, body = BatchAnswer), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn enqueue_batch(
     State(app): State<App>,
-    headers: HeaderMap,
     Query(meant): Query<Meant>,
-    Body(batch): Body<Batch>,
+    Sent(headers, batch): Sent<Batch>,
 ) -> Answer<BatchAnswer> {
     if batch.jobs.len() > BATCH_MAX {
         let count = batch.jobs.len();
