@@ -15,7 +15,7 @@ const URL: &str = "PUNCTUAL_TEST_POSTGRES";
 /// Where the pooler before it is.
 const POOLER_URL: &str = "PUNCTUAL_TEST_PGBOUNCER";
 /// What the store asks for its own sessions that changes plans.
-const SESSION: &str = "-c enable_seqscan=off -c jit=off";
+const SESSION: &str = "-c enable_seqscan=off -c jit=off -c plan_cache_mode=force_generic_plan";
 /// How often somebody is looked for who should be gone.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 

@@ -26,6 +26,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What every connection of a store is made from.
+#[derive(Clone)]
 pub(crate) struct Connector {
     config: Config,
     tls: MakeRustlsConnect,
@@ -33,7 +34,7 @@ pub(crate) struct Connector {
     is_pooled: bool,
     /// The server as people know it, without user and password.
     server: String,
-    pub(crate) history: Watch,
+    pub(crate) history: Arc<Watch>,
     pub(crate) driver: Arc<Driver>,
 }
 
@@ -78,11 +79,22 @@ impl Connector {
             tls: tls::connector(&wish)?,
             texts: Arc::new(Texts::new(&options.schema)),
             is_pooled: options.is_pooled,
-            history: Watch::new(),
+            history: Arc::new(Watch::new()),
             driver,
             config,
             server,
         })
+    }
+
+    /// The same for statements whose plan does not depend on what is asked for. It is made once: to make
+    /// that of a claim takes half as long as to run it. Behind a pooler nothing is kept.
+    pub(crate) fn with_fixed_plans(&self) -> Connector {
+        let mut connector = self.clone();
+        if !self.is_pooled {
+            let settings = self.config.get_options().unwrap_or_default();
+            connector.config.options(format!("{settings} -c plan_cache_mode=force_generic_plan"));
+        }
+        connector
     }
 
     /// The statements for its schema.

@@ -147,7 +147,8 @@ impl PostgresStore {
             wake: Arc::new(Wake::new()),
             limited: Mutex::default(),
         });
-        let lanes = |most| Pool::new(connector.clone(), most);
+        let fixed = Arc::new(connector.with_fixed_plans());
+        let lanes = |most| Pool::new(fixed.clone(), most);
         let enqueue = Enqueue { pool: lanes(WRITE_LANES), shared: shared.clone() };
         let keyed = Keyed { pool: lanes(1), spare: lanes(SPARE_LANES), shared: shared.clone() };
         let settle = Settle { pool: lanes(WRITE_LANES), shared: shared.clone() };
