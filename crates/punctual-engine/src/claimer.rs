@@ -7,7 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual_core::{LeaseId, NodeId};
 use punctual_store::bugs::{Bug, is_planted};
-use punctual_store::{ClaimAsk, ClaimedJob, ErrorKind, Hints, QueueShare, Result, Store, Topic};
+use punctual_store::{
+    ClaimAsk, ErrorKind, Hints, QueueShare, Result, Store, StoreError, Topic, limits,
+};
 
 use crate::config::{Config, QueueOrder, ServedQueue};
 use crate::env::Env;
@@ -19,6 +21,13 @@ use crate::work::Work;
 
 /// The first wait for work that nobody told of; it doubles up to [`crate::Timing::poll`].
 const POLL_FIRST: Duration = Duration::from_millis(50);
+
+/// The most that a pass claims, in two claims: while the answer to one is read and its jobs start,
+/// the store is at work on the other.
+pub(crate) const PASS_MAX: usize = 2 * limits::CLAIM_MAX;
+
+/// How many jobs each queue gave.
+type Given = BTreeMap<String, usize>;
 
 pub(crate) struct Claimer {
     env: Arc<dyn Env>,
@@ -84,13 +93,55 @@ impl Claimer {
         queues.into_iter().map(share).filter(|share| share.most > 0).collect()
     }
 
+    /// Claims, and starts what can start; the answer is how many jobs each queue gave.
+    async fn claim(&self, queues: Vec<QueueShare>, most: usize) -> Result<Given> {
+        let mut given = Given::new();
+        if queues.is_empty() {
+            return Ok(given);
+        }
+        let lease = LeaseId::mint(self.env.wall(), self.env.seed());
+        let (node, kinds) = (self.node, self.kinds.clone());
+        let ask = ClaimAsk { node, lease, queues, kinds, most };
+        let sent = self.env.elapsed();
+        self.work.claiming(lease);
+        let call = self.store.claim(self.env.at(), &ask);
+        let answer = within(&*self.env, self.config.timing.call, call).await;
+        let claimed = match answer {
+            Ok(claimed) => claimed.jobs,
+            Err(error) => {
+                self.work.claimed(lease, sent, Vec::new());
+                return Err(error);
+            }
+        };
+        telemetry::claimed(claimed.len());
+        claimed.iter().for_each(telemetry::started);
+        for share in &ask.queues {
+            let count = claimed.iter().filter(|job| job.queue == share.name).count();
+            given.insert(share.name.clone(), count);
+        }
+        self.work.claimed(lease, sent, claimed);
+        self.executor.fill();
+        Ok(given)
+    }
+
+    fn failed(&self, error: StoreError) -> Result<Report> {
+        if error.kind() == ErrorKind::Fenced {
+            // The store says that the node is dead.
+            self.dead.raise(1);
+        }
+        if error.kind() == ErrorKind::Unreachable && is_planted(Bug::WedgeOnLostConnection) {
+            return Ok(Report::new(0, Rest::End));
+        }
+        Err(error)
+    }
+
     /// Remembers which of these queues gave less than was asked for; is there any?
-    fn note_dry(&mut self, asked: &[QueueShare], claimed: &[ClaimedJob]) -> bool {
+    fn note_dry(&mut self, asked: Vec<QueueShare>, given: &Given) -> bool {
         let before = self.dry.len();
         for share in asked {
-            let given = claimed.iter().filter(|job| job.queue == share.name).count();
+            let given = given.get(&share.name).copied().unwrap_or(0);
             if given < share.most {
-                self.dry.insert(share.name.clone(), given > 0);
+                self.dry.insert(share.name, given > 0);
             }
         }
         self.dry.len() > before
@@ -132,40 +183,39 @@ impl Service for Claimer {
             let wait = if self.dry.is_empty() { poll } else { self.look_at.saturating_sub(now) };
             return Ok(Report::new(started, Rest::AtMost(wait)));
         }
-        let lease = LeaseId::mint(self.env.wall(), self.env.seed());
-        let (node, kinds) = (self.node, self.kinds.clone());
-        let ask = ClaimAsk { node, lease, queues, kinds, most };
-        let sent = self.env.elapsed();
-        self.work.claiming(lease);
-        let call = self.store.claim(self.env.at(), &ask);
-        let answer = within(&*self.env, self.config.timing.call, call).await;
-        let claimed = match answer {
-            Ok(claimed) => claimed.jobs,
-            Err(error) => {
-                self.work.claimed(lease, sent, Vec::new());
-                if error.kind() == ErrorKind::Fenced {
-                    // The store says that the node is dead.
-                    self.dead.raise(1);
-                }
-                if error.kind() == ErrorKind::Unreachable && is_planted(Bug::WedgeOnLostConnection)
-                {
-                    return Ok(Report::new(0, Rest::End));
-                }
-                return Err(error);
-            }
+        let claims = most.div_ceil(limits::CLAIM_MAX);
+        let (first, second) = split(&queues, claims);
+        let answers = tokio::join!(
+            self.claim(first, most.div_ceil(claims)),
+            self.claim(second, most / claims)
+        );
+        let (mut given, other) = match answers {
+            (Ok(given), Ok(other)) => (given, other),
+            (Err(error), _) | (_, Err(error)) => return self.failed(error),
         };
-        let count = claimed.len();
-        telemetry::claimed(count);
-        claimed.iter().for_each(telemetry::started);
-        let is_dry = count < most && self.note_dry(&ask.queues, &claimed);
-        self.work.claimed(lease, sent, claimed);
-        self.executor.fill();
+        for (queue, count) in other {
+            *given.entry(queue).or_default() += count;
+        }
+        let count = given.values().sum();
+        let is_dry = count < most && self.note_dry(queues, &given);
         if !is_dry {
             return Ok(Report::new(count, Rest::None));
         }
         self.put_off(count > 0 && !was_told);
         Ok(Report::new(count, Rest::AtMost(self.wait)))
     }
+}
+
+/// What the first of so many claims asks for, and what is left to the other.
+fn split(queues: &[QueueShare], claims: usize) -> (Vec<QueueShare>, Vec<QueueShare>) {
+    let first = |most: usize| most.div_ceil(claims);
+    let rest = |most: usize| most - most.div_ceil(claims);
+    let part = |of: &dyn Fn(usize) -> usize| {
+        let share =
+            |queue: &QueueShare| QueueShare { name: queue.name.clone(), most: of(queue.most) };
+        queues.iter().map(share).filter(|share| share.most > 0).collect()
+    };
+    (part(&first), part(&rest))
 }
 
 /// By chance, the heavier first more often: each next one is drawn from those left with a chance

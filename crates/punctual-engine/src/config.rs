@@ -7,6 +7,7 @@ use punctual_core::schedule::{NODE_QUEUE, check_node_name, label_queue, node_que
 use punctual_store::{Retention, limits};
 
 use crate::EngineError;
+use crate::places::AHEAD_MAX;
 
 /// How a node works.
 #[derive(Clone, Debug)]
@@ -141,7 +142,7 @@ impl Default for Config {
 
 /// A heartbeat names the leases that the node knows of, which may be one for each job: those at
 /// work, those whose outcome is not durable, and those fetched ahead.
-const MAX_RUNNING_MAX: usize = limits::LEASES_MAX - limits::SETTLE_MAX - 2 * limits::CLAIM_MAX;
+const MAX_RUNNING_MAX: usize = limits::LEASES_MAX - limits::SETTLE_MAX - AHEAD_MAX;
 
 impl Config {
     /// With the queues that a node serves without being told: that of its name, and those of its

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use punctual_store::limits;
 use tokio::sync::Notify;
+
+use crate::claimer::PASS_MAX;
 
 /// Places for handlers. They belong to the process: a handler that blocks its thread keeps its
 /// place even after its node was declared dead and came back under another id.
@@ -51,8 +52,8 @@ impl Drop for Place {
     }
 }
 
-/// The most jobs fetched ahead: a full claim that starts, and another one on its way meanwhile.
-const AHEAD_MAX: usize = 2 * limits::CLAIM_MAX;
+/// The most jobs fetched ahead: those of one pass that start, and those of another on their way meanwhile.
+pub(crate) const AHEAD_MAX: usize = 2 * PASS_MAX;
 
 /// How many fast jobs ended lately: as many will end soon, so that as many can be fetched ahead.
 /// Jobs that take longer than a window do not count: what is fetched ahead of them would wait

@@ -13,6 +13,7 @@ use punctual_store::{ClaimedJob, Json, NewJob, Progress, Settlement, limits};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use crate::claimer::PASS_MAX;
 use crate::counts::{Finished, Waited};
 use crate::env::Env;
 use crate::handler::Ended;
@@ -193,7 +194,7 @@ impl Work {
             return limits::CLAIM_MAX;
         }
         let ahead = state.pace.ahead(self.env.elapsed());
-        (self.places.free() + ahead).saturating_sub(state.waiting.len()).min(limits::CLAIM_MAX)
+        (self.places.free() + ahead).saturating_sub(state.waiting.len()).min(PASS_MAX)
     }
 
     /// How many jobs were settled so far.

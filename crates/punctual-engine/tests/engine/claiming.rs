@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use punctual_conformance::Fault;
 use punctual_core::Timestamp;
 use punctual_core::job::{JobState, Outcome};
 use punctual_engine::{Attempt, Config, Ended, QueueOrder, ServedQueue, Timing};
 use punctual_store::memory::Memory;
-use punctual_store::{Actor, At, NewJob, QueueChange, QueueLimits, Store};
+use punctual_store::{Actor, At, NewJob, QueueChange, QueueLimits, Store, limits};
+use tokio::sync::Notify;
 
 use crate::world::*;
 
@@ -189,6 +191,61 @@ async fn a_queue_that_is_limited_for_all_nodes_goes_on_as_soon_as_a_job_ends() {
     node.line.take_calls();
     world.pass(s(60)).await;
     assert!(node.line.calls("claim") <= 20, "{} looks", node.line.calls("claim"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn room_for_more_than_one_claim_is_filled_by_two_at_once() {
+    let world = World::new();
+    let gate = Gate::new();
+    let node = world.start(config("a", 2 * limits::CLAIM_MAX), on("mail", gate.handler())).await;
+    world.pass(s(1)).await;
+    let (replies, calls) = (Arc::new(Notify::new()), node.line.calls("claim"));
+    node.line.fail(&["claim"], Fault::Held(replies.clone()));
+    world.enqueue_some("mail", 3 * limits::CLAIM_MAX).await;
+    world.until("both are sent", || node.line.calls("claim") == calls + 2).await;
+    assert_eq!(gate.began().len(), 0);
+    node.line.heal();
+    replies.notify_waiters();
+    world.until("all places are taken", || gate.began().len() == 2 * limits::CLAIM_MAX).await;
+    world.pass(s(1)).await;
+    assert_eq!(world.stats("mail").await.running, 2 * limits::CLAIM_MAX as u64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_of_two_claims_brings_runs_although_the_other_failed() {
+    let world = World::new();
+    let gate = Gate::new();
+    let node = world.start(config("a", 2 * limits::CLAIM_MAX), on("mail", gate.handler())).await;
+    world.pass(s(1)).await;
+    let mut failed = 0;
+    node.line.suffer(move |method| {
+        failed += usize::from(method == "claim");
+        if method == "claim" && failed == 1 { Fault::Request } else { Fault::None }
+    });
+    let start = world.now();
+    world.enqueue_some("mail", 2 * limits::CLAIM_MAX).await;
+    world.until("one half runs", || gate.began().len() == limits::CLAIM_MAX).await;
+    assert!(world.now() - start <= ms(10), "after {:?}", world.now() - start);
+    world.until("the other half runs", || gate.began().len() == 2 * limits::CLAIM_MAX).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_claims_keep_to_the_limit_of_a_queue() {
+    let world = World::new();
+    let gate = Gate::new();
+    let few = ServedQueue { max_running: Some(301), ..ServedQueue::new("few") };
+    let one = ServedQueue { max_running: Some(1), ..ServedQueue::new("one") };
+    let queues = vec![one, few];
+    let config = Config { order: QueueOrder::Strict, queues, ..config("a", 2 * limits::CLAIM_MAX) };
+    for queue in ["few", "one"] {
+        let jobs: Vec<NewJob> = (0..500).map(|_| in_queue(&world, queue)).collect();
+        world.enqueue_all(&jobs).await;
+    }
+    let _node = world.start(config, on("mail", gate.handler())).await;
+    world.until("all that may runs", || gate.began().len() == 302).await;
+    world.pass(s(10)).await;
+    assert_eq!(gate.began().len(), 302);
+    assert_eq!(gate.queues().iter().filter(|queue| *queue == "one").count(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,7 +33,7 @@ async fn settings_that_cannot_be_say_what_can() {
     insta::assert_snapshot!(refused(|config| config.name = String::new()).await, @"the node's name is empty; give one");
     insta::assert_snapshot!(refused(|config| config.name = "a\nb".to_owned()).await, @r"the node's name `a\nb` contains '\n'; leave that out");
     insta::assert_snapshot!(refused(|config| config.max_running = 0).await, @"max_running is 0, so that no job of the queues can run; set it to 1 or more, or serve no queue");
-    insta::assert_snapshot!(refused(|config| config.max_running = 10_000).await, @"max_running is 10000; the most is 8600; run more nodes instead");
+    insta::assert_snapshot!(refused(|config| config.max_running = 10_000).await, @"max_running is 10000; the most is 8200; run more nodes instead");
     insta::assert_snapshot!(refused(|config| config.timeout = s(0)).await, @"timeout is zero, so that no attempt could take any time");
     insta::assert_snapshot!(refused(|config| config.queues = twice()).await, @"queue `mail` is served twice; name it once");
     insta::assert_snapshot!(refused(|config| config.queues[0].name = String::new()).await, @"the queue is empty; give one");

@@ -45,7 +45,7 @@ async fn a_node_whose_outcomes_are_not_durable_stops_starting_jobs() {
     let begun = begun.load(Ordering::Relaxed);
     assert!((limits::SETTLE_MAX..=limits::SETTLE_MAX + 50).contains(&begun), "{begun} began");
     let held = node.health().held;
-    let most = limits::SETTLE_MAX + 50 + 2 * limits::CLAIM_MAX;
+    let most = limits::SETTLE_MAX + 50 + 4 * limits::CLAIM_MAX;
     assert!((limits::SETTLE_MAX..=most).contains(&held), "{held} are held");
     node.line.heal();
     let start = world.now();
