@@ -13,15 +13,24 @@ use crate::places::{self, End, HAS_KEY, Seat, Taken, Wait, take_waiting};
 use crate::rows::{self, Bound, Read};
 use crate::{sql, upkeep};
 
-pub(crate) fn enqueue(db: &Connection, now: Timestamp, jobs: &[NewJob]) -> Outcome<Enqueued> {
-    let answers = jobs.iter().map(|job| enqueue_one(db, now, job)).collect::<Outcome<_>>()?;
-    Ok(Enqueued { at: now, answers })
+/// A job that may be enqueued, or why it may not: it is looked at before it comes to the one writer, for
+/// whom all others wait.
+pub(crate) type Checked = Result<NewJob, String>;
+
+pub(crate) fn check(job: &NewJob) -> Checked {
+    job.check_enqueued().map(|()| job.clone())
 }
 
-fn enqueue_one(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<EnqueueAnswer> {
-    if let Err(message) = job.check_enqueued() {
-        return Ok(EnqueueAnswer::Rejected(Rejection::Invalid(message)));
-    }
+pub(crate) fn enqueue(db: &Connection, now: Timestamp, jobs: &[Checked]) -> Outcome<Enqueued> {
+    let enqueue = |job: &Checked| match job {
+        Ok(job) => enqueue_one(db, now, job),
+        Err(message) => Ok(EnqueueAnswer::Rejected(Rejection::Invalid(message.clone()))),
+    };
+    Ok(Enqueued { at: now, answers: jobs.iter().map(enqueue).collect::<Outcome<_>>()? })
+}
+
+/// Enqueues a job that was checked.
+pub(crate) fn enqueue_one(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<EnqueueAnswer> {
     if job.unique.is_some() {
         // A job that is there already is no rival for its own key.
         if db.prepare_cached(sql::JOB_EXISTS)?.exists([job.id.as_bytes()])? {

@@ -108,7 +108,9 @@ pub(crate) fn settle_one(
     match take(db, item)? {
         Some(held) => {
             let (state, frees) = apply(db, now, item, held)?;
-            jobs::enqueue(db, now, &item.then)?;
+            for job in &item.then {
+                jobs::enqueue_one(db, now, job)?;
+            }
             Ok((Settled::Applied(state), frees))
         }
         None if is_recorded(db, item)? => Ok((Settled::Already, false)),

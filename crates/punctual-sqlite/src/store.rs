@@ -116,7 +116,7 @@ impl Store for SqliteStore {
 
     async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
         rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
-        let new = jobs.to_vec();
+        let new: Vec<jobs::Checked> = jobs.iter().map(jobs::check).collect();
         let enqueue = move |db: &rusqlite::Connection| jobs::enqueue(db, instant(at), &new);
         let answer = self.writer.write(jobs.len(), enqueue).await?;
         Ok(self.bell.after(Topic::Work, answer, Enqueued::has_new))

@@ -62,7 +62,9 @@ struct Task<T, F> {
     rows: usize,
     work: F,
     outcome: Option<Outcome<T>>,
-    reply: oneshot::Sender<Result<T>>,
+    /// Takes the work back with the answer: what it holds is freed by whoever asked, while the writer
+    /// goes on.
+    reply: oneshot::Sender<(Result<T>, F)>,
 }
 
 impl<T: Send, F: FnMut(&Connection) -> Outcome<T> + Send> Work for Task<T, F> {
@@ -77,12 +79,12 @@ impl<T: Send, F: FnMut(&Connection) -> Outcome<T> + Send> Work for Task<T, F> {
     fn answer(self: Box<Self>, path: &Path) {
         // A caller that does not wait any more needs no answer.
         if let Some(outcome) = self.outcome {
-            let _ = self.reply.send(outcome.map_err(|fault| fault.tell(path)));
+            let _ = self.reply.send((outcome.map_err(|fault| fault.tell(path)), self.work));
         }
     }
 
     fn refuse(self: Box<Self>, error: &StoreError) {
-        let _ = self.reply.send(Err(error.clone()));
+        let _ = self.reply.send((Err(error.clone()), self.work));
     }
 }
 
@@ -108,7 +110,7 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         let task = Task { rows: rows.max(1), work, outcome: None, reply };
         self.send(Request::Write(Box::new(task))).await?;
-        answer.await.unwrap_or_else(|_| Err(gone(&self.path)))
+        answer.await.map_or_else(|_| Err(gone(&self.path)), |(answer, _)| answer)
     }
 
     /// For a thread that asks now and then and must not keep the writer alive.
