@@ -157,7 +157,7 @@ struct Description;
 
 fn described() -> (Router<App>, utoipa::openapi::OpenApi) {
     OpenApiRouter::with_openapi(Description::openapi())
-        .nest("/api/v1", routes::all())
+        .merge(routes::all())
         .split_for_parts()
 }
 

@@ -23,7 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 /// What an expression means, and when it is due
-#[utoipa::path(post, path = "/cron/explain", tag = "answers", request_body = Explain,
+#[utoipa::path(post, path = "/api/v1/cron/explain", tag = "answers", request_body = Explain,
     responses((status = 200, body = Explained), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn explain(State(app): State<App>, Body(ask): Body<Explain>) -> Answer<Explained> {
     let zone = Zone::get(ask.tz.as_deref().unwrap_or("UTC"));
@@ -49,28 +49,28 @@ async fn explain(State(app): State<App>, Body(ask): Body<Explain>) -> Answer<Exp
 }
 
 /// Why a job is as it is, in words
-#[utoipa::path(get, path = "/why/jobs/{id}", tag = "answers", params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/why/jobs/{id}", tag = "answers", params(("id" = String, Path)),
     responses((status = 200, body = Why), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn why_job(State(app): State<App>, Id(id): Id<JobId>) -> Answer<Why> {
     Ok(Json(app.punctual().admin().why_job(id).await?.into()))
 }
 
 /// Why a schedule is as it is, in words
-#[utoipa::path(get, path = "/why/schedules/{name}", tag = "answers", params(("name" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/why/schedules/{name}", tag = "answers", params(("name" = String, Path)),
     responses((status = 200, body = Why), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn why_schedule(State(app): State<App>, Name(name): Name) -> Answer<Why> {
     Ok(Json(app.punctual().admin().why_schedule(&name).await?.into()))
 }
 
 /// Why a queue is as it is, in words
-#[utoipa::path(get, path = "/why/queues/{name}", tag = "answers", params(("name" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/why/queues/{name}", tag = "answers", params(("name" = String, Path)),
     responses((status = 200, body = Why), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn why_queue(State(app): State<App>, Name(name): Name) -> Answer<Why> {
     Ok(Json(app.punctual().admin().why_queue(&name).await?.into()))
 }
 
 /// Looks for whatever is not as it should be
-#[utoipa::path(get, path = "/doctor", tag = "answers",
+#[utoipa::path(get, path = "/api/v1/doctor", tag = "answers",
     responses((status = 200, body = Diagnosis), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn doctor(State(app): State<App>) -> Answer<Diagnosis> {
     Ok(Json(app.punctual().admin().doctor(&Thresholds::default()).await.into()))

@@ -26,7 +26,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 /// The nodes
-#[utoipa::path(get, path = "/nodes", tag = "cluster",
+#[utoipa::path(get, path = "/api/v1/nodes", tag = "cluster",
     responses((status = 200, body = List<Node>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn nodes(State(app): State<App>) -> Answer<List<Node>> {
     let nodes = app.punctual().admin().nodes().await?;
@@ -37,7 +37,7 @@ async fn nodes(State(app): State<App>) -> Answer<List<Node>> {
 const CHANGES_TOLD: usize = 20;
 
 /// Who leads what, and who did before
-#[utoipa::path(get, path = "/leaders", tag = "cluster",
+#[utoipa::path(get, path = "/api/v1/leaders", tag = "cluster",
     responses((status = 200, body = List<Leader>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn leaders(State(app): State<App>) -> Answer<List<Leader>> {
     let admin = app.punctual().admin();
@@ -82,7 +82,7 @@ struct Which {
 const ROWS_MAX: usize = 50_000;
 
 /// How attempts ended, over time, from the counters of each minute
-#[utoipa::path(get, path = "/stats/series", tag = "cluster", params(Which),
+#[utoipa::path(get, path = "/api/v1/stats/series", tag = "cluster", params(Which),
     responses((status = 200, body = Series), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn series(State(app): State<App>, Query(which): Query<Which>) -> Answer<Series> {
     let admin = app.punctual().admin();
@@ -135,7 +135,7 @@ async fn series(State(app): State<App>, Query(which): Query<Which>) -> Answer<Se
 }
 
 /// Who did what, newest first
-#[utoipa::path(get, path = "/audit", tag = "cluster", params(Paging),
+#[utoipa::path(get, path = "/api/v1/audit", tag = "cluster", params(Paging),
     responses((status = 200, body = List<Audit>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn audits(State(app): State<App>, Query(paging): Query<Paging>) -> Answer<List<Audit>> {
     let after = paging.after(|text| text.parse().ok().map(AuditCursor))?;
@@ -145,7 +145,7 @@ async fn audits(State(app): State<App>, Query(paging): Query<Paging>) -> Answer<
 }
 
 /// What this server can do
-#[utoipa::path(get, path = "/capabilities", tag = "cluster",
+#[utoipa::path(get, path = "/api/v1/capabilities", tag = "cluster",
     responses((status = 200, body = Capabilities), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn capabilities(State(app): State<App>) -> Answer<Capabilities> {
     let schema = app.punctual().admin().schema().await?;

@@ -54,7 +54,7 @@ const COMMENT_EVERY: Duration = Duration::from_secs(15);
 /// first event is `reset`: read the lists again. The data of any other event is an `Event`, and its
 /// name is `job`, `slot`, `leader` or `audit`. With `follow=false` an event `error` says that there
 /// would have been more.
-#[utoipa::path(get, path = "/events", tag = "cluster",
+#[utoipa::path(get, path = "/api/v1/events", tag = "cluster",
     params(Which, ("Last-Event-ID" = Option<String>, Header, description = "Goes on after this event")),
     responses((status = 200, body = String, content_type = "text/event-stream"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]

@@ -119,7 +119,7 @@ pub(crate) fn read_cursor(text: &str) -> Option<Cursor> {
 }
 
 /// Jobs, newest first; dead letters by when they died
-#[utoipa::path(get, path = "/jobs", tag = "jobs", params(Filter, Paging),
+#[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(Filter, Paging),
     responses((status = 200, body = List<Job>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn list(
     State(app): State<App>,
@@ -213,7 +213,7 @@ fn idempotent(
 ///
 /// With an `Idempotency-Key` the request may be sent again within a day: it answers with the job
 /// that the first one made, and `Idempotency-Replayed: true`; with another body it is refused.
-#[utoipa::path(post, path = "/jobs", tag = "jobs", request_body = Enqueue,
+#[utoipa::path(post, path = "/api/v1/jobs", tag = "jobs", request_body = Enqueue,
     params(Meant, ("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable"),
         ("traceparent" = Option<String>, Header, description = "The trace that the job belongs to")),
     responses((status = 201, body = Enqueued), (status = 200, body = Enqueued, description = "It was there already"),
@@ -244,7 +244,7 @@ fn traced(order: Order, headers: &HeaderMap) -> Order {
 const BATCH_MAX: usize = 1_000;
 
 /// Enqueues up to 1,000 jobs, each with an answer of its own
-#[utoipa::path(post, path = "/jobs:batch", tag = "jobs", request_body = Batch,
+#[utoipa::path(post, path = "/api/v1/jobs:batch", tag = "jobs", request_body = Batch,
     params(Meant, ("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable")),
     responses((status = 200, body = BatchAnswer), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn enqueue_batch(
@@ -293,14 +293,14 @@ async fn detail(app: &App, id: JobId) -> Result<JobDetail, Fault> {
 }
 
 /// All about one job
-#[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path)),
     responses((status = 200, body = JobDetail), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn show(State(app): State<App>, Id(id): Id<JobId>) -> Answer<JobDetail> {
     Ok(Json(detail(&app, id).await?))
 }
 
 /// Gives a waiting job another queue, priority or due time
-#[utoipa::path(patch, path = "/jobs/{id}", tag = "jobs", params(("id" = String, Path)), request_body = Move,
+#[utoipa::path(patch, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path)), request_body = Move,
     responses((status = 200, body = JobDetail), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn place(
     State(app): State<App>,
@@ -315,7 +315,7 @@ async fn place(
 }
 
 /// Makes an ended job ready again, with all its attempts before it
-#[utoipa::path(post, path = "/jobs/{id}/retry", tag = "jobs", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/jobs/{id}/retry", tag = "jobs", params(("id" = String, Path)),
     responses((status = 200, body = JobDetail), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn retry(State(app): State<App>, Id(id): Id<JobId>, headers: HeaderMap) -> Answer<JobDetail> {
     admin(&app, &headers, "").retry(id).await?;
@@ -323,7 +323,7 @@ async fn retry(State(app): State<App>, Id(id): Id<JobId>, headers: HeaderMap) ->
 }
 
 /// Calls a job off: at once if it waits, by asking its handler if it runs
-#[utoipa::path(post, path = "/jobs/{id}/cancel", tag = "jobs", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/jobs/{id}/cancel", tag = "jobs", params(("id" = String, Path)),
     responses((status = 200, body = JobDetail), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn cancel(
     State(app): State<App>,
@@ -347,7 +347,7 @@ struct Patience {
 const WAIT_MAX: Duration = Duration::from_secs(55);
 
 /// Answers when a job has ended, or as it is when the time is over
-#[utoipa::path(get, path = "/jobs/{id}/wait", tag = "jobs", params(("id" = String, Path), Patience),
+#[utoipa::path(get, path = "/api/v1/jobs/{id}/wait", tag = "jobs", params(("id" = String, Path), Patience),
     responses((status = 200, body = JobDetail), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn wait(
     State(app): State<App>,
@@ -368,7 +368,7 @@ async fn wait(
 ///
 /// With `Accept: text/event-stream` they come as they are written: events named `line`, then one
 /// named `end` when the job has ended. `Last-Event-ID` goes on where a stream was cut off.
-#[utoipa::path(get, path = "/jobs/{id}/log", tag = "jobs", params(("id" = String, Path), Paging,
+#[utoipa::path(get, path = "/api/v1/jobs/{id}/log", tag = "jobs", params(("id" = String, Path), Paging,
         ("Last-Event-ID" = Option<String>, Header, description = "What a stream said last")),
     responses((status = 200, content((List<LogLine> = "application/json"), (String = "text/event-stream"))), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn log(

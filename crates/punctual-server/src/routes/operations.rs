@@ -25,7 +25,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// It is a job itself, which a node with the role `worker` does; nothing but that it was written is
 /// waited for. With an `Idempotency-Key` the request may be sent again within a day, and makes no second
 /// operation.
-#[utoipa::path(post, path = "/operations", tag = "operations", request_body = Operate,
+#[utoipa::path(post, path = "/api/v1/operations", tag = "operations", request_body = Operate,
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable")),
     responses((status = 201, body = Operation), (status = 200, body = Operation, description = "It was there already"), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn operate(
@@ -180,7 +180,7 @@ fn place(action: Action, to: Option<Move>) -> Result<Move, Fault> {
 }
 
 /// Operations, newest first
-#[utoipa::path(get, path = "/operations", tag = "operations", params(Paging),
+#[utoipa::path(get, path = "/api/v1/operations", tag = "operations", params(Paging),
     responses((status = 200, body = List<Operation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn list(State(app): State<App>, Query(paging): Query<Paging>) -> Answer<List<Operation>> {
     let after = paging.after(read_cursor)?;
@@ -198,14 +198,14 @@ async fn list(State(app): State<App>, Query(paging): Query<Paging>) -> Answer<Li
 }
 
 /// One operation, and how far it is
-#[utoipa::path(get, path = "/operations/{id}", tag = "operations", params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/operations/{id}", tag = "operations", params(("id" = String, Path)),
     responses((status = 200, body = Operation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn show(State(app): State<App>, Id(id): Id<JobId>) -> Answer<Operation> {
     Ok(Json(find(&app, id).await?))
 }
 
 /// Calls an operation off; what it has done stays done
-#[utoipa::path(delete, path = "/operations/{id}", tag = "operations", params(("id" = String, Path)),
+#[utoipa::path(delete, path = "/api/v1/operations/{id}", tag = "operations", params(("id" = String, Path)),
     responses((status = 200, body = Operation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn cancel(
     State(app): State<App>,

@@ -57,21 +57,21 @@ async fn one(app: &App, name: &str) -> Result<Queue, Fault> {
 }
 
 /// Every queue that has a setting or a job
-#[utoipa::path(get, path = "/queues", tag = "queues",
+#[utoipa::path(get, path = "/api/v1/queues", tag = "queues",
     responses((status = 200, body = List<Queue>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn list(State(app): State<App>) -> Answer<List<Queue>> {
     Ok(Json(List::whole(all(&app).await?.into_values().collect())))
 }
 
 /// One queue
-#[utoipa::path(get, path = "/queues/{name}", tag = "queues", params(("name" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/queues/{name}", tag = "queues", params(("name" = String, Path)),
     responses((status = 200, body = Queue), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn show(State(app): State<App>, Name(name): Name) -> Answer<Queue> {
     Ok(Json(one(&app, &name).await?))
 }
 
 /// Limits what a queue may do
-#[utoipa::path(patch, path = "/queues/{name}", tag = "queues", params(("name" = String, Path)), request_body = Limits,
+#[utoipa::path(patch, path = "/api/v1/queues/{name}", tag = "queues", params(("name" = String, Path)), request_body = Limits,
     responses((status = 200, body = Queue), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn limit(
     State(app): State<App>,
@@ -85,7 +85,7 @@ async fn limit(
 }
 
 /// Claims nothing more from a queue
-#[utoipa::path(post, path = "/queues/{name}/pause", tag = "queues", params(("name" = String, Path)), request_body = PauseAsk,
+#[utoipa::path(post, path = "/api/v1/queues/{name}/pause", tag = "queues", params(("name" = String, Path)), request_body = PauseAsk,
     responses((status = 200, body = Queue), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn pause(
     State(app): State<App>,
@@ -99,7 +99,7 @@ async fn pause(
 }
 
 /// Claims from a queue again
-#[utoipa::path(post, path = "/queues/{name}/resume", tag = "queues", params(("name" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/queues/{name}/resume", tag = "queues", params(("name" = String, Path)),
     responses((status = 200, body = Queue), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn resume(State(app): State<App>, Name(name): Name, headers: HeaderMap) -> Answer<Queue> {
     admin(&app, &headers, "").resume_queue(&name).await?;

@@ -88,7 +88,7 @@ async fn told(
 }
 
 /// Schedules by name
-#[utoipa::path(get, path = "/schedules", tag = "schedules", params(Paging, Sorted, Beside),
+#[utoipa::path(get, path = "/api/v1/schedules", tag = "schedules", params(Paging, Sorted, Beside),
     responses((status = 200, body = List<Schedule>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn list(
     State(app): State<App>,
@@ -146,7 +146,7 @@ fn with_etag(status: StatusCode, schedule: Schedule) -> Response {
 }
 
 /// One schedule
-#[utoipa::path(get, path = "/schedules/{name}", tag = "schedules", params(("name" = String, Path), Beside),
+#[utoipa::path(get, path = "/api/v1/schedules/{name}", tag = "schedules", params(("name" = String, Path), Beside),
     responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn show(
     State(app): State<App>,
@@ -216,7 +216,7 @@ async fn check_kind(
 ///
 /// With `If-Match` it is replaced only if nobody has changed it since; with `If-None-Match: *` it
 /// is only created.
-#[utoipa::path(put, path = "/schedules/{name}", tag = "schedules", request_body = ScheduleBody,
+#[utoipa::path(put, path = "/api/v1/schedules/{name}", tag = "schedules", request_body = ScheduleBody,
     params(("name" = String, Path), Because, Meant, ("If-Match" = Option<String>, Header), ("If-None-Match" = Option<String>, Header)),
     responses((status = 200, body = Schedule), (status = 201, body = Schedule, description = "It is new"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -254,7 +254,7 @@ async fn put(
 }
 
 /// Changes parts of a schedule's definition, from now on (RFC 7396)
-#[utoipa::path(patch, path = "/schedules/{name}", tag = "schedules", request_body = Object,
+#[utoipa::path(patch, path = "/api/v1/schedules/{name}", tag = "schedules", request_body = Object,
     params(("name" = String, Path), Because, Meant, ("If-Match" = Option<String>, Header)),
     responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn patch(
@@ -310,7 +310,7 @@ fn without_nulls(whole: Value) -> Value {
 }
 
 /// Removes a schedule; what it has made stays
-#[utoipa::path(delete, path = "/schedules/{name}", tag = "schedules", params(("name" = String, Path), Because),
+#[utoipa::path(delete, path = "/api/v1/schedules/{name}", tag = "schedules", params(("name" = String, Path), Because),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn delete(
     State(app): State<App>,
@@ -325,7 +325,7 @@ async fn delete(
 /// Makes one job of a schedule now, beside its slots
 ///
 /// With an `Idempotency-Key` the request may be sent again within a day, and makes no second job.
-#[utoipa::path(post, path = "/schedules/{name}/run", tag = "schedules",
+#[utoipa::path(post, path = "/api/v1/schedules/{name}/run", tag = "schedules",
     params(("name" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable")),
     responses((status = 201, body = Ran), (status = 200, body = Ran, description = "It was made already"), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn run(
@@ -343,7 +343,7 @@ async fn run(
 }
 
 /// Skips slots from now on
-#[utoipa::path(post, path = "/schedules/{name}/pause", tag = "schedules", params(("name" = String, Path)), request_body = PauseAsk,
+#[utoipa::path(post, path = "/api/v1/schedules/{name}/pause", tag = "schedules", params(("name" = String, Path)), request_body = PauseAsk,
     responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn pause(
     State(app): State<App>,
@@ -358,7 +358,7 @@ async fn pause(
 }
 
 /// Fires slots again, from now on; also of one that was disabled or set aside
-#[utoipa::path(post, path = "/schedules/{name}/resume", tag = "schedules", params(("name" = String, Path), Because),
+#[utoipa::path(post, path = "/api/v1/schedules/{name}/resume", tag = "schedules", params(("name" = String, Path), Because),
     responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn resume(
     State(app): State<App>,
@@ -376,7 +376,7 @@ async fn resume(
 }
 
 /// Plans a schedule again that was disabled or set aside, from now on
-#[utoipa::path(post, path = "/schedules/{name}/enable", tag = "schedules", params(("name" = String, Path), Because),
+#[utoipa::path(post, path = "/api/v1/schedules/{name}/enable", tag = "schedules", params(("name" = String, Path), Because),
     responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn enable(
     State(app): State<App>,
@@ -390,7 +390,7 @@ async fn enable(
 }
 
 /// Plans a schedule no more, until it is enabled
-#[utoipa::path(post, path = "/schedules/{name}/disable", tag = "schedules", params(("name" = String, Path), Because),
+#[utoipa::path(post, path = "/api/v1/schedules/{name}/disable", tag = "schedules", params(("name" = String, Path), Because),
     responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn disable(
     State(app): State<App>,
@@ -413,7 +413,7 @@ struct Count {
 }
 
 /// The next slots of a schedule that it fires; those that it excludes are left out, those that moved are told
-#[utoipa::path(get, path = "/schedules/{name}/next", tag = "schedules", params(("name" = String, Path), Count),
+#[utoipa::path(get, path = "/api/v1/schedules/{name}/next", tag = "schedules", params(("name" = String, Path), Count),
     responses((status = 200, body = NextSlots), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn next(
     State(app): State<App>,
@@ -430,7 +430,7 @@ async fn next(
 }
 
 /// The ledger of a schedule, newest slot first
-#[utoipa::path(get, path = "/schedules/{name}/slots", tag = "schedules", params(("name" = String, Path), Paging),
+#[utoipa::path(get, path = "/api/v1/schedules/{name}/slots", tag = "schedules", params(("name" = String, Path), Paging),
     responses((status = 200, body = List<Slot>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn slots(
     State(app): State<App>,
@@ -447,7 +447,7 @@ async fn slots(
 }
 
 /// The definitions that a schedule has had, newest first
-#[utoipa::path(get, path = "/schedules/{name}/revisions", tag = "schedules", params(("name" = String, Path), Paging),
+#[utoipa::path(get, path = "/api/v1/schedules/{name}/revisions", tag = "schedules", params(("name" = String, Path), Paging),
     responses((status = 200, body = List<Revision>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn revisions(
     State(app): State<App>,
@@ -486,7 +486,7 @@ const BUCKETS_MAX: u128 = 1_000;
 const AHEAD_MAX: Duration = Duration::from_secs(400 * 86_400);
 
 /// How many slots lie ahead, by length of time
-#[utoipa::path(get, path = "/upcoming", tag = "schedules", params(Ahead),
+#[utoipa::path(get, path = "/api/v1/upcoming", tag = "schedules", params(Ahead),
     responses((status = 200, body = Upcoming), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn upcoming(State(app): State<App>, Query(ahead): Query<Ahead>) -> Answer<Upcoming> {
     let admin = app.punctual().admin();

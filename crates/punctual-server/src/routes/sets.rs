@@ -19,7 +19,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 /// The schedules of a set by name
-#[utoipa::path(get, path = "/sets/{set}", tag = "sets", params(("set" = String, Path), Paging),
+#[utoipa::path(get, path = "/api/v1/sets/{set}", tag = "sets", params(("set" = String, Path), Paging),
     responses((status = 200, body = List<Schedule>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn show(
     State(app): State<App>,
@@ -54,7 +54,7 @@ struct Asked {
 /// Brings the schedules of a set to this, in one transaction, or nothing of it
 ///
 /// What is as it should be is not touched, a pause is kept, and no other set is looked at.
-#[utoipa::path(put, path = "/sets/{set}", tag = "sets", request_body = SetBody,
+#[utoipa::path(put, path = "/api/v1/sets/{set}", tag = "sets", request_body = SetBody,
     params(("set" = String, Path), Asked),
     responses((status = 200, body = SetChange), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn apply(

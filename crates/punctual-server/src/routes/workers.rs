@@ -84,7 +84,7 @@ fn wish(app: &App, ask: Claim) -> Result<Wish, Fault> {
 /// Takes jobs for a remote worker, as soon as there are some
 ///
 /// The first claim enters the worker as a node. A node has one claim at a time.
-#[utoipa::path(post, path = "/claims", tag = "workers", request_body = Claim,
+#[utoipa::path(post, path = "/api/v1/claims", tag = "workers", request_body = Claim,
     responses((status = 200, body = Claimed), (status = 409, body = Problem, description = "`node_dead`", content_type = "application/problem+json"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn claim(State(app): State<App>, Body(ask): Body<Claim>) -> Answer<Claimed> {
@@ -105,7 +105,7 @@ async fn claim(State(app): State<App>, Body(ask): Body<Claim>) -> Answer<Claimed
 }
 
 /// Says that a worker is at work on a job, and how far it is
-#[utoipa::path(post, path = "/leases/{lease}/heartbeat", tag = "workers", params(("lease" = String, Path)), request_body = Heartbeat,
+#[utoipa::path(post, path = "/api/v1/leases/{lease}/heartbeat", tag = "workers", params(("lease" = String, Path)), request_body = Heartbeat,
     responses((status = 200, body = Heartbeaten), (status = 409, body = Problem, description = "`lease_lost`", content_type = "application/problem+json"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn heartbeat(
@@ -126,7 +126,7 @@ fn settled(held: &Held, state: Result<punctual::JobState, punctual::Error>) -> A
 }
 
 /// The work is done; to say it again is no mistake
-#[utoipa::path(post, path = "/leases/{lease}/complete", tag = "workers", params(("lease" = String, Path)), request_body = Complete,
+#[utoipa::path(post, path = "/api/v1/leases/{lease}/complete", tag = "workers", params(("lease" = String, Path)), request_body = Complete,
     responses((status = 200, body = Settled), (status = 409, body = Problem, description = "`lease_lost`", content_type = "application/problem+json"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn complete(
@@ -141,7 +141,7 @@ async fn complete(
 }
 
 /// The work could not be done
-#[utoipa::path(post, path = "/leases/{lease}/fail", tag = "workers", params(("lease" = String, Path)), request_body = Fail,
+#[utoipa::path(post, path = "/api/v1/leases/{lease}/fail", tag = "workers", params(("lease" = String, Path)), request_body = Fail,
     responses((status = 200, body = Settled), (status = 409, body = Problem, description = "`lease_lost`", content_type = "application/problem+json"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn fail(
@@ -164,7 +164,7 @@ async fn fail(
 }
 
 /// The work is put off, which costs no attempt
-#[utoipa::path(post, path = "/leases/{lease}/snooze", tag = "workers", params(("lease" = String, Path)), request_body = Snooze,
+#[utoipa::path(post, path = "/api/v1/leases/{lease}/snooze", tag = "workers", params(("lease" = String, Path)), request_body = Snooze,
     responses((status = 200, body = Settled), (status = 409, body = Problem, description = "`lease_lost`", content_type = "application/problem+json"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn snooze(
@@ -190,7 +190,7 @@ struct Numbered {
 const LINES_MAX: usize = 1_000;
 
 /// Writes lines to a job's log: one JSON object a line, with `text` and perhaps `level`
-#[utoipa::path(post, path = "/leases/{lease}/logs", tag = "workers", params(("lease" = String, Path), Numbered),
+#[utoipa::path(post, path = "/api/v1/leases/{lease}/logs", tag = "workers", params(("lease" = String, Path), Numbered),
     request_body(content = NewLogLine, content_type = "application/x-ndjson"),
     responses((status = 200, body = Logged), (status = 409, body = Problem, description = "`lease_lost`", content_type = "application/problem+json"),
         (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -225,14 +225,14 @@ async fn logs(
 }
 
 /// A remote worker: has it been told to drain?
-#[utoipa::path(get, path = "/nodes/{id}/drain", tag = "workers", params(("id" = String, Path)),
+#[utoipa::path(get, path = "/api/v1/nodes/{id}/drain", tag = "workers", params(("id" = String, Path)),
     responses((status = 200, body = Node), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn drained(State(app): State<App>, Id(node): Id<NodeId>) -> Answer<Node> {
     Ok(Json(app.remote.node(node).await?.into()))
 }
 
 /// Tells a remote worker with its next call to take no more jobs, finish and leave
-#[utoipa::path(post, path = "/nodes/{id}/drain", tag = "workers", params(("id" = String, Path)), request_body = Drain,
+#[utoipa::path(post, path = "/api/v1/nodes/{id}/drain", tag = "workers", params(("id" = String, Path)), request_body = Drain,
     responses((status = 200, body = Node), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn drain(
     State(app): State<App>,
@@ -243,7 +243,7 @@ async fn drain(
 }
 
 /// A remote worker ends: what it still holds is given back, which costs no attempt
-#[utoipa::path(post, path = "/nodes/{id}/leave", tag = "workers", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/v1/nodes/{id}/leave", tag = "workers", params(("id" = String, Path)),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn leave(State(app): State<App>, Id(node): Id<NodeId>) -> Result<StatusCode, Fault> {
     app.remote.leave(node).await?;
