@@ -15,7 +15,7 @@ use crate::config::{Config, QueueOrder, ServedQueue};
 use crate::env::Env;
 use crate::executor::Executor;
 use crate::level::Level;
-use crate::service::{Report, Rest, Service, within};
+use crate::service::{Report, Rest, Service, caught, within};
 use crate::telemetry;
 use crate::work::Work;
 
@@ -26,8 +26,16 @@ const POLL_FIRST: Duration = Duration::from_millis(50);
 /// the store is at work on the other.
 pub(crate) const PASS_MAX: usize = 2 * limits::CLAIM_MAX;
 
-/// How many jobs each queue gave.
-type Given = BTreeMap<String, usize>;
+/// What a claim has found.
+#[derive(Default)]
+struct Found {
+    /// How many jobs.
+    count: usize,
+    /// Are these as many as it may have? Then nobody knows of any queue whether there are more.
+    is_full: bool,
+    /// What each queue was asked for, and how many it gave.
+    gave: Vec<(QueueShare, usize)>,
+}
 
 pub(crate) struct Claimer {
     env: Arc<dyn Env>,
@@ -93,11 +101,10 @@ impl Claimer {
         queues.into_iter().map(share).filter(|share| share.most > 0).collect()
     }
 
-    /// Claims, and starts what can start; the answer is how many jobs each queue gave.
-    async fn claim(&self, queues: Vec<QueueShare>, most: usize) -> Result<Given> {
-        let mut given = Given::new();
+    /// Claims, and starts what can start.
+    async fn claim(&self, queues: Vec<QueueShare>, most: usize) -> Result<Found> {
         if queues.is_empty() {
-            return Ok(given);
+            return Ok(Found::default());
         }
         let lease = LeaseId::mint(self.env.wall(), self.env.seed());
         let (node, kinds) = (self.node, self.kinds.clone());
@@ -115,13 +122,18 @@ impl Claimer {
         };
         telemetry::claimed(claimed.len());
         claimed.iter().for_each(telemetry::started);
-        for share in &ask.queues {
-            let count = claimed.iter().filter(|job| job.queue == share.name).count();
-            given.insert(share.name.clone(), count);
-        }
+        let count = claimed.len();
+        let with_given = |share: QueueShare| {
+            let given = claimed.iter().filter(|job| job.queue == share.name).count();
+            (share, given)
+        };
+        let gave = ask.queues.into_iter().map(with_given).collect();
         self.work.claimed(lease, sent, claimed);
-        self.executor.fill();
-        Ok(given)
+        // A handler's panic must not end the other claim in the middle: nobody would know its lease.
+        if let Err(panic) = caught(async { self.executor.fill() }).await {
+            telemetry::panicked(self.name(), &panic);
+        }
+        Ok(Found { count, is_full: count == most, gave })
     }
 
     fn failed(&self, error: StoreError) -> Result<Report> {
@@ -135,13 +147,15 @@ impl Claimer {
         Err(error)
     }
 
-    /// Remembers which of these queues gave less than was asked for; is there any?
-    fn note_dry(&mut self, asked: Vec<QueueShare>, given: &Given) -> bool {
+    /// Remembers which queues gave less than was asked for; is there any? One that gave all to either
+    /// claim may have more: where it is limited for all nodes, one claim keeps the other out of it.
+    fn note_dry(&mut self, found: &[Found; 2]) -> bool {
         let before = self.dry.len();
-        for share in asked {
-            let given = given.get(&share.name).copied().unwrap_or(0);
-            if given < share.most {
-                self.dry.insert(share.name, given > 0);
+        let gave = || found.iter().flat_map(|found| &found.gave);
+        for (share, given) in gave() {
+            let is_same = |(other, _): &&(QueueShare, usize)| other.name == share.name;
+            if gave().filter(is_same).all(|(share, given)| *given < share.most) {
+                *self.dry.entry(share.name.clone()).or_default() |= *given > 0;
             }
         }
         self.dry.len() > before
@@ -189,15 +203,12 @@ impl Service for Claimer {
             self.claim(first, most.div_ceil(claims)),
             self.claim(second, most / claims)
         );
-        let (mut given, other) = match answers {
-            (Ok(given), Ok(other)) => (given, other),
+        let found = match answers {
+            (Ok(first), Ok(second)) => [first, second],
             (Err(error), _) | (_, Err(error)) => return self.failed(error),
         };
-        for (queue, count) in other {
-            *given.entry(queue).or_default() += count;
-        }
-        let count = given.values().sum();
-        let is_dry = count < most && self.note_dry(queues, &given);
+        let count = found.iter().map(|found| found.count).sum();
+        let is_dry = !found.iter().any(|found| found.is_full) && self.note_dry(&found);
         if !is_dry {
             return Ok(Report::new(count, Rest::None));
         }

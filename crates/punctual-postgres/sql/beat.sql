@@ -2,7 +2,9 @@
 -- declared dead; and what it should know. A job under a lease that is none ends here: nobody could
 -- name it to give it back. The timeline shows a failover.
 -- A lease that a handler is settling in a transaction of its own is passed over: no beat may wait for it.
--- Index: the primary keys, job_lease_node. The commit is asynchronous: a lost beat is beaten again.
+-- Index: the primary keys, job_lease_node. The leases that the node knows of are hashed: with `<> ALL`
+-- each of its rows would be compared with each of them, in a plan that is made once.
+-- The commit is asynchronous: a lost beat is beaten again.
 WITH off AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
 clock AS MATERIALIZED (SELECT coalesce($1, clock_timestamp()) AS now FROM off),
 alive AS (
@@ -42,7 +44,7 @@ live AS (DELETE FROM {schema}.job_live AS v USING bad AS b WHERE v.job = b.job)
 SELECT c.now, EXISTS (SELECT FROM alive),
   (SELECT array_agg(s.lease ORDER BY s.lease) FROM (
     SELECT DISTINCT l.lease FROM {schema}.job_lease AS l
-    WHERE l.node = $2 AND l.lease <> ALL($7) AND l.lease <> '00000000-0000-0000-0000-000000000000'
+    WHERE l.node = $2 AND l.lease NOT IN (SELECT unnest($7::uuid[])) AND l.lease <> '00000000-0000-0000-0000-000000000000'
     ORDER BY l.lease LIMIT $13) AS s),
   (SELECT array_agg(l.job ORDER BY l.job) FROM {schema}.job_lease AS l
    WHERE l.node = $2 AND l.cancel IS NOT NULL AND l.lease <> '00000000-0000-0000-0000-000000000000'),

@@ -31,6 +31,15 @@ struct Taken {
 /// Claims. Not repeated after a lost answer: it would take other jobs, and the node learns of those
 /// it does not know from its next beat.
 pub(crate) async fn claim(pool: &Pool, shared: &Shared, at: At, ask: &ClaimAsk) -> Result<Claimed> {
+    let claimed = claim_from_marks(pool, shared, at, ask).await;
+    if claimed.is_err() {
+        // What it had locked stands in line again, perhaps behind the mark of a claim beside it.
+        shared.marks.forget();
+    }
+    claimed
+}
+
+async fn claim_from_marks(pool: &Pool, shared: &Shared, at: At, ask: &ClaimAsk) -> Result<Claimed> {
     let mut from: Vec<From> =
         ask.queues.iter().map(|queue| shared.marks.begin(&queue.name, &ask.kinds)).collect();
     let began = clock();

@@ -86,7 +86,7 @@ impl Connector {
         })
     }
 
-    /// The same for statements whose plan does not depend on what is asked for. It is made once: to make
+    /// The same for statements for which one plan will do, whatever is asked for. It is made once: to make
     /// that of a claim takes half as long as to run it. Behind a pooler nothing is kept.
     pub(crate) fn with_fixed_plans(&self) -> Connector {
         let mut connector = self.clone();

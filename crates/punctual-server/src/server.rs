@@ -156,9 +156,7 @@ impl App {
 struct Description;
 
 fn described() -> (Router<App>, utoipa::openapi::OpenApi) {
-    OpenApiRouter::with_openapi(Description::openapi())
-        .merge(routes::all())
-        .split_for_parts()
+    OpenApiRouter::with_openapi(Description::openapi()).merge(routes::all()).split_for_parts()
 }
 
 /// The description of the API, as `/api/openapi.json` serves it.

@@ -249,6 +249,24 @@ async fn two_claims_keep_to_the_limit_of_a_queue() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_queue_that_gave_all_it_was_asked_for_is_asked_again_at_once() {
+    let world = World::new();
+    let gate = Gate::new();
+    for (queue, jobs) in [("first", 100), ("few", 500)] {
+        let jobs: Vec<NewJob> = (0..jobs).map(|_| in_queue(&world, queue)).collect();
+        world.enqueue_all(&jobs).await;
+    }
+    // One claim is full of both, the other has its half of what the second may give.
+    let few = ServedQueue { max_running: Some(250), ..ServedQueue::new("few") };
+    let queues = vec![ServedQueue::new("first"), few];
+    let config = Config { order: QueueOrder::Strict, queues, ..config("a", 2 * limits::CLAIM_MAX) };
+    let start = world.now();
+    let _node = world.start(config, on("mail", gate.handler())).await;
+    world.until("all that may runs", || gate.began().len() == 350).await;
+    assert!(world.now() - start <= ms(10), "after {:?}", world.now() - start);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hint_wakes_an_idle_node_at_once() {
     let world = World::new();
     let gate = Gate::new();

@@ -185,7 +185,7 @@ async fn hot_statements_go_by_their_index() {
             of(&sql::ATTEMPT_RECORDED),
             &["using job_done_default_pkey", "using job_attempt_default_pkey"],
         ),
-        ("beat", of(&sql::BEAT), &["job_lease_node", "job_lease_pkey"]),
+        ("beat", of(&sql::BEAT), &["job_lease_node", "job_lease_pkey", "hashed SubPlan"]),
         ("enqueue with a key", of(&sql::KEY_LOOK), &["job_key_pkey", "job_default_pkey"]),
         ("due", of(&sql::SCHEDULE_DUE), &["schedule_due"]),
         ("fire: unfinished jobs", of(&sql::LIVE), &["job_live_pkey", "job_wait_job"]),
