@@ -124,11 +124,14 @@ pub(super) async fn log_in(
     };
     let mac = hex(&mac.finalize().into_bytes());
     let value = format!("{until}.{}.{mac}", hex(who.as_bytes()));
-    // Behind a proxy that ends TLS the cookie never leaves it in the clear.
-    let is_secure = headers.get("x-forwarded-proto").is_some_and(|proto| proto == "https");
-    let cookie = cookie(&view, &value, SECONDS, is_secure);
+    let cookie = cookie(&view, &value, SECONDS, is_secure(&headers));
     let to = view.to(own_place(&given.next).unwrap_or("/"));
     ([(header::SET_COOKIE, cookie)], Redirect::to(&to)).into_response()
+}
+
+/// Is there a proxy that ends TLS, so that between it and the browser nothing goes in the clear?
+pub(super) fn is_secure(headers: &HeaderMap) -> bool {
+    headers.get("x-forwarded-proto").is_some_and(|proto| proto == "https")
 }
 
 fn cookie(view: &View, value: &str, seconds: i64, is_secure: bool) -> String {

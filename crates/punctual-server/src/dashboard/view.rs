@@ -2,6 +2,7 @@
 
 use axum::extract::{FromRequestParts, OriginalUri, Query};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use maud::{DOCTYPE, Markup, html};
 use punctual::{Admin, Timestamp};
 use punctual_api::Problem;
@@ -13,6 +14,8 @@ use crate::fault::Fault;
 /// Whoever looks, and from where.
 #[derive(Clone)]
 pub(super) struct View {
+    /// The server as whoever looks knows it, with scheme, if it can be told.
+    origin: Option<String>,
     /// Where the dashboard is nested.
     base: String,
     /// Who it is, for the audit.
@@ -57,6 +60,7 @@ impl View {
         let who = visitor.or(actor.map(str::to_owned)).unwrap_or_else(|| "dashboard".to_owned());
         let did = Query::<Did>::from_request_parts(parts, &()).await.ok();
         View {
+            origin: origin(&parts.headers),
             base,
             who,
             has_session: server.token.is_some(),
@@ -70,6 +74,21 @@ impl View {
     /// The address of a place of the dashboard.
     pub(super) fn to(&self, place: &str) -> String {
         below(&self.base, place)
+    }
+
+    /// The whole address of a place, for commands that are copied from a page.
+    pub(super) fn address(&self, place: &str) -> String {
+        format!("{}{}", self.origin.as_deref().unwrap_or(USUAL_ORIGIN), self.to(place))
+    }
+
+    /// Is it where commands look without being told?
+    pub(super) fn is_usual(&self) -> bool {
+        self.origin.as_deref().is_none_or(|origin| origin == USUAL_ORIGIN) && self.base.is_empty()
+    }
+
+    /// Must a request show a token?
+    pub(super) fn needs_token(&self) -> bool {
+        self.has_session
     }
 
     /// What all its addresses begin with: only below it is the session's cookie sent.
@@ -206,6 +225,17 @@ impl FromRequestParts<Ui> for View {
     async fn from_request_parts(parts: &mut Parts, ui: &Ui) -> Result<View, Self::Rejection> {
         Ok(View::of(ui, parts).await)
     }
+}
+
+/// Where a server is that was told nothing.
+const USUAL_ORIGIN: &str = "http://127.0.0.1:7347";
+
+/// Scheme, host and port, by what the request was sent to; none if that is nothing to put into a command.
+fn origin(headers: &HeaderMap) -> Option<String> {
+    let host = headers.get(header::HOST)?.to_str().ok()?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
+    let scheme = if session::is_secure(headers) { "https" } else { "http" };
+    host.bytes().all(is_plain).then(|| format!("{scheme}://{host}"))
 }
 
 /// The clock of the brand.

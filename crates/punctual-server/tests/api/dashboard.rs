@@ -173,6 +173,27 @@ async fn it_can_be_nested_anywhere() {
 }
 
 #[tokio::test]
+async fn the_first_steps_lead_to_where_the_page_was_asked_for() {
+    let punctual = Punctual::memory().start().await.unwrap();
+    let router = Server::new(punctual.clone()).router();
+    let nested = Router::new().nest("/ops", router.clone());
+    let at = |host| Request::get("/").header("host", host);
+    let page = ask(&router, at("127.0.0.1:7347"), "").await;
+    assert!(page.text.contains("POST http://127.0.0.1:7347/api/v1/jobs -H"), "{}", page.text);
+    assert!(!page.text.contains("--server"), "{}", page.text);
+    let page = ask(&router, at("[::1]:9000"), "").await;
+    assert!(page.text.contains("POST http://[::1]:9000/api/v1/jobs -H"), "{}", page.text);
+    assert!(page.text.contains("--wait --server http://[::1]:9000<"), "{}", page.text);
+    let request = Request::get("/ops").header("host", "localhost");
+    let page = ask(&nested, request.header("x-forwarded-proto", "https"), "").await;
+    assert!(page.text.contains("POST https://localhost/ops/api/v1/jobs -H"), "{}", page.text);
+    // Nothing that a shell would take for more than an address.
+    let request = Request::get("/").header("host", "localhost:80;reboot");
+    let page = ask(&router, request, "").await;
+    assert!(page.text.contains("POST http://127.0.0.1:7347/api/v1/jobs -H"), "{}", page.text);
+}
+
+#[tokio::test]
 async fn pages_are_compressed() {
     let (_punctual, router) = server(None, false).await;
     let request =

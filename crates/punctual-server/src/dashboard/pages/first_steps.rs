@@ -8,6 +8,15 @@ use crate::dashboard::view::View;
 
 pub(super) async fn page(view: &View) -> Shown {
     let nodes = view.admin().nodes().await?;
+    let server = match view.is_usual() {
+        true => String::new(),
+        false => format!(" --server {}", view.address("")),
+    };
+    let token = match view.needs_token() {
+        true => " -H \"Authorization: Bearer $PUNCTUAL_TOKEN\"",
+        false => "",
+    };
+    let jobs = view.address("/api/v1/jobs");
     Ok(view.page("First steps", "", html! {
         div.head { h1 { "First steps" } }
         p.lead { "Nothing is planned and no job was ordered yet. Each of these steps shows here as soon as it has happened." }
@@ -18,17 +27,17 @@ pub(super) async fn page(view: &View) -> Shown {
                     @if nodes.is_empty() { p { "No node has joined. In Rust:" } }
                     @else { p.all-good { span.shape aria-hidden="true" { "✓" } " " (show::plural(nodes.len() as u64, "node", "nodes")) " joined." } }
                     (show::copyable("let punctual = Punctual::sqlite(\"app.db\").await?.handle(send_welcome).start().await?;"))
-                    p.faint { "`punctual serve` is a node as well, with the kinds echo, sleep and fail." }
+                    p.faint { code { "punctual serve" } " is a node as well, with the kinds echo, sleep and fail." }
                 }
                 li.card {
                     h2 { "Order a job" }
-                    (show::copyable("punctual job enqueue echo --payload '\"hello\"' --wait"))
+                    (show::copyable(&format!("punctual job enqueue echo --payload '\"hello\"' --wait{server}")))
                     p.faint { "or over HTTP:" }
-                    (show::copyable("curl -X POST http://127.0.0.1:7347/api/v1/jobs -H 'Content-Type: application/json' -d '{\"kind\":\"echo\",\"payload\":\"hello\"}'"))
+                    (show::copyable(&format!("curl -X POST {jobs}{token} -H 'Content-Type: application/json' -d '{{\"kind\":\"echo\",\"payload\":\"hello\"}}'")))
                 }
                 li.card {
                     h2 { "Create a schedule" }
-                    (show::copyable("punctual schedule create greet --cron '*/5 * * * *' --kind echo"))
+                    (show::copyable(&format!("punctual schedule create greet --cron '*/5 * * * *' --kind echo{server}")))
                     p.faint { "Try an expression first with the " a href=(view.to("/tools/cron")) { "cron tool" } "." }
                 }
             }
