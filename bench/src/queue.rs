@@ -259,7 +259,9 @@ pub(crate) async fn watch(
         let store = database.watched_store(called).await?;
         engines.push(start(store, counts_to(usize::MAX, Arc::default())).await?);
     }
-    // A server tidies the catalogs of a database that is new, in transactions that are nobody's.
+    System.sleep(SETTLING.min(watched)).await;
+    // A server tidies the catalogs of a database in which nodes have just made their tables, in
+    // transactions that are nobody's.
     database.rest().await?;
     System.sleep(SETTLING.min(watched)).await;
     let (start, cpu) = (now(), cpu_time());
