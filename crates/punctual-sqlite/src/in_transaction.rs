@@ -47,8 +47,8 @@ pub use self::sqlx::{enqueue_sqlx, file_of_sqlx, settle_sqlx};
 /// ```
 pub fn enqueue(db: &Connection, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
     rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
-    let jobs: Vec<jobs::Checked> = jobs.iter().map(jobs::check).collect();
-    within(db, at, |now| jobs::enqueue(db, now, &jobs))
+    let checked = jobs.iter().map(|job| job.check_enqueued().map(|()| job));
+    within(db, at, |now| jobs::enqueue(db, now, checked))
 }
 
 /// Settles an attempt. Unless the answer is [`Settled::Applied`], nothing was changed, and the

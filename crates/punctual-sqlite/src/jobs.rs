@@ -13,20 +13,18 @@ use crate::places::{self, End, HAS_KEY, Seat, Taken, Wait, take_waiting};
 use crate::rows::{self, Bound, Read};
 use crate::{sql, upkeep};
 
-/// A job that may be enqueued, or why it may not: it is looked at before it comes to the one writer, for
-/// whom all others wait.
-pub(crate) type Checked = Result<NewJob, String>;
-
-pub(crate) fn check(job: &NewJob) -> Checked {
-    job.check_enqueued().map(|()| job.clone())
-}
-
-pub(crate) fn enqueue(db: &Connection, now: Timestamp, jobs: &[Checked]) -> Outcome<Enqueued> {
-    let enqueue = |job: &Checked| match job {
+/// Enqueues jobs that were checked, or says why they may not be. The check comes first: nobody else
+/// writes while this runs.
+pub(crate) fn enqueue<'a>(
+    db: &Connection,
+    now: Timestamp,
+    checked: impl Iterator<Item = Result<&'a NewJob, String>>,
+) -> Outcome<Enqueued> {
+    let enqueue = |job| match job {
         Ok(job) => enqueue_one(db, now, job),
-        Err(message) => Ok(EnqueueAnswer::Rejected(Rejection::Invalid(message.clone()))),
+        Err(message) => Ok(EnqueueAnswer::Rejected(Rejection::Invalid(message))),
     };
-    Ok(Enqueued { at: now, answers: jobs.iter().map(enqueue).collect::<Outcome<_>>()? })
+    Ok(Enqueued { at: now, answers: checked.map(enqueue).collect::<Outcome<_>>()? })
 }
 
 /// Enqueues a job that was checked.

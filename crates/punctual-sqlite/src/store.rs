@@ -116,8 +116,12 @@ impl Store for SqliteStore {
 
     async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
         rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
-        let new: Vec<jobs::Checked> = jobs.iter().map(jobs::check).collect();
-        let enqueue = move |db: &rusqlite::Connection| jobs::enqueue(db, instant(at), &new);
+        let check = |job: &NewJob| job.check_enqueued().map(|()| job.clone());
+        let checked: Vec<_> = jobs.iter().map(check).collect();
+        let enqueue = move |db: &rusqlite::Connection| {
+            let checked = checked.iter().map(|job| job.as_ref().map_err(String::clone));
+            jobs::enqueue(db, instant(at), checked)
+        };
         let answer = self.writer.write(jobs.len(), enqueue).await?;
         Ok(self.bell.after(Topic::Work, answer, Enqueued::has_new))
     }
