@@ -10,6 +10,7 @@ use punctual_api::Problem;
 
 use crate::fault::Fault;
 use crate::parameters::{self, Known};
+use crate::server::in_time;
 
 /// The secret that whoever may do everything knows.
 #[derive(Clone)]
@@ -58,7 +59,7 @@ pub(crate) struct Gate {
     pub(crate) known: Known,
 }
 
-/// Lets those pass who may, and who ask for what there is.
+/// Lets those pass who may, and who ask for what there is; they are answered in time.
 pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let may = match &gate.token {
         Some(token) => knows(token, &request),
@@ -70,7 +71,7 @@ pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next
         false => Ok(()),
     });
     match may.and_then(|()| parameters::check(&gate.known, &request)) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => in_time(request, next).await,
         Err(fault) => fault.into_response(),
     }
 }

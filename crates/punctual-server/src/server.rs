@@ -189,23 +189,26 @@ impl Server {
         let describe = move || std::future::ready(Json((*description).clone()));
         let gate = Gate { token: self.token.clone(), read_only: self.read_only, known };
         let app = App::of(self);
+        // Each as one layer: every layer of a router costs each request some allocations.
         let api = api
             .route("/api/openapi.json", get(describe))
             .route("/metrics", get(health::metrics))
-            .layer(middleware::from_fn_with_state(gate, access::check));
-        Router::new()
-            .merge(api)
-            .merge(dashboard::router(app.clone()))
+            .method_not_allowed_fallback(not_so)
+            .layer((
+                CatchPanicLayer::custom(panicked),
+                middleware::from_fn_with_state(gate, access::check),
+                DefaultBodyLimit::max(BODY_BYTES_MAX),
+            ));
+        let others = dashboard::router(app.clone())
             .merge(health())
             .fallback(nothing)
             .method_not_allowed_fallback(not_so)
-            .with_state(app)
-            // As one layer: every layer of a router costs each request some allocations.
             .layer((
                 CatchPanicLayer::custom(panicked),
                 middleware::from_fn(in_time),
                 DefaultBodyLimit::max(BODY_BYTES_MAX),
-            ))
+            ));
+        api.merge(others).with_state(app)
     }
 
     /// Only what those ask who look after the process, for one that does not serve the API.
@@ -213,19 +216,17 @@ impl Server {
         let (token, read_only) = (self.token.clone(), self.read_only);
         let gate = Gate { token, read_only, known: Known::default() };
         let app = App::of(self);
-        Router::new()
+        let metrics = Router::new()
             .route("/metrics", get(health::metrics))
-            .layer(middleware::from_fn_with_state(gate, access::check))
-            .merge(health())
-            .fallback(not_here)
-            .with_state(app)
-            .layer((CatchPanicLayer::custom(panicked), middleware::from_fn(in_time)))
+            .layer(middleware::from_fn_with_state(gate, access::check));
+        let others = health().fallback(not_here).layer(middleware::from_fn(in_time));
+        metrics.merge(others).with_state(app).layer(CatchPanicLayer::custom(panicked))
     }
 }
 
 /// Lets nobody wait for an answer for ever. It bounds the time until one begins: a stream goes on for as
 /// long as it likes.
-async fn in_time(request: Request, next: Next) -> Response {
+pub(crate) async fn in_time(request: Request, next: Next) -> Response {
     match tokio::time::timeout(REQUEST_MAX, next.run(request)).await {
         Ok(response) => response,
         Err(_) => Fault::too_slow(REQUEST_MAX).into_response(),
