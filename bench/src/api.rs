@@ -26,10 +26,10 @@ use client::Connection;
 #[derive(clap::Args)]
 pub(crate) struct Scale {
     /// How long each turn lasts, in milliseconds
-    #[arg(long, default_value_t = 2_000)]
+    #[arg(long, default_value_t = 500)]
     slice_ms: u64,
     /// How many turns are counted
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 20)]
     rounds: usize,
     /// How many connections ask at once, one job each
     #[arg(long, default_value_t = 64)]
