@@ -47,6 +47,9 @@ async fn with_a_token_whoever_knows_it_is_answered() {
         assert_eq!(status(&world, &headers).await, StatusCode::UNAUTHORIZED, "{wrong}");
     }
     assert_eq!(status(&world, &[("host", "localhost")]).await, StatusCode::UNAUTHORIZED);
+    // Nobody else is told either what cannot be done.
+    let wrong = Request::delete("/api/v1/nodes").body(Body::empty()).unwrap();
+    assert_eq!(world.ask(wrong).await.status, StatusCode::UNAUTHORIZED);
     // Whoever looks after the process needs none.
     let live = Request::get("/healthz/live").body(Body::empty()).unwrap();
     assert_eq!(world.ask(live).await.status, StatusCode::OK);
