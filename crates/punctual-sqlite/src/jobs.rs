@@ -13,8 +13,7 @@ use crate::places::{self, End, HAS_KEY, Seat, Taken, Wait, take_waiting};
 use crate::rows::{self, Bound, Read};
 use crate::{sql, upkeep};
 
-/// Enqueues jobs that were checked, or says why they may not be. The check comes first: nobody else
-/// writes while this runs.
+/// Enqueues jobs, each of which was checked or has a reason why it may not be enqueued.
 pub(crate) fn enqueue<'a>(
     db: &Connection,
     now: Timestamp,

@@ -116,6 +116,7 @@ impl Store for SqliteStore {
 
     async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
         rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
+        // Before they come to the one writer, for whom all others wait.
         let check = |job: &NewJob| job.check_enqueued().map(|()| job.clone());
         let checked: Vec<_> = jobs.iter().map(check).collect();
         let enqueue = move |db: &rusqlite::Connection| {
