@@ -222,7 +222,8 @@ fn much_output_is_bounded_and_the_memory_flat() {
     let before = high_water(server.pid());
     let job = enqueue(&server, &much(BYTES), &[]);
     let told = ended(&server, &job);
-    let grown = high_water(server.pid()) - before;
+    // The kernel counts pages roughly, so that the second reading may be a little less.
+    let grown = high_water(server.pid()).saturating_sub(before);
     assert!(grown < 16 << 10, "it took {grown} kB more");
     let result = &told["result"];
     assert_eq!(result["truncated"], true, "{told}");
