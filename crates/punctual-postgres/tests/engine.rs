@@ -116,7 +116,6 @@ async fn block(url: &str, options: Options) {
     let engine = Engine::start(env.clone(), store.clone(), Config::default(), handlers);
     let engine = engine.await.expect("it works");
     let node = engine.node();
-    store.enqueue(At::Database, &[job(&*env)]).await.expect("it works");
     let (begun, url) = (began.clone(), url.to_owned());
     let watcher = std::thread::spawn(move || {
         let runtime =
@@ -142,6 +141,8 @@ async fn block(url: &str, options: Options) {
             let_go.send(()).expect("it works");
         });
     });
+    // Not before somebody watches: the handler may begin, and block, before this is answered.
+    store.enqueue(At::Database, &[job(&*env)]).await.expect("it works");
     drop(began.acquire().await.expect("it works"));
     engine.stop();
     assert_eq!(engine.stopped().await.unsettled, 0);
