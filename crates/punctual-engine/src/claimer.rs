@@ -15,7 +15,7 @@ use crate::config::{Config, QueueOrder, ServedQueue};
 use crate::env::Env;
 use crate::executor::Executor;
 use crate::level::Level;
-use crate::service::{Report, Rest, Service, caught, within};
+use crate::service::{Report, Rest, Service, within};
 use crate::telemetry;
 use crate::work::Work;
 
@@ -129,10 +129,7 @@ impl Claimer {
         };
         let gave = ask.queues.into_iter().map(with_given).collect();
         self.work.claimed(lease, sent, claimed);
-        // A handler's panic must not end the other claim in the middle: nobody would know its lease.
-        if let Err(panic) = caught(async { self.executor.fill() }).await {
-            telemetry::panicked(self.name(), &panic);
-        }
+        self.executor.fill();
         Ok(Found { count, is_full: count == most, gave })
     }
 

@@ -7,7 +7,7 @@ use punctual_core::job::{Outcome, RetryPolicy, refuse_start};
 use punctual_store::ClaimedJob;
 
 use crate::env::Env;
-use crate::handler::{Attempt, Ended, Handlers};
+use crate::handler::{Attempt, Ended, Handlers, Known};
 use crate::log::{AttemptLog, Log};
 use crate::places::Place;
 use crate::service::caught;
@@ -42,13 +42,12 @@ impl Executor {
             self.work.refused(key, refusal);
             return;
         }
-        let Some(handler) = self.handlers.get(&job.kind).cloned() else {
+        let Some(Known { handler, mut policy }) = self.handlers.get(&job.kind).cloned() else {
             // Only kinds with a handler are claimed; a store that gives others gets them back.
             self.work.gives_back(key);
             return;
         };
         let limit = time_limit(&job, self.timeout);
-        let mut policy = handler.policy().cloned();
         if let Some(backoff) = job.backoff() {
             let usual = policy.unwrap_or_else(|| self.work.policy().clone());
             policy = Some(RetryPolicy { backoff, ..usual });

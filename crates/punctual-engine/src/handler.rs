@@ -22,7 +22,7 @@ pub trait Handler: Send + Sync + 'static {
     /// Makes one attempt.
     fn run(&self, attempt: Attempt) -> Boxed<Ended>;
 
-    /// When its jobs are tried again.
+    /// When its jobs are tried again: asked once, as it is added.
     ///
     /// None: as the node is configured.
     fn policy(&self) -> Option<&RetryPolicy> {
@@ -70,14 +70,23 @@ impl From<Outcome> for Ended {
 
 /// Handlers by the kind of their jobs.
 #[derive(Clone, Default)]
-pub struct Handlers(BTreeMap<String, Arc<dyn Handler>>);
+pub struct Handlers(BTreeMap<String, Known>);
+
+/// A handler, and what it said of itself. Jobs are started without asking it anything: what it runs
+/// is a task of its own, where a panic is an outcome.
+#[derive(Clone)]
+pub(crate) struct Known {
+    pub(crate) handler: Arc<dyn Handler>,
+    pub(crate) policy: Option<RetryPolicy>,
+}
 
 impl Handlers {
     /// Adds a handler; false, and nothing is changed, if the kind has one.
     pub fn add(&mut self, kind: &str, handler: impl Handler) -> bool {
         let is_new = !self.0.contains_key(kind);
         if is_new {
-            self.0.insert(kind.to_owned(), Arc::new(handler));
+            let policy = handler.policy().cloned();
+            self.0.insert(kind.to_owned(), Known { handler: Arc::new(handler), policy });
         }
         is_new
     }
@@ -100,7 +109,7 @@ impl Handlers {
         self.0.keys().try_for_each(check).map_err(EngineError::Config)
     }
 
-    pub(crate) fn get(&self, kind: &str) -> Option<&Arc<dyn Handler>> {
+    pub(crate) fn get(&self, kind: &str) -> Option<&Known> {
         self.0.get(kind)
     }
 }
