@@ -190,6 +190,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_forgotten_is_not_set_again_by_a_claim_under_way() {
+        let marks = Marks::default();
+        let long = Duration::from_secs(10);
+        marks.advance("q", &[], marks.begin("q", &[]), place(5), long);
+        let under_way = marks.begin("q", &[]);
+        marks.forget();
+        assert_eq!(marks.begin("q", &[]).place, None);
+        marks.advance("q", &[], under_way, place(7), long);
+        assert_eq!(marks.begin("q", &[]).place, None);
+        marks.advance("q", &[], marks.begin("q", &[]), place(7), long);
+        assert_eq!(marks.begin("q", &[]).place, Some(place(7)));
+    }
+
+    #[test]
     fn a_queue_is_read_from_its_start_again() {
         let marks = Marks::default();
         marks.advance("q", &[], marks.begin("q", &[]), place(5), Duration::ZERO);
