@@ -51,7 +51,7 @@ pub(super) fn schedules(builder: Builder) -> Builder {
         .schedule("weekly-digest", cron("0 8 * * MON").tz("America/New_York"), &Echo(json!("news")))
 }
 
-/// Orders jobs now and then, until the answer is dropped.
+/// Orders jobs now and then, until it is stopped or the answer is dropped.
 #[expect(clippy::disallowed_methods, reason = "it is an application of its own")]
 pub(super) fn keep_busy(punctual: Punctual) -> Demo {
     let task = tokio::spawn(async move {
@@ -74,6 +74,9 @@ pub(super) fn keep_busy(punctual: Punctual) -> Demo {
                 }
                 _ => punctual.enqueue(Echo(json!({ "order": number })).order().tag("demo")).await,
             };
+            if punctual.is_stopped() {
+                return;
+            }
             if let Err(error) = ordered {
                 tracing::warn!(%error, "the demonstration could not order a job");
             }
