@@ -1,144 +1,144 @@
 #!/usr/bin/env bash
-# The walk of the README and of docs/quick-start.md, from the first start to the ledger, with curl and
-# with the commands. Each step is checked; the script ends with the first that is not as it should be.
+# Runs the steps of the README and of docs/quick-start.md, with curl and with the command line, and
+# checks each one. It stops at the first step that fails.
 #
-#   examples/walk.sh                        uses target/release/punctual, or punctual of the PATH
+#   examples/walk.sh                        uses target/release/punctual, or punctual in PATH
 #   PUNCTUAL=path/to/punctual examples/walk.sh
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 program=${PUNCTUAL:-$root/target/release/punctual}
 [ -x "$program" ] || program=$(command -v punctual) || {
-  echo "there is no program; build it with: cargo build --release" >&2
+  echo "punctual not found; build it with: cargo build --release" >&2
   exit 1
 }
 unset PUNCTUAL_DATABASE PUNCTUAL_TOKEN
-# Some jobs of the demonstration take long, and are not worth waiting for when it stops.
+# Some sample jobs run for a long time; do not wait for them at shutdown.
 export PUNCTUAL__WORKER__SHUTDOWN_GRACE=1s
 
-place=$(mktemp -d)
-cd "$place"
-"$program" dev --listen 127.0.0.1:0 >said 2>log &
+directory=$(mktemp -d)
+cd "$directory"
+"$program" dev --listen 127.0.0.1:0 >output 2>log &
 server=$!
-trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$place"' EXIT
+trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$directory"' EXIT
 
 step() { printf '· %s\n' "$*"; }
 
 fail() {
-  printf 'not so: %s\n' "$*" >&2
-  cat "$place/log" >&2
+  printf 'failed: %s\n' "$*" >&2
+  cat "$directory/log" >&2
   exit 1
 }
 
-# Says whether a text has a part.
+# Fails unless a text contains a part.
 has() {
-  case $1 in *"$2"*) ;; *) fail "no \`$2\` in: $1" ;; esac
+  case $1 in *"$2"*) ;; *) fail "\`$2\` not found in: $1" ;; esac
 }
 
-# Runs a command again until its answer has a part.
+# Repeats a command until its output contains a part, for at most 20 seconds.
 until_has() {
-  local part=$1 answer=
+  local part=$1 text=
   shift
   for _ in $(seq 200); do
-    answer=$("$@" 2>&1) || true
-    case $answer in *"$part"*) return ;; esac
+    text=$("$@" 2>&1) || true
+    case $text in *"$part"*) return ;; esac
     sleep 0.1
   done
-  fail "never \`$part\`, but: $answer"
+  fail "\`$part\` not found after 20 seconds in: $text"
 }
 
-# The value of a field in one line of JSON.
+# Prints the value of a string field in one line of JSON.
 field() { sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p" | head -n 1; }
 
-step "it listens"
-until_has "punctual listens on http://" cat said
-PUNCTUAL_SERVER=$(sed -n 's/^punctual listens on \(http:[^,]*\),.*/\1/p' said)
+step "start the demo server"
+until_has "Listening on http://" cat output
+PUNCTUAL_SERVER=$(sed -n 's/^Listening on \(http:[^ ]*\) .*/\1/p' output)
 export PUNCTUAL_SERVER
 has "$(curl -fsS "$PUNCTUAL_SERVER/healthz/live")" ok
 
-step "the schedules of the demonstration are there"
+step "list the sample schedules"
 has "$("$program" schedule list)" "every 5 seconds"
 
-step "what happens is watched"
+step "stream job events"
 "$program" events --follow --json --topics jobs >events &
 watching=$!
 
-step "a job is enqueued with the command, and waited for"
+step "enqueue a job on the command line and wait for it"
 has "$("$program" job enqueue echo --payload '"hello"' --wait)" succeeded
 
-step "another with curl, and the same request again makes no second one"
+step "enqueue a job with curl; the repeated request creates no second job"
 enqueue() {
   curl -fsS "$PUNCTUAL_SERVER/api/v1/jobs" -H 'Content-Type: application/json' \
     -H 'Idempotency-Key: order-7' -d '{"kind": "echo", "payload": 1}'
 }
 job=$(enqueue | field id)
-[ -n "$job" ] || fail "no id"
-[ "$(enqueue | field id)" = "$job" ] || fail "the second request made another job"
+[ -n "$job" ] || fail "the response has no job id"
+[ "$(enqueue | field id)" = "$job" ] || fail "the second request created another job"
 has "$("$program" job wait "$job")" succeeded
 has "$("$program" job list)" "$job"
 
-step "one that is going to fail"
-answer=$(curl -fsS "$PUNCTUAL_SERVER/api/v1/jobs" -H 'Content-Type: application/json' \
-  -d '{"kind": "fail", "payload": {"message": "no luck", "for_good": true}}')
-job=$(printf '%s' "$answer" | field id)
-[ -n "$job" ] || fail "no id in: $answer"
+step "enqueue a job that fails"
+response=$(curl -fsS "$PUNCTUAL_SERVER/api/v1/jobs" -H 'Content-Type: application/json' \
+  -d '{"kind": "fail", "payload": {"message": "no luck", "permanent": true}}')
+job=$(printf '%s' "$response" | field id)
+[ -n "$job" ] || fail "no job id in: $response"
 
-step "it fails, and is seen to"
-"$program" job wait "$job" >/dev/null 2>&1 && fail "job $job has not failed"
+step "wait for it, and find it in the events and in the list of failed jobs"
+"$program" job wait "$job" >/dev/null 2>&1 && fail "job $job did not fail"
 until_has "$job" cat events
 kill "$watching"
 wait "$watching" 2>/dev/null || true
 has "$("$program" job list --state failed)" "$job"
 
-step "why?"
+step "explain the failure"
 has "$("$program" why job "$job")" "no luck"
 
-step "it is tried again, and fails again"
+step "retry the job; it fails again"
 has "$("$program" job retry "$job" --json)" "$job"
-"$program" job wait "$job" >/dev/null 2>&1 && fail "job $job has not failed again"
+"$program" job wait "$job" >/dev/null 2>&1 && fail "job $job did not fail again"
 has "$("$program" job show "$job")" "attempt 2"
 
-step "all that failed is tried again with one command"
-has "$("$program" job retry --all-matching 'state:failed kind:fail')" " done, 0 refused"
-"$program" job wait "$job" >/dev/null 2>&1 && fail "job $job has not failed a third time"
+step "retry all matching failed jobs"
+has "$("$program" job retry --all-matching 'state:failed kind:fail')" ", skipped 0"
+"$program" job wait "$job" >/dev/null 2>&1 && fail "job $job did not fail a third time"
 has "$("$program" job show "$job")" "attempt 3"
 
-step "a schedule is paused, and says why"
+step "pause a schedule with a reason"
 has "$("$program" schedule pause heartbeat --why 'too noisy')" "too noisy"
 has "$("$program" why schedule heartbeat)" "too noisy"
 
-step "it is resumed, and fires"
+step "resume it; it fires"
 "$program" schedule resume heartbeat >/dev/null
 until_has fired "$program" schedule slots heartbeat
 
-step "each slot has an outcome"
+step "show the outcome of each slot"
 until_has fired "$program" schedule slots slow-report
 
-step "an expression says what it means"
+step "explain an expression"
 has "$("$program" cron explain '0 8 * * MON-FRI' --tz Europe/Paris)" "at 08:00"
 
-step "a schedule of one's own is made, looked at, run and held back"
+step "create, preview, run, pause and resume a schedule"
 has "$("$program" schedule create digest --cron '0 8 * * MON-FRI' --tz Europe/Paris --kind echo)" active
-[ "$("$program" schedule next digest | wc -l)" = 10 ] || fail "there are not ten next slots"
-ran=$("$program" schedule run digest --json | field job)
-has "$("$program" job wait "$ran")" succeeded
+[ "$("$program" schedule next digest | wc -l)" = 10 ] || fail "schedule next does not print 10 slots"
+created=$("$program" schedule run digest --json | field job)
+has "$("$program" job wait "$created")" succeeded
 has "$("$program" schedule pause digest --why 'on holiday')" "on holiday"
 has "$("$program" schedule resume digest)" active
 has "$("$program" schedule slots digest)" OUTCOME
 
-step "why is the slow one skipped?"
+step "explain why slots of slow-report are skipped"
 has "$("$program" why schedule slow-report)" "schedule \`slow-report\`"
 
-step "everything on one screen"
+step "print the overview"
 has "$("$program" top --once)" slow-report
 
-step "is all well? whatever is not is a finding"
-has "$("$program" doctor || true)" "looked at"
+step "check the installation"
+has "$("$program" doctor || true)" "checked: "
 
-step "it stops when asked, and what it knows is kept"
+step "stop the server; the data is kept"
 kill "$server"
-wait "$server" || fail "it did not stop cleanly"
+wait "$server" || fail "the server did not stop cleanly"
 unset PUNCTUAL_SERVER
 has "$("$program" job show "$job" --database sqlite://punctual.db)" "no luck"
 
-echo "all as it should be"
+echo "All steps passed."

@@ -156,7 +156,7 @@ impl Judge<'_> {
                 && let Some(other) = holders.insert(key.clone(), *id)
             {
                 findings.doubled += 1;
-                findings.job_breaks(*id, &format!("has the key `{key}` of job {other}"));
+                findings.job_breaks(*id, &format!("has the same key `{key}` as job {other}"));
             }
             self.judge_job(*id, job, &mut findings)
                 .map_err(|what| format!("job {id}: {what}; {job:?}"))?;
@@ -164,8 +164,10 @@ impl Judge<'_> {
         for (key, id) in &self.log.keys {
             if holders.get(key) != Some(id) {
                 findings.lost += 1;
-                findings
-                    .job_breaks(*id, &format!("was the answer for `{key}`, and is not its job"));
+                findings.job_breaks(
+                    *id,
+                    &format!("was returned for the key `{key}`, but does not hold it"),
+                );
             }
         }
         Ok(findings)
@@ -175,7 +177,7 @@ impl Judge<'_> {
         let state = job.view.state;
         if !state.is_final() {
             findings.unfinished += 1;
-            findings.job_breaks(id, &format!("has not ended, it is {state}"));
+            findings.job_breaks(id, &format!("is not finished: {state}"));
             return Ok(());
         }
         let numbers: Vec<u32> = job.attempts.iter().map(|attempt| attempt.attempt).collect();
@@ -192,7 +194,10 @@ impl Judge<'_> {
                 AttemptOutcome::Succeeded | AttemptOutcome::Failed | AttemptOutcome::Panicked => {
                     if !self.log.said(id, attempt.attempt, None, outcome.as_str()) {
                         findings.stale_accepted += 1;
-                        findings.job_breaks(id, &format!("{outcome} was accepted and never said"));
+                        findings.job_breaks(
+                            id,
+                            &format!("{outcome} was accepted but never reported by a handler"),
+                        );
                     }
                 }
                 AttemptOutcome::Abandoned => {
@@ -201,7 +206,7 @@ impl Judge<'_> {
                     findings.repeated += u64::from(has_succeeded);
                     if attempt.node.is_some_and(|node| self.stopped.contains(&node)) {
                         findings.burnt_by_stops += 1;
-                        findings.job_breaks(id, "a node that was stopped burnt an attempt");
+                        findings.job_breaks(id, "a graceful stop used an attempt");
                     }
                 }
                 // What fails after it was told to stop is an echo of that.
@@ -209,7 +214,7 @@ impl Judge<'_> {
                     findings.released += 1;
                     findings.repeated += u64::from(has_succeeded);
                 }
-                other => return Err(format!("no attempt should end as {other}")),
+                other => return Err(format!("unexpected attempt outcome {other}")),
             }
         }
         if successes > 1 {
@@ -217,26 +222,26 @@ impl Judge<'_> {
             findings.job_breaks(id, "succeeded more than once");
         }
         if counted != job.spent {
-            return Err(format!("{counted} attempts count, {} are counted", job.spent));
+            return Err(format!("{counted} attempts count, but {} are recorded", job.spent));
         }
         if counted > job.view.max_attempts {
             findings.over_attempts += 1;
-            findings.job_breaks(id, &format!("{counted} attempts count"));
+            findings.job_breaks(id, &format!("{counted} attempts count, more than max_attempts"));
         }
         if crashes != job.crashes || crashes > CRASHES_MAX {
-            return Err(format!("{crashes} crashes, {} are counted", job.crashes));
+            return Err(format!("{crashes} crashes, but {} are recorded", job.crashes));
         }
         if crashes == CRASHES_MAX && state != JobState::Failed {
-            return Err("crashed three times and went on".to_owned());
+            return Err("crashed three times but was not failed".to_owned());
         }
         if self.aborting.contains(&id) && (state, crashes) != (JobState::Failed, CRASHES_MAX) {
-            return Err(format!("aborts its process and is {state} after {crashes} crashes"));
+            return Err(format!("aborts its process but is {state} after {crashes} crashes"));
         }
         match state {
             JobState::Succeeded => findings.succeeded += 1,
             JobState::Failed if crashes == CRASHES_MAX => findings.failed_by_crashes += 1,
             JobState::Failed if job.spent >= job.view.max_attempts => findings.failed += 1,
-            other => return Err(format!("ended as {other} with attempts left")),
+            other => return Err(format!("finished as {other} with attempts left")),
         }
         Ok(())
     }
@@ -248,7 +253,7 @@ async fn all_jobs(store: &dyn Store) -> Result<BTreeMap<JobId, JobDetail>, Failu
     loop {
         let page = store.jobs(&JobFilter::default(), after, limits::PAGE_MAX).await?;
         for view in page.items {
-            jobs.insert(view.id, store.job(view.id).await?.ok_or("a job that is listed is there")?);
+            jobs.insert(view.id, store.job(view.id).await?.ok_or("a listed job was not found")?);
         }
         match page.next {
             Some(next) => after = Some(next),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::routing::post;
 use axum::{Json, Router};
 use punctual::{Order, Punctual};
-use punctual_api::{Enqueue, Enqueued};
+use punctual_api::{EnqueueRequest, EnqueueResponse};
 use punctual_server::Server;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -25,13 +25,13 @@ use client::Connection;
 /// How large the bench is.
 #[derive(clap::Args)]
 pub(crate) struct Scale {
-    /// How long each turn lasts, in milliseconds
+    /// Duration of each round, in milliseconds
     #[arg(long, default_value_t = 500)]
     slice_ms: u64,
-    /// How many turns are counted
+    /// Number of counted rounds
     #[arg(long, default_value_t = 20)]
     rounds: usize,
-    /// How many connections ask at once, one job each
+    /// Number of concurrent connections, each with one job per request
     #[arg(long, default_value_t = 64)]
     connections: usize,
 }
@@ -97,8 +97,8 @@ async fn producer(database: &Database) -> Result<Punctual, Failure> {
 
 /// The least that a server does with such a request.
 fn bare() -> Router {
-    let answer = async |Json(ask): Json<Enqueue>| {
-        (axum::http::StatusCode::CREATED, Json(Enqueued { id: ask.kind, is_new: true }))
+    let answer = async |Json(ask): Json<EnqueueRequest>| {
+        (axum::http::StatusCode::CREATED, Json(EnqueueResponse { id: ask.kind, is_new: true }))
     };
     Router::new().route("/api/v1/jobs", post(answer))
 }

@@ -18,7 +18,7 @@ impl Deed {
     fn name(self) -> &'static str {
         match self {
             Deed::EnqueueOne => "enqueue, one caller",
-            Deed::EnqueueMany => "enqueue, 1,000 a call",
+            Deed::EnqueueMany => "enqueue, 1,000 per call",
             Deed::Drain => "claim and settle, 200 at once",
         }
     }

@@ -30,7 +30,7 @@ struct Line {
 }
 
 async fn run_line(line: Line) -> Result<(), BoxError> {
-    let words = line.argv.first().ok_or("a line without words")?;
+    let words = line.argv.first().ok_or("empty output line")?;
     tokio::process::Command::new("sh").args(["-c", words]).status().await?;
     Ok(())
 }
@@ -47,12 +47,12 @@ impl Drop for Cron {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "it is about the machine's own clock")]
+#[expect(clippy::disallowed_methods, reason = "the proof compares real clock times")]
 fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-#[expect(clippy::disallowed_methods, reason = "it waits for minutes to pass")]
+#[expect(clippy::disallowed_methods, reason = "the proof waits for real minutes")]
 async fn sleep(wait: Duration) {
     tokio::time::sleep(wait).await;
 }
@@ -117,7 +117,7 @@ async fn compare(count: u64) -> Result<serde_json::Value, String> {
     node.admin().apply("crontab", &wanted, Manner::default()).await.map_err(say)?;
 
     std::fs::write(TAB, tab(&theirs, minute))
-        .map_err(|error| format!("cannot write {TAB}: {error}; run it as root"))?;
+        .map_err(|error| format!("cannot write {TAB}: {error}; run this proof as root"))?;
     let mut command = Command::new(CRON);
     command.arg("-f").stdin(Stdio::null()).stdout(Stdio::null());
     let cron = command.spawn().map_err(|error| format!("cannot run cron: {error}"))?;
@@ -125,7 +125,7 @@ async fn compare(count: u64) -> Result<serde_json::Value, String> {
 
     let end = (from + count) * 60;
     while seconds() < end {
-        eprintln!("{} seconds to go", end - seconds() + SLACK.as_secs());
+        eprintln!("{} seconds left", end - seconds() + SLACK.as_secs());
         sleep(Duration::from_secs(30.min(end - seconds() + 1))).await;
     }
     sleep(SLACK).await;
@@ -139,7 +139,7 @@ async fn compare(count: u64) -> Result<serde_json::Value, String> {
         return Err(format!("cron ran {cron:?}, punctual {punctual:?}"));
     }
     if runs < LINES {
-        return Err(format!("only {runs} runs: cron did not work"));
+        return Err(format!("only {runs} runs; cron did not work"));
     }
     Ok(serde_json::json!({"minutes": count, "lines": LINES, "runs": runs, "differences": 0}))
 }

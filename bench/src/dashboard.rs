@@ -39,16 +39,16 @@ const LEASE: Duration = Duration::from_secs(3_600);
 /// How much is in the database.
 #[derive(clap::Args)]
 pub(crate) struct Scale {
-    /// How many jobs
+    /// Number of jobs
     #[arg(long, default_value_t = 1_000_000)]
     jobs: usize,
-    /// How many decided slots
+    /// Number of decided slots
     #[arg(long, default_value_t = 100_000)]
     slots: usize,
-    /// How many schedules
+    /// Number of schedules
     #[arg(long, default_value_t = 10_000)]
     schedules: usize,
-    /// Do not judge how long pages take: the host is busy with other tests
+    /// Skip the time limits, because the host is busy with other tests
     #[arg(long)]
     untimed: bool,
 }
@@ -92,9 +92,11 @@ async fn run(backend: Kind, scale: &Scale) -> Result<(), Failure> {
     )?;
     match slow.is_empty() {
         true => Ok(()),
-        false => {
-            Err(format!("beyond {MILLIS_MAX} ms or {BYTES_MAX} bytes: {}", slow.join("; ")).into())
-        }
+        false => Err(format!(
+            "pages over the limit of {MILLIS_MAX} ms or {BYTES_MAX} bytes: {}",
+            slow.join("; ")
+        )
+        .into()),
     }
 }
 
@@ -114,7 +116,7 @@ async fn measure(punctual: &Punctual, path: &str, rounds: usize) -> Result<(u128
         let begun = clock();
         let response = router.oneshot(request.body(Body::empty())?).await?;
         if !response.status().is_success() {
-            return Err(format!("{path} answers with {}", response.status()).into());
+            return Err(format!("{path} returned {}", response.status()).into());
         }
         size = to_bytes(response.into_body(), usize::MAX).await?.len();
         if round > 0 {
@@ -124,12 +126,12 @@ async fn measure(punctual: &Punctual, path: &str, rounds: usize) -> Result<(u128
     Ok((slowest, size))
 }
 
-#[expect(clippy::disallowed_methods, reason = "a bench measures in the world's own time")]
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 fn clock() -> Instant {
     Instant::now()
 }
 
-#[expect(clippy::disallowed_methods, reason = "ids and slots of a history that ends now")]
+#[expect(clippy::disallowed_methods, reason = "the generated history ends at the current time")]
 fn now() -> Timestamp {
     let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     Timestamp::from_micros(elapsed.map_or(0, |it| i64::try_from(it.as_micros()).unwrap_or(0)))
@@ -225,7 +227,7 @@ impl Fill {
                 self.work().await?;
             }
         }
-        last.ok_or_else(|| "no job was asked for".into())
+        last.ok_or_else(|| "the number of jobs must be at least 1".into())
     }
 
     async fn work(&self) -> Result<(), Failure> {
@@ -311,7 +313,9 @@ impl Fill {
         let nonce = self.ids.nonce();
         let role = "scheduler/0".to_owned();
         let acquired = self.store.acquire(At::Database, &role, self.node, nonce, LEASE).await?;
-        let Acquired::Won { term, .. } = acquired else { return Err("the role is taken".into()) };
+        let Acquired::Won { term, .. } = acquired else {
+            return Err("another node holds the role".into());
+        };
         let fence = Fence { role, term, nonce };
         let (first, rest) = schedules.split_at(1.min(schedules.len()));
         let rest = rest.chunks((limits::FIRE_SLOTS_MAX / each).max(1)).map(|part| (part, each));

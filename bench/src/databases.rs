@@ -19,17 +19,17 @@ pub(crate) use postgres::{PostgresDatabase, Server};
 /// Where a bench runs.
 #[derive(Args)]
 pub(crate) struct Place {
-    /// Which database
+    /// Database
     #[arg(long, value_enum)]
     backend: Backend,
-    /// Where the files go, for SQLite [default: the system's temporary directory]
+    /// Directory of the SQLite files [default: the system's temporary directory]
     #[arg(long)]
     directory: Option<PathBuf>,
-    /// The server, for PostgreSQL; databases are made there and dropped
+    /// URL of the PostgreSQL server; databases are created there and dropped
     /// [default: PUNCTUAL_TEST_POSTGRES]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
-    /// Go through the pooler that PUNCTUAL_TEST_PGBOUNCER names; the yardsticks go straight
+    /// Connect through the pooler of PUNCTUAL_TEST_PGBOUNCER; the baselines connect directly
     #[arg(long)]
     pooled: bool,
 }

@@ -36,7 +36,7 @@ const BESIDE: usize = 3;
 const CHANCES: usize = 2;
 
 /// Kills workers; prints one line of JSON.
-#[expect(clippy::disallowed_methods, reason = "tells how long the proof took")]
+#[expect(clippy::disallowed_methods, reason = "the reported duration of the proof is real time")]
 pub(crate) fn prove(kind: Kind, kills: u64) -> Result<(), Failure> {
     let started = Instant::now();
     let own = Own::new(kind, false)?;
@@ -121,7 +121,7 @@ impl Rig {
             self.runtime.block_on(self.enqueue())?;
             let mut worker = Worker::start(&self.database, false)?;
             let fatal = 1 + hash::draw(21, round) % LINES_MAX;
-            let last = worker.listen(fatal)?.ok_or("a worker ended that nobody killed")?;
+            let last = worker.listen(fatal)?.ok_or("a worker ended without being killed")?;
             worker.child.kill()?;
             worker.child.wait()?;
             self.kills.fetch_add(1, Ordering::Relaxed);
@@ -158,7 +158,7 @@ impl Rig {
             worker.listen(u64::MAX)?;
             let code = worker.child.wait()?.code();
             if code != Some(0) {
-                return Err(format!("the last worker ended with {code:?}").into());
+                return Err(format!("the last worker exited with {code:?}").into());
             }
             let (findings, failed) = self.runtime.block_on(self.judge())?;
             if failed.is_empty() || findings.broken.is_some() {
@@ -168,12 +168,12 @@ impl Rig {
             self.runtime.block_on(self.requeue(&failed))?;
             requeued += failed.len();
         }
-        Err("jobs failed although nobody was killed any more".into())
+        Err("jobs failed although no worker was killed".into())
     }
 
     async fn requeue(&self, failed: &[JobId]) -> Result<(), Failure> {
         let store = self.database.open().await?;
-        let actor = Actor::new("bench", "its workers were killed");
+        let actor = Actor::new("bench", "the workers of the job were killed");
         for answer in store.requeue(At::Database, failed, &actor).await? {
             if answer != RequeueAnswer::Requeued {
                 return Err(format!("{answer:?}").into());
@@ -190,7 +190,7 @@ impl Rig {
         let mut findings = Findings { jobs: jobs.len(), ..Findings::default() };
         let mut failed = Vec::new();
         for job in &jobs {
-            let found = store.job(*job).await?.ok_or("an acknowledged job is gone")?;
+            let found = store.job(*job).await?.ok_or("an acknowledged job was not found")?;
             findings.abandoned += found.crashes as usize;
             let effects = counts.get(job).copied().unwrap_or(0);
             findings.effects += effects;
@@ -208,13 +208,16 @@ impl Rig {
             };
             findings.missing += u64::from(effects < wanted);
             if effects != wanted {
-                findings.breaks(format!("{effects} effects of job {job}, {}", found.view.state));
+                findings.breaks(format!(
+                    "job {job} has {effects} effects in state {}",
+                    found.view.state
+                ));
             }
         }
         let unknown: Vec<_> = counts.keys().filter(|job| !jobs.contains(job)).collect();
         findings.unknown = unknown.len() as u64;
         if let Some(job) = unknown.first() {
-            findings.breaks(format!("an effect of job {job}, which nobody wrote"));
+            findings.breaks(format!("an effect of job {job}, which was never enqueued"));
         }
         Ok((findings, failed))
     }

@@ -22,7 +22,9 @@ const WORKERS: usize = 2;
 /// How long a claim takes at the end of that time, beside before.
 pub(crate) async fn figure(server: &Server, held: Duration) -> Result<Figure, Failure> {
     let database = Database::Postgres(server.create("held").await?);
-    let Database::Postgres(on_server) = &database else { return Err("no server".into()) };
+    let Database::Postgres(on_server) = &database else {
+        return Err("not a PostgreSQL database".into());
+    };
     let ours = Ours::open(&database, 2).await?;
     ours.enqueue(WAITING).await?;
     let watched = held / 6;

@@ -40,7 +40,7 @@ const SLOTS_AT_ONCE: u32 = 2;
 const LEASE: Duration = Duration::from_millis(50);
 
 /// Kills a writer `kills` times; prints one line of JSON.
-#[expect(clippy::disallowed_methods, reason = "tells how long the proof took")]
+#[expect(clippy::disallowed_methods, reason = "the reported duration of the proof is real time")]
 pub(crate) fn prove(kills: u64) -> Result<(), Failure> {
     let started = Instant::now();
     let directory = tempfile::tempdir()?;
@@ -128,7 +128,7 @@ fn run_and_kill(file: &Path, kill: u64) -> Result<Acknowledged, Failure> {
         let line = line?;
         // The kill may cut the last line short; what was not said whole was not said.
         if acknowledged.hear(&line).is_none() {
-            return Err(format!("the writer said `{line}`").into());
+            return Err(format!("unexpected output of the writer: `{line}`").into());
         }
         if count == fatal {
             writer.kill()?;
@@ -137,7 +137,7 @@ fn run_and_kill(file: &Path, kill: u64) -> Result<Acknowledged, Failure> {
     let status = writer.wait()?;
     match status.code() {
         None => Ok(acknowledged),
-        Some(code) => Err(format!("the writer ended by itself with code {code}").into()),
+        Some(code) => Err(format!("the writer exited unexpectedly with code {code}").into()),
     }
 }
 
@@ -165,13 +165,15 @@ async fn check(store: &SqliteStore, acknowledged: &Acknowledged) -> Result<(), F
             .collect();
         if job.view.state != JobState::Succeeded || succeeded != [*attempt] {
             let state = job.view.state;
-            return Err(format!("job {id} was settled and is {state}, by {succeeded:?}").into());
+            return Err(format!("job {id} was settled but is {state}, by {succeeded:?}").into());
         }
     }
     for ((schedule, slot), job) in &acknowledged.fired {
         let origin = store.job(*job).await?.and_then(|job| job.view.schedule);
         if origin != Some((*schedule, Some(*slot))) {
-            return Err(format!("slot {slot} of {schedule} was fired and has {origin:?}").into());
+            return Err(
+                format!("slot {slot} of {schedule} was fired but its job has {origin:?}").into()
+            );
         }
     }
     Ok(())
@@ -191,7 +193,7 @@ async fn check_ledgers(store: &SqliteStore) -> Result<u64, Failure> {
             for row in page.items {
                 expected = expected.map(|slot| slot - SLOT_EVERY);
                 let Some(job) = row.job.filter(|_| Some(row.slot) == expected) else {
-                    return Err(format!("after {expected:?} comes {row:?}").into());
+                    return Err(format!("expected {expected:?}, found {row:?}").into());
                 };
                 of_slots.insert(job);
                 slots += 1;
@@ -202,7 +204,7 @@ async fn check_ledgers(store: &SqliteStore) -> Result<u64, Failure> {
             }
         }
         if expected != Some(FIRST_SLOT) {
-            return Err(format!("the ledger of {id} begins at {expected:?}").into());
+            return Err(format!("the ledger of {id} starts at {expected:?}").into());
         }
         let filter = JobFilter { schedule: Some(id), ..JobFilter::default() };
         let mut after = None;
@@ -217,7 +219,7 @@ async fn check_ledgers(store: &SqliteStore) -> Result<u64, Failure> {
             }
         }
         if let Some(job) = of_slots.first() {
-            return Err(format!("the slot of job {job} is there, and the job is not").into());
+            return Err(format!("the slot of job {job} exists, but the job does not").into());
         }
     }
     Ok(slots)

@@ -45,7 +45,7 @@ static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 use crate::databases::Place;
 
-/// Our speed as a share of what the database itself can do.
+/// Benchmarks of punctual compared with the bare database, and fault proofs.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -55,44 +55,44 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// The store beside the bare statements, in turns
+    /// Compare the store with the bare statements, in alternating rounds
     Store {
         #[command(flatten)]
         place: Place,
         /// Print one line of JSON
         #[arg(long)]
         json: bool,
-        /// How many jobs wait in the drain scenarios; the large backlog has five times as many
+        /// Number of waiting jobs in the drain scenarios; the large backlog has five times as many
         #[arg(long, default_value_t = 200_000)]
         backlog: usize,
-        /// How long each turn lasts, in milliseconds
+        /// Duration of each round, in milliseconds
         #[arg(long, default_value_t = 500)]
         slice_ms: u64,
-        /// How long an old transaction is held beside the store, in seconds; PostgreSQL only
+        /// Time for which an old transaction is held open, in seconds; PostgreSQL only
         #[arg(long, default_value_t = 60)]
         held_seconds: u64,
     },
-    /// The engine beside the store it runs on: drain, pickup, and what it costs when idle
+    /// Compare the engine with the store it runs on: drain, pickup time and idle cost
     Queue {
         #[command(flatten)]
         place: Place,
         /// Print one line of JSON
         #[arg(long)]
         json: bool,
-        /// How many jobs each turn drains; the large backlog has five times as many
+        /// Number of jobs drained per round; the large backlog has five times as many
         #[arg(long, default_value_t = 50_000)]
         jobs: usize,
-        /// How many turns are counted
+        /// Number of counted rounds
         #[arg(long, default_value_t = 5)]
         rounds: usize,
-        /// How many jobs are picked up one by one
+        /// Number of jobs that are picked up one by one
         #[arg(long, default_value_t = 300)]
         pickups: usize,
-        /// How long idle nodes are watched, in milliseconds
+        /// Time for which idle nodes are measured, in milliseconds
         #[arg(long, default_value_t = 20_000)]
         idle_ms: u64,
     },
-    /// The scheduler: how late slots are, its fires beside the bare statement, and what lies behind
+    /// Measure the scheduler: lateness, fires compared with the bare statement, and backlogs
     Schedule {
         #[command(flatten)]
         place: Place,
@@ -102,7 +102,7 @@ enum Command {
         #[command(flatten)]
         scale: schedule::Scale,
     },
-    /// The API beside the library, and beside a route that does nothing
+    /// Compare the API with the library and with an empty route
     Api {
         #[command(flatten)]
         place: Place,
@@ -112,126 +112,126 @@ enum Command {
         #[command(flatten)]
         scale: api::Scale,
     },
-    /// Kill a process that writes to SQLite, again and again, and count what is lost
+    /// Kill a process that writes to SQLite repeatedly, and count lost writes
     SqliteKill {
-        /// How many times
+        /// Number of kills
         #[arg(long, default_value_t = 20)]
         kills: u64,
     },
-    /// Kill and stop processes that run the engine, again and again, and check every job
+    /// Kill and stop processes that run the engine repeatedly, and check every job
     WorkerKill {
-        /// On which database; three processes at once on PostgreSQL, whose programs are on PATH
+        /// Database; PostgreSQL runs three processes and must be on PATH
         #[arg(long, value_enum, default_value = "sqlite")]
         backend: database::Kind,
-        /// Through a pooler
+        /// Connect through a pooler
         #[arg(long)]
         pooled: bool,
-        /// How often a process is killed
+        /// Number of kills
         #[arg(long, default_value_t = 10)]
         kills: u64,
-        /// How often a process is told to stop
+        /// Number of graceful stops
         #[arg(long, default_value_t = 5)]
         stops: u64,
     },
     /// Kill workers whose handlers settle in their own transaction, and count every effect
     ExactlyOnce {
-        /// On which database; three processes at once on PostgreSQL, whose programs are on PATH
+        /// Database; PostgreSQL runs three processes and must be on PATH
         #[arg(long, value_enum, default_value = "sqlite")]
         backend: database::Kind,
-        /// How often a process is killed
+        /// Number of kills
         #[arg(long, default_value_t = 10)]
         kills: u64,
     },
-    /// Crash PostgreSQL, cut its connections and kill workers, again and again, and check every job
+    /// Crash PostgreSQL, cut connections and kill workers repeatedly, and check every job
     PgFaults {
-        /// For how long
+        /// Duration, in seconds
         #[arg(long, env = "PUNCTUAL_PROOF_SECONDS", default_value_t = 60)]
         seconds: u64,
-        /// Through a pooler
+        /// Connect through a pooler
         #[arg(long)]
         pooled: bool,
-        /// What the faults follow from
+        /// Seed of the faults
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Do not judge how long things take: the host is busy with other tests
+        /// Skip the time limits, because the host is busy with other tests
         #[arg(long)]
         untimed: bool,
     },
     /// Kill, freeze and stop nodes and servers while schedules fire, and check every slot
     Slots {
-        /// On which database; three nodes at once on PostgreSQL, whose programs are on PATH
+        /// Database; PostgreSQL runs three nodes and must be on PATH
         #[arg(long, value_enum, default_value = "postgres")]
         backend: database::Kind,
-        /// For how long; PostgreSQL only
+        /// Duration, in seconds; PostgreSQL only
         #[arg(long, env = "PUNCTUAL_PROOF_SECONDS", default_value_t = 60)]
         seconds: u64,
-        /// Through a pooler
+        /// Connect through a pooler
         #[arg(long)]
         pooled: bool,
-        /// What the faults follow from
+        /// Seed of the faults
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Do not judge how long things take: the host is busy with other tests; PostgreSQL only
+        /// Skip the time limits, because the host is busy with other tests; PostgreSQL only
         #[arg(long)]
         untimed: bool,
-        /// How often the process is killed; SQLite only
+        /// Number of kills; SQLite only
         #[arg(long, default_value_t = 10)]
         kills: u64,
     },
-    /// How long each page of the dashboard takes over a long history, and what it weighs
+    /// Measure time and size of each dashboard page with a long history
     Dashboard {
-        /// On which database; the programs of PostgreSQL are on PATH
+        /// Database; PostgreSQL must be on PATH
         #[arg(long, value_enum, default_value = "sqlite")]
         backend: database::Kind,
         #[command(flatten)]
         scale: dashboard::Scale,
     },
-    /// punctual beside its rivals on one PostgreSQL, in turns; see bench/peers/README.md
+    /// Compare punctual with its peers on one PostgreSQL server; see bench/peers/README.md
     Peers(peers::Wishes),
-    /// Run six lines with Debian's cron and with punctual, and compare the minutes; as root
+    /// Run six crontab lines with Debian's cron and with punctual, and compare the minutes; as root
     Crontab {
-        /// How many minutes
+        /// Duration, in minutes
         #[arg(long, default_value_t = 3)]
         minutes: u64,
     },
-    /// punctual as one of them
+    /// Run punctual as a peer
     #[command(hide = true)]
     Peer {
-        /// What is measured, with how many jobs, and how many at once
+        /// Measure, number of jobs, and concurrency
         words: Vec<String>,
     },
-    /// The process that runs the engine
+    /// Run a process with the engine
     #[command(hide = true)]
     Worker {
-        /// What to work on
+        /// Database to work on
         database: database::Database,
-        /// What its jobs follow from
+        /// Seed of its jobs
         seed: u64,
-        /// Write no jobs, and end with the last one
+        /// Write no jobs, and exit after the last job
         #[arg(long)]
         drain: bool,
-        /// Serve these queues, with the usual settings
+        /// Queues to serve with the default settings
         #[arg(long)]
         queue: Vec<String>,
-        /// Write no jobs, and work with the usual settings until told to stop
+        /// Write no jobs, and work with the default settings until stopped
         #[arg(long)]
         serve: bool,
     },
-    /// The process that has effects
+    /// Run a process whose handlers write effects
     #[command(hide = true)]
     ExactlyOnceWorker {
-        /// What to work on
+        /// Database to work on
         database: database::Database,
-        /// End with the last job
+        /// Exit after the last job
         #[arg(long)]
         drain: bool,
     },
-    /// The process that is killed
+    /// Run the process that is killed
     #[command(hide = true)]
     KillWriter {
-        /// The file to write to
+        /// File to write to
         file: PathBuf,
-        /// What its ids follow from
+        /// Seed of its ids
         seed: u64,
     },
 }

@@ -34,7 +34,7 @@ fn rate(slice: Duration, way: &mut Turn<'_>) -> Result<f64, Failure> {
     let mut done = 0;
     while started.elapsed() < slice {
         match way()? {
-            0 => return Err("there was nothing left to do; raise the backlog".into()),
+            0 => return Err("the backlog was empty; use a larger backlog".into()),
             some => done += some,
         }
     }

@@ -24,16 +24,16 @@ use crate::{Failure, tell};
 /// What the one who runs it wants.
 #[derive(clap::Args)]
 pub(crate) struct Wishes {
-    /// Only these rivals, by the start of their names; one that cannot be built is then no failure
+    /// Peers to measure, by name prefix; a peer that cannot be built is then not an error
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Only these measures: drain, bulk, enqueue1, enqueue8, latency, idle
+    /// Measures: drain, bulk, enqueue1, enqueue8, latency, idle [default: all]
     #[arg(long, value_delimiter = ',')]
     measures: Vec<String>,
-    /// How often each of them is measured; the medians count
+    /// Number of rounds per measure; the medians count
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Where the rivals are built [default: `peers` in cargo's target directory]
+    /// Build directory of the peers [default: `peers` in cargo's target directory]
     #[arg(long)]
     directory: Option<PathBuf>,
 }
@@ -60,7 +60,11 @@ pub(crate) fn run(wishes: &Wishes) -> Result<(), Failure> {
         .map_err(|_| "run `cargo xtask prove peers`, or set PUNCTUAL_TEST_POSTGRES")?;
     let directory = match &wishes.directory {
         Some(directory) => directory.clone(),
-        None => env::current_exe()?.ancestors().nth(2).ok_or("no target directory")?.join("peers"),
+        None => env::current_exe()?
+            .ancestors()
+            .nth(2)
+            .ok_or("target directory not found")?
+            .join("peers"),
     };
     let mut built = Built::new(directory)?;
     let (mut contenders, mut amiss) = (Vec::new(), Vec::new());
@@ -105,8 +109,8 @@ pub(crate) fn run(wishes: &Wishes) -> Result<(), Failure> {
         json!({"server": server, "rounds": wishes.rounds, "load_at_rounds": loads, "peers": peers, "amiss": amiss}),
     )?;
     match (not_built, contenders.iter().all(has_all)) {
-        (_, false) => Err("some could not be measured, see above".into()),
-        (1.., true) if wishes.only.is_empty() => Err("some were not built, see above".into()),
+        (_, false) => Err("some peers could not be measured, see above".into()),
+        (1.., true) if wishes.only.is_empty() => Err("some peers were not built, see above".into()),
         _ => Ok(()),
     }
 }
@@ -139,7 +143,7 @@ impl Server {
         self.drop(name).await?;
         self.admin.batch_execute(&format!("CREATE DATABASE {name}")).await?;
         self.admin.batch_execute("CHECKPOINT").await?;
-        let server = self.url.rsplit_once('/').ok_or("the url names no database")?.0;
+        let server = self.url.rsplit_once('/').ok_or("the URL has no database name")?.0;
         Ok(format!("{server}/{name}"))
     }
 
@@ -241,7 +245,8 @@ impl Contender {
 
 /// Runs a harness to its end; the last line that it prints is what it says.
 async fn once(mut command: Command) -> Result<Value, Failure> {
-    let output = timeout(RUN_MAX, command.output()).await.map_err(|_| "it does not end")??;
+    let output =
+        timeout(RUN_MAX, command.output()).await.map_err(|_| "the process does not end")??;
     let said = String::from_utf8_lossy(&output.stdout);
     match said.lines().last().and_then(|line| serde_json::from_str(line).ok()) {
         Some(said) if output.status.success() => Ok(said),
@@ -298,11 +303,11 @@ async fn ready(mut command: Command) -> Result<Child, Failure> {
                 return Ok::<(), Failure>(());
             }
         }
-        Err("it ended before it was ready".into())
+        Err("the process ended before it was ready".into())
     };
     timeout(Duration::from_secs(60), wait)
         .await
-        .unwrap_or_else(|_| Err("it is never ready".into()))?;
+        .unwrap_or_else(|_| Err("the process did not become ready".into()))?;
     Ok(child)
 }
 

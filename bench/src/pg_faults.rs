@@ -52,7 +52,7 @@ pub(crate) fn prove(
     rig.check_leases(&mut findings)?;
     let longest = if is_timed { LONGEST } else { PATIENCE };
     if rig.recoveries.worst() >= longest {
-        findings.breaks(format!("a node took {:?} to work again", rig.recoveries.worst()));
+        findings.breaks(format!("a node needed {:?} to recover", rig.recoveries.worst()));
     }
     let lost_answers: u64 = rig.ways.iter().map(|way| way.lost.load(Ordering::Relaxed)).sum();
     let (log, done, recoveries) = (lock(&rig.log), &rig.done, &rig.recoveries);
@@ -85,12 +85,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the proof is about real time")]
+#[expect(clippy::disallowed_methods, reason = "the proof runs in real time")]
 fn rest(length: Duration) {
     std::thread::sleep(length);
 }
 
-#[expect(clippy::disallowed_methods, reason = "the proof is about real time")]
+#[expect(clippy::disallowed_methods, reason = "the proof runs in real time")]
 fn clock() -> Instant {
     Instant::now()
 }
@@ -247,9 +247,11 @@ impl Rig {
         self.done.longest_hole = self.done.longest_hole.max(length);
         let (whose, old) = (
             if is_for_all { "all" } else { "one" },
-            if old_go_on { "go on" } else { "stay silent" },
+            if old_go_on { "continue" } else { "stay silent" },
         );
-        self.recovered(&format!("a black hole of {length:?} for {whose}, old connections {old}"))
+        self.recovered(&format!(
+            "a network black hole of {length:?} for {whose}, old connections {old}"
+        ))
     }
 
     /// A process stands still for so long that the others take its jobs, and are at work on them when
@@ -261,7 +263,7 @@ impl Rig {
         rest(Duration::from_millis(length));
         self.workers[slot].process.thaw()?;
         self.done.freezes += 1;
-        self.recovered("standing still")
+        self.recovered("a freeze")
     }
 
     /// Measures how long it takes until every node does everything again.
@@ -272,7 +274,7 @@ impl Rig {
         for (slot, took) in lock(&took).iter() {
             self.recoveries.note(*took);
             if *took > LONGEST {
-                eprintln!("worker {slot} took {took:?} to work again after {after}");
+                eprintln!("worker {slot} needed {took:?} to recover after {after}");
             }
         }
         Ok(())
@@ -297,11 +299,11 @@ impl Rig {
             });
             for (slot, worker) in self.workers.iter().enumerate() {
                 if worker.is_over() {
-                    return Err(format!("worker {slot} ended by itself").into());
+                    return Err(format!("worker {slot} exited unexpectedly").into());
                 }
             }
             if began.elapsed() > patience {
-                return Err(format!("workers {open:?} do nothing for {patience:?}").into());
+                return Err(format!("workers {open:?} made no progress for {patience:?}").into());
             }
             rest(Duration::from_millis(10));
         }
@@ -314,7 +316,7 @@ impl Rig {
         worker.process.kill()?;
         let (code, life) = worker.end()?;
         if let Some(code) = code {
-            return Err(format!("a worker ended by itself with code {code}").into());
+            return Err(format!("a worker exited unexpectedly with code {code}").into());
         }
         self.rejoined += life.nodes.len().saturating_sub(1) as u64;
         self.done.worker_kills += 1;
@@ -352,7 +354,7 @@ impl Rig {
         let (code, life) = worker.end()?;
         if (code, life.unsettled) != (Some(0), Some(0)) {
             let unsettled = life.unsettled;
-            return Err(format!("a worker ended with {code:?}, unsettled: {unsettled:?}").into());
+            return Err(format!("a worker exited with {code:?}, unsettled: {unsettled:?}").into());
         }
         self.stopped.extend(life.nodes.last());
         self.rejoined += life.nodes.len().saturating_sub(1) as u64;
@@ -416,7 +418,8 @@ impl Rig {
             if !log.said(job, u32::try_from(number)?, Some(lease), outcome.as_str()) {
                 findings.stale_accepted += 1;
                 findings.breaks(format!(
-                    "job {job}: {outcome} was accepted for lease {lease}, whose holder said otherwise"
+                    "job {job}: {outcome} was accepted for lease {lease}, but its holder reported \
+                     another outcome"
                 ));
             }
         }

@@ -41,7 +41,7 @@ impl Process {
         for line in BufReader::new(stdout).lines() {
             let line = line?;
             let noted = log.lock().unwrap_or_else(PoisonError::into_inner).note(&line, &mut life);
-            noted.ok_or_else(|| format!("the worker said `{line}`"))?;
+            noted.ok_or_else(|| format!("unexpected output of the worker: `{line}`"))?;
             look(&life)?;
         }
         Ok(life)

@@ -124,9 +124,9 @@ async fn drain(databases: &Databases, scale: &Scale) -> Result<Vec<Figure>, Fail
             till_run_at_large.push(per_second(drained_at_large.run));
         }
     }
-    let at_large_name = "drain at the large backlog, of that at the small";
+    let at_large_name = "drain, large backlog compared with small backlog";
     Ok(vec![
-        Figure::in_turns("drain of no-op jobs, of the bare loop", &by_hand, &by_engine)
+        Figure::in_turns("drain of no-op jobs, compared with the bare loop", &by_hand, &by_engine)
             .goal(Goal::AtLeast(databases.manner().drain_goal)),
         Figure::in_turns(at_large_name, &till_run, &till_run_at_large).goal(Goal::AtLeast(0.9)),
     ])
@@ -187,7 +187,7 @@ async fn pick_up(databases: &Databases, count: usize) -> Result<Vec<Figure>, Fai
     let (hand, picked) = (Times::of(hand), Times::of(picked));
     let ms = |name, bare, ours| Figure::of(name, Unit::Millis, bare, ours);
     let mut figures = vec![
-        ms("pickup when idle, to durable insert + claim", hand.median, picked.median)
+        ms("pickup when idle, compared with durable insert + claim", hand.median, picked.median)
             .goal(Goal::AtMost(2.0)),
         ms("the same, 99th percentile", hand.p99, picked.p99).goal(Goal::AtMost(2.0)),
     ];
@@ -207,7 +207,7 @@ async fn picked_up(
 ) -> Result<Duration, Failure> {
     let start = now();
     caller.enqueue(1).await?;
-    let took = began.recv().await.ok_or("the engine is gone")? - start;
+    let took = began.recv().await.ok_or("the engine has stopped")? - start;
     rested(engine).await;
     Ok(took)
 }
@@ -223,10 +223,10 @@ async fn idle(
     let who = if nodes == 1 { "an idle node".to_owned() } else { format!("{nodes} idle nodes") };
     let mut figures = vec![
         Figure::alone(format!("{who}: share of a core"), Unit::Percent, cpu * 100.0),
-        Figure::alone(format!("{who}: calls of the store"), Unit::PerSecond, calls),
+        Figure::alone(format!("{who}: store calls"), Unit::PerSecond, calls),
     ];
     if let Databases::Postgres(_) = databases {
-        let name = format!("{who}: transactions of the database");
+        let name = format!("{who}: database transactions");
         // One for each node, three for all of them.
         let goal = Goal::AtMost(nodes as f64 + 3.0);
         figures.push(Figure::alone(name, Unit::PerSecond, commits).goal(goal));

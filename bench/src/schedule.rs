@@ -20,22 +20,22 @@ use crate::{Failure, report};
 /// How large the bench is.
 #[derive(Args)]
 pub(crate) struct Scale {
-    /// Measure only these
+    /// Measurements to run [default: all]
     #[arg(long, value_enum)]
     only: Vec<Part>,
-    /// For how many seconds slots are fired one second after the other
+    /// Number of seconds in which slots are fired every second
     #[arg(long, default_value_t = 30)]
     seconds: u32,
-    /// How many schedules are in the table of which only some are due, or none
+    /// Number of schedules in the table, of which some or none are due
     #[arg(long, default_value_t = 1_000_000)]
     schedules: usize,
-    /// How many of them are fired, in all turns together
+    /// Number of schedules that are fired, in all rounds together
     #[arg(long, default_value_t = 100_000)]
     due: usize,
-    /// How long an idle node is watched, in milliseconds
+    /// Time for which an idle node is measured, in milliseconds
     #[arg(long, default_value_t = 10_000)]
     idle_ms: u64,
-    /// How many schedules are an hour behind at once
+    /// Number of schedules that are one hour late at the same time
     #[arg(long, default_value_t = 1_000_000)]
     backlog: usize,
 }
@@ -43,17 +43,17 @@ pub(crate) struct Scale {
 /// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// How late slots are while there is little to do
+    /// Lateness of slots with little load
     Late,
-    /// How late they are if thousands are due on one second
+    /// Lateness of slots when thousands are due in the same second
     Burst,
-    /// Fires beside the bare statement
+    /// Fires compared with the bare statement
     Speed,
-    /// What a million schedules cost of which none is due
+    /// Cost of a million schedules, none of which is due
     Idle,
-    /// A schedule of every second that is a year behind
+    /// A schedule with a slot every second that is one year late
     Year,
-    /// A million schedules that are behind at once
+    /// A million late schedules
     Backlog,
 }
 

@@ -32,7 +32,7 @@ fn wall() -> i64 {
     env.wall().as_micros()
 }
 
-#[expect(clippy::disallowed_methods, reason = "the proof is about real time")]
+#[expect(clippy::disallowed_methods, reason = "the proof runs in real time")]
 fn rest(length: Duration) {
     std::thread::sleep(length);
 }
@@ -48,7 +48,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> Result<bool, Failure>) -> Result<(
         }
         if wall() - began > patience {
             answer?;
-            return Err(format!("waited {PATIENCE:?} until {what}").into());
+            return Err(format!("timed out after {PATIENCE:?}, waiting until {what}").into());
         }
         rest(LOOK_EVERY);
     }
@@ -66,7 +66,7 @@ fn wait_until_decided(source: &Source) -> Result<(), Failure> {
 fn wait_until_done(source: &Source) -> Result<i64, Failure> {
     wait_until_decided(source)?;
     let before = wall();
-    wait_until("every job has ended", || Ok(source.unfinished(before)? == 0))?;
+    wait_until("every job is finished", || Ok(source.unfinished(before)? == 0))?;
     Ok(before)
 }
 
@@ -80,7 +80,7 @@ fn conclude(
 ) -> Result<(), Failure> {
     let mut said = Map::new();
     for part in [course, verdict.said()] {
-        let Value::Object(part) = part else { return Err("no object".into()) };
+        let Value::Object(part) = part else { return Err("not a JSON object".into()) };
         said.extend(part);
     }
     let idle: Vec<&str> = exercised
@@ -96,6 +96,6 @@ fn conclude(
     }
     match idle[..] {
         [] => Ok(()),
-        _ => Err(format!("never happened: {}", idle.join(", ")).into()),
+        _ => Err(format!("these faults never happened: {}", idle.join(", ")).into()),
     }
 }

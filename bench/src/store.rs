@@ -40,9 +40,9 @@ pub(crate) fn run(place: &Place, scale: &Scale, as_json: bool) -> Result<(), Fai
     let mut figures = Vec::from(enqueue(&runtime, &databases, scale.slice)?);
     figures.extend(drain(&runtime, &databases, scale)?);
     if let Databases::Postgres(server) = &databases {
-        eprintln!("what it costs the server …");
+        eprintln!("cost on the server …");
         figures.extend(runtime.block_on(cost::figures(server, &databases, scale.backlog))?);
-        eprintln!("behind an old transaction …");
+        eprintln!("with an old open transaction …");
         figures.push(runtime.block_on(held::figure(server, scale.held))?);
     }
     let size = json!({"backlog": scale.backlog, "slice_ms": scale.slice.as_millis() as u64});
@@ -72,13 +72,21 @@ fn enqueue(
             Box::new(|| runtime.block_on(ours.enqueue_singly(1, PER_CALLER))),
         ],
     )?;
-    let gathered_name = format!("enqueue, 64 callers, of the bare {gathered}-row loop");
+    let gathered_name = format!("enqueue, 64 callers, compared with the bare {gathered}-row loop");
     Ok([
-        Figure::in_turns("enqueue, 1,000 a call, of the bare statement", &bare_many, &many)
-            .goal(Goal::AtLeast(0.8)),
+        Figure::in_turns(
+            "enqueue, 1,000 per call, compared with the bare statement",
+            &bare_many,
+            &many,
+        )
+        .goal(Goal::AtLeast(0.8)),
         Figure::in_turns(gathered_name, &bare_gathered, &many_callers).goal(Goal::AtLeast(0.5)),
-        Figure::in_turns("enqueue, one caller, of single commits", &bare_single, &one_caller)
-            .goal(databases.manner().single_goal.map(Goal::AtLeast)),
+        Figure::in_turns(
+            "enqueue, one caller, compared with single commits",
+            &bare_single,
+            &one_caller,
+        )
+        .goal(databases.manner().single_goal.map(Goal::AtLeast)),
     ])
 }
 
@@ -104,9 +112,9 @@ fn drain(runtime: &Runtime, databases: &Databases, scale: &Scale) -> Result<[Fig
         ],
     )?;
     Ok([
-        Figure::in_turns("drain, of the bare claim and settle", &bare, &at_small)
+        Figure::in_turns("drain, compared with the bare claim and settle", &bare, &at_small)
             .goal(Goal::AtLeast(manner.drain_goal)),
-        Figure::in_turns("drain at the large backlog, of that at the small", &at_small, &at_large)
+        Figure::in_turns("drain, large backlog compared with small backlog", &at_small, &at_large)
             .goal(Goal::AtLeast(0.9)),
     ])
 }

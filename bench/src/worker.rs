@@ -356,11 +356,11 @@ async fn work(attempt: Attempt) -> Ended {
         End::Abort => std::process::abort(),
         End::Fail => {
             ends("failed");
-            Ended::from(Outcome::Fail("as it was told".to_owned()))
+            Ended::from(Outcome::Fail("failed as planned".to_owned()))
         }
         End::Panic if number == 1 => {
             ends("panicked");
-            panic!("as it was told")
+            panic!("failed as planned")
         }
         End::Panic | End::Done => {
             ends("succeeded");

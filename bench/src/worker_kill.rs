@@ -27,7 +27,7 @@ const ABORT_EVERY: u64 = 20;
 const BESIDE: usize = 3;
 
 /// Kills and stops workers; prints one line of JSON.
-#[expect(clippy::disallowed_methods, reason = "tells how long the proof took")]
+#[expect(clippy::disallowed_methods, reason = "the reported duration of the proof is real time")]
 pub(crate) fn prove(kind: Kind, is_pooled: bool, kills: u64, stops: u64) -> Result<(), Failure> {
     let started = Instant::now();
     let own = Own::new(kind, is_pooled)?;
@@ -187,7 +187,7 @@ impl Rig {
             }
             (Some(code), unsettled) => {
                 return Err(
-                    format!("a worker ended with code {code}, unsettled: {unsettled:?}").into()
+                    format!("a worker exited with code {code}, unsettled: {unsettled:?}").into()
                 );
             }
             (None, _) if end == End::Kill && life.lines >= fatal => tally.kills += 1,
@@ -206,7 +206,7 @@ impl Rig {
                 return Ok(());
             }
         }
-        Err("the jobs that abort their process were tried too often".into())
+        Err("jobs that abort their process were retried too often".into())
     }
 
     fn judge(&self) -> Result<Findings, Failure> {
@@ -217,9 +217,13 @@ impl Rig {
             judge.judge(&*store).await
         })?;
         for (count, what) in [
-            (log.unsure, "writes were not answered, and nothing was wrong with the database"),
-            (log.begun_again, "attempts began twice, and no claim was lost"),
-            (log.beside, "attempts began beside another at the same job in the same process"),
+            (log.unsure, "writes without a response, although the database had no fault"),
+            (log.begun_again, "attempts started twice, although no claim was lost"),
+            (
+                log.beside,
+                "attempts started while another attempt of the same job was running in the same \
+                 process",
+            ),
         ] {
             if count > 0 {
                 findings.breaks(format!("{count} {what}"));

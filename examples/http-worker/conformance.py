@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Does a server keep what docs/workers.md promises? Drives one, and the worker beside this file.
+"""Tests whether a server follows the protocol in docs/workers.md, also with worker.py.
 
     python3 conformance.py --server http://127.0.0.1:7347
 
-It needs a server with the scheduler's role, whose database nobody else uses, and takes half a
-minute, most of which is the silence after which a worker counts as dead. Given several servers of
-one database, it asks them in turn: none may remember what another has to know. Exit 0: it does.
+The server needs the role `scheduler` and a database without other clients. The test takes about
+half a minute, mostly to wait until a worker is declared dead. With several servers of one database,
+the requests go to them in turn, because a server must not depend on its own memory. Exit code 0:
+all checks passed.
 """
 
 import argparse
@@ -27,33 +28,33 @@ SERVERS = itertools.cycle([])
 QUEUE = f"conformance-{uuid.uuid4()}"
 
 
-def call(method, path, body=None, patience=60.0):
-    """The status and the body of an answer."""
+def call(method, path, body=None, timeout=60.0):
+    """Sends a request. Returns the status and the body of the response."""
     headers = {"Content-Type": "application/json"}
     if os.environ.get("PUNCTUAL_TOKEN"):
         headers["Authorization"] = "Bearer " + os.environ["PUNCTUAL_TOKEN"]
     data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(next(SERVERS) + "/api/v1" + path, data, headers, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=patience) as answer:
-            text = answer.read()
-            return answer.status, json.loads(text) if text else None
+        with urllib.request.urlopen(request, timeout=timeout) as response:
+            text = response.read()
+            return response.status, json.loads(text) if text else None
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read())
 
 
 def ok(method, path, body=None):
-    status, answer = call(method, path, body)
-    assert status in (200, 201, 204), f"{method} {path}: {status} {answer}"
-    return answer
+    status, response = call(method, path, body)
+    assert status in (200, 201, 204), f"{method} {path}: {status} {response}"
+    return response
 
 
 def lost(path, body=None):
-    status, answer = call("POST", path, body or {})
-    assert (status, answer["code"]) == (409, "lease_lost"), f"{path}: {status} {answer}"
+    status, response = call("POST", path, body or {})
+    assert (status, response["code"]) == (409, "lease_lost"), f"{path}: {status} {response}"
 
 
-# Some of these jobs are there before anybody has said that they serve their kind.
+# Some jobs are enqueued before a worker serves their kind.
 JOBS = "/jobs?allow_unknown_kind=true"
 
 
@@ -66,18 +67,18 @@ def job(id):
     return ok("GET", f"/jobs/{id}")
 
 
-def until(what, is_so, patience=30.0):
-    end = time.monotonic() + patience
+def until(what, condition, timeout=30.0):
+    end = time.monotonic() + timeout
     while time.monotonic() < end:
-        found = is_so()
+        found = condition()
         if found:
             return found
         time.sleep(0.05)
-    raise AssertionError(f"it never came to be: {what}")
+    raise AssertionError(f"timed out: {what}")
 
 
 class Node:
-    """A worker, call by call."""
+    """A worker that sends single requests."""
 
     def __init__(self, kinds, queue=None):
         self.id, self.kinds, self.queue = str(uuid.uuid4()), kinds, queue or QUEUE
@@ -95,7 +96,7 @@ class Node:
         return ok("POST", "/claims", self.ask(**more))
 
     def take(self, id):
-        """Claims until this job is here."""
+        """Claims until it gets this job."""
         def one():
             return [it for it in self.claim(wait="2s")["leases"] if it["job"] == id]
         return until(f"job {id} is claimed", one)[0]
@@ -107,20 +108,21 @@ class Node:
 
 def claims_and_completes():
     node = Node(["a"])
-    answer = node.claim()
-    assert answer["leases"] == [] and answer["node"] == node.id and not answer["drain"], answer
+    response = node.claim()
+    assert response["leases"] == [] and not response["drain"], response
+    assert response["node"] == node.id, response
     listed = node.listed()
     assert listed["is_remote"] and listed["kinds"] == ["a"] and listed["dead_at"] is None, listed
     id = enqueue("a", {"x": 1}, max_attempts=3, tags=["t"])
-    enqueue("b")  # Nobody asked for it.
+    enqueue("b")  # A kind that this node does not claim.
     [lease] = node.claim(max=5)["leases"]
-    told = [lease[name] for name in ("job", "kind", "queue", "payload", "attempt", "max_attempts")]
-    assert told == [id, "a", QUEUE, {"x": 1}, 1, 3], lease
+    names = ("job", "kind", "queue", "payload", "attempt", "max_attempts")
+    assert [lease[name] for name in names] == [id, "a", QUEUE, {"x": 1}, 1, 3], lease
     assert lease["lease_expires_at"] < lease["deadline_at"] and lease["tags"] == ["t"], lease
     assert job(id)["state"] == "running"
     path = f"/leases/{lease['lease']}"
-    beaten = ok("POST", f"{path}/heartbeat", {"progress": {"percent": 40, "note": "on it"}})
-    assert not beaten["cancel"] and not beaten["drain"], beaten
+    heartbeat = ok("POST", f"{path}/heartbeat", {"progress": {"percent": 40, "note": "on it"}})
+    assert not heartbeat["cancel"] and not heartbeat["drain"], heartbeat
     assert job(id)["progress"]["percent"] == 40
     lines = b'{"text":"one"}\n{"level":"warn","text":"two"}\n'
     assert ok("POST", f"{path}/logs?first=1", lines)["next"] == 3
@@ -137,17 +139,19 @@ def claims_and_completes():
 
 
 def waits_for_work():
-    node, answers = Node(["later"]), []
-    claim = threading.Thread(target=lambda: answers.append(node.claim(wait="20s")))
+    node, responses = Node(["later"]), []
+    claim = threading.Thread(target=lambda: responses.append(node.claim(wait="20s")))
     claim.start()
-    until("it waits", lambda: node.listed())
-    began = time.monotonic()
+    until("the claim waits", lambda: node.listed())
+    started = time.monotonic()
     id = enqueue("later")
     claim.join()
-    assert time.monotonic() - began < 5, "a waiting claim is told of work"
-    assert answers[0]["leases"][0]["job"] == id
+    assert time.monotonic() - started < 5, "a waiting claim returns when a job is enqueued"
+    assert responses[0]["leases"][0]["job"] == id
     ok("POST", f"/nodes/{node.id}/leave")
-    assert job(id)["state"] == "ready" and job(id)["spent"] == 0, "given back, at no cost"
+    released = job(id)
+    assert released["state"] == "ready", released
+    assert released["counted_attempts"] == 0, "leave uses no attempt"
 
 
 def fails_and_snoozes():
@@ -155,24 +159,25 @@ def fails_and_snoozes():
     id = enqueue("f", max_attempts=2)
     first = node.take(id)
     path = f"/leases/{first['lease']}/fail"
-    assert ok("POST", path, {"error": "no luck", "retry_after": "0s"})["state"] in ("retrying", "ready")
-    ok("POST", path, {"error": "no luck", "retry_after": "0s"})
+    body = {"error": "no luck", "retry_after": "0s"}
+    assert ok("POST", path, body)["state"] in ("retrying", "ready")
+    ok("POST", path, body)
     second = node.take(id)
     assert second["attempt"] == 2 and second["lease"] != first["lease"]
     lost(f"/leases/{first['lease']}/complete")
     snoozed = ok("POST", f"/leases/{second['lease']}/snooze", {"for": "0s"})
     assert snoozed["state"] in ("retrying", "ready"), snoozed
     third = node.take(id)
-    assert third["attempt"] == 3, "each start has a number of its own"
+    assert third["attempt"] == 3, "every attempt has a new number"
     ended = ok("POST", f"/leases/{third['lease']}/fail", {"error": "out of luck"})
-    assert ended["state"] == "failed", "two attempts count, the one that was put off does not"
+    assert ended["state"] == "failed", "two attempts are counted, the snoozed one is not"
     outcomes = [attempt["outcome"] for attempt in job(id)["attempts"]]
     assert outcomes == ["failed", "snoozed", "failed"], outcomes
-    for_good = enqueue("f", max_attempts=9)
-    lease = node.take(for_good)["lease"]
+    permanent = enqueue("f", max_attempts=9)
+    lease = node.take(permanent)["lease"]
     body = {"error": "hopeless", "retry": False}
     assert ok("POST", f"/leases/{lease}/fail", body)["state"] == "failed"
-    assert job(for_good)["error"] == "hopeless"
+    assert job(permanent)["error"] == "hopeless"
     ok("POST", f"/nodes/{node.id}/leave")
 
 
@@ -186,23 +191,28 @@ def cancels_and_times_out():
     assert ok("POST", f"/leases/{lease}/fail", {"error": "stopped"})["state"] == "cancelled"
     slow = enqueue("c", timeout="1s", max_attempts=1)
     lease = node.take(slow)["lease"]
-    until("it is too late", lambda: call("POST", f"/leases/{lease}/heartbeat", {})[0] == 409)
+    until("the attempt times out", lambda: call("POST", f"/leases/{lease}/heartbeat", {})[0] == 409)
     assert job(slow)["attempts"][0]["outcome"] == "timed_out", job(slow)
     lost(f"/leases/{lease}/complete")
     ok("POST", f"/nodes/{node.id}/leave")
 
 
-def survives_lost_answers():
+def survives_lost_responses():
     node = Node(["l"])
     id = enqueue("l")
-    first = node.take(id)  # As if this had never arrived.
-    again = until("it is given back", lambda: node.claim(leases=[], wait="2s")["leases"])[0]
+    first = node.take(id)  # Treated as a lost response.
+    again = until("the job is released", lambda: node.claim(leases=[], wait="2s")["leases"])[0]
     assert (again["job"], again["attempt"]) == (id, 2), again
-    assert job(id)["spent"] == 0, "a lost answer costs no attempt"
+    assert job(id)["counted_attempts"] == 0, "a lost response uses no attempt"
     lost(f"/leases/{first['lease']}/complete")
     assert node.claim(leases=[again["lease"]])["leases"] == []
     assert ok("POST", f"/leases/{again['lease']}/complete")["state"] == "succeeded"
     ok("POST", f"/nodes/{node.id}/leave")
+
+
+def drained_claim(node, lease):
+    response = node.claim(leases=[lease])
+    return response if response["drain"] else None
 
 
 def drains():
@@ -212,8 +222,8 @@ def drains():
     drained = ok("POST", f"/nodes/{node.id}/drain")
     assert drained["is_draining"] and ok("GET", f"/nodes/{node.id}/drain")["is_draining"]
     enqueue("d")
-    answer = until("it is told", lambda: (lambda it: it["drain"] and it)(node.claim(leases=[lease])))
-    assert answer["leases"] == [], "nothing more is claimed"
+    response = until("drain is reported", lambda: drained_claim(node, lease))
+    assert response["leases"] == [], "a draining node gets no jobs"
     assert ok("POST", f"/leases/{lease}/heartbeat")["drain"]
     ok("POST", f"/leases/{lease}/complete")
     ok("POST", f"/nodes/{node.id}/leave")
@@ -223,27 +233,27 @@ def drains():
 
 
 def refuses():
-    def told(status, code, method, path, body):
+    def rejected(status, code, method, path, body):
         got, problem = call(method, path, body)
         assert (got, problem["code"]) == (status, code), f"{path} {body}: {got} {problem}"
     node = Node(["r"])
-    told(422, "invalid", "POST", "/claims", node.ask(wait="2m"))
-    told(422, "invalid", "POST", "/claims", node.ask(max=1000))
-    told(422, "invalid", "POST", "/claims", node.ask() | {"kinds": []})
-    told(422, "invalid", "POST", "/claims", node.ask() | {"node": "7"})
-    told(422, "invalid", "POST", "/claims", node.ask(leases=["x"]))
-    told(400, "unreadable", "POST", "/leases/x/complete", {})
-    told(422, "unknown_kind", "POST", "/jobs", {"kind": "unheard-of"})
-    told(400, "unknown_parameter", "POST", JOBS + "&unheard_of=1", {"kind": "r"})
+    rejected(422, "invalid", "POST", "/claims", node.ask(wait="2m"))
+    rejected(422, "invalid", "POST", "/claims", node.ask(max=1000))
+    rejected(422, "invalid", "POST", "/claims", node.ask() | {"kinds": []})
+    rejected(422, "invalid", "POST", "/claims", node.ask() | {"node": "7"})
+    rejected(422, "invalid", "POST", "/claims", node.ask(leases=["x"]))
+    rejected(400, "unreadable", "POST", "/leases/x/complete", {})
+    rejected(422, "unknown_kind", "POST", "/jobs", {"kind": "unknown-kind"})
+    rejected(400, "unknown_parameter", "POST", JOBS + "&unknown=1", {"kind": "r"})
     engine = next(it for it in ok("GET", "/nodes")["items"] if not it["is_remote"])
-    told(422, "invalid", "POST", "/claims", node.ask() | {"node": engine["id"]})
-    told(409, "conflict", "POST", f"/nodes/{engine['id']}/drain", {})
+    rejected(422, "invalid", "POST", "/claims", node.ask() | {"node": engine["id"]})
+    rejected(409, "conflict", "POST", f"/nodes/{engine['id']}/drain", {})
 
 
-def start_worker(name, queue, most=2):
-    words = ["--server", next(SERVERS), "--name", name, "--queue", queue, "--max", str(most)]
+def start_worker(name, queue, max_jobs=2):
+    flags = ["--server", next(SERVERS), "--name", name, "--queue", queue, "--max", str(max_jobs)]
     here = Path(__file__).with_name("worker.py")
-    worker = subprocess.Popen([sys.executable, str(here), *words], stderr=subprocess.DEVNULL)
+    worker = subprocess.Popen([sys.executable, str(here), *flags], stderr=subprocess.DEVNULL)
     atexit.register(worker.kill)
     return worker
 
@@ -264,24 +274,24 @@ def runs_the_worker():
     assert done["result"] == {"greeting": "hello, Ada"}, done
     assert ok("GET", f"/jobs/{flaky}/wait?timeout=20s")["result"] == {"attempt": 2}
     assert "KeyError" in ok("GET", f"/jobs/{bad}/wait?timeout=20s")["error"]
-    # Told to drain, it finishes what it has and ends.
+    # A draining worker finishes its jobs and exits.
     napping = ok("POST", JOBS, {"kind": "nap", "payload": {"seconds": 2}, **ask})["id"]
-    until("it naps", lambda: job(napping)["state"] == "running")
+    until("the job runs", lambda: job(napping)["state"] == "running")
     ok("POST", f"/nodes/{node_named('worker')['id']}/drain")
     assert worker.wait(30) == 0
     assert job(napping)["state"] == "succeeded", job(napping)
-    assert node_named("worker") is None, "it has left"
+    assert node_named("worker") is None, "the worker left"
 
 
 class Doomed:
-    """A worker that is killed, and a node that falls silent, while other things are tried."""
+    """A killed worker, and a node without heartbeats, while other checks run."""
 
     def __init__(self):
         self.queue = f"{QUEUE}-doomed"
         self.worker = start_worker("doomed", self.queue)
         ask = {"queue": self.queue, "payload": {"seconds": 60}}
         self.job = ok("POST", JOBS, {"kind": "nap", **ask})["id"]
-        until("it naps", lambda: job(self.job)["state"] == "running")
+        until("the job runs", lambda: job(self.job)["state"] == "running")
         self.worker.send_signal(signal.SIGKILL)
         self.worker.wait()
         self.silent = Node(["s"])
@@ -289,14 +299,15 @@ class Doomed:
         self.lease = self.silent.take(self.held)["lease"]
 
     def check(self):
-        heir = Node(["nap"], self.queue)
-        lease = until("its job returns", lambda: heir.claim(wait="10s")["leases"], 60.0)[0]
+        successor = Node(["nap"], self.queue)
+        leases = until("the job is reclaimed", lambda: successor.claim(wait="10s")["leases"], 60.0)
+        lease = leases[0]
         assert (lease["job"], lease["attempt"]) == (self.job, 2), lease
         first = job(self.job)["attempts"][0]
-        assert first["outcome"] == "abandoned" and job(self.job)["spent"] == 1, first
+        assert first["outcome"] == "abandoned" and job(self.job)["counted_attempts"] == 1, first
         assert ok("POST", f"/leases/{lease['lease']}/complete")["state"] == "succeeded"
-        ok("POST", f"/nodes/{heir.id}/leave")
-        until("the other counts as dead", lambda: job(self.held)["state"] == "failed", 60.0)
+        ok("POST", f"/nodes/{successor.id}/leave")
+        until("the silent node is declared dead", lambda: job(self.held)["state"] == "failed", 60.0)
         lost(f"/leases/{self.lease}/complete")
         lost(f"/leases/{self.lease}/heartbeat")
         status, problem = call("POST", "/claims", self.silent.ask())
@@ -304,7 +315,7 @@ class Doomed:
 
 
 class Lasting:
-    """A worker whose only job takes longer than it may be silent: its heartbeats keep it."""
+    """A worker whose job runs longer than 15 seconds: heartbeats keep its lease."""
 
     def __init__(self):
         self.queue = f"{QUEUE}-lasting"
@@ -321,25 +332,25 @@ class Lasting:
 
 
 class Stunned:
-    """A worker that is stopped until its job is another's, and comes back."""
+    """A worker that is stopped until its job is reclaimed, and then continues."""
 
     def __init__(self):
         self.queue = f"{QUEUE}-stunned"
         self.worker = start_worker("stunned", self.queue, 1)
         ask = {"queue": self.queue, "payload": {"seconds": 600}, "max_attempts": 1}
         self.job = ok("POST", "/jobs", {"kind": "nap", **ask})["id"]
-        until("it naps", lambda: job(self.job)["state"] == "running")
+        until("the job runs", lambda: job(self.job)["state"] == "running")
         self.first = node_named("stunned")["id"]
         self.worker.send_signal(signal.SIGSTOP)
 
     def check(self):
-        until("its job is taken back", lambda: job(self.job)["state"] == "failed", 60.0)
+        until("the job is reclaimed", lambda: job(self.job)["state"] == "failed", 60.0)
         self.worker.send_signal(signal.SIGCONT)
-        # It has one place, so that it has to stop the nap for this, and to claim as another node.
+        # It runs one job at a time, so it must stop the nap and claim as a new node.
         ask = {"queue": self.queue, "payload": {"name": "Ada"}}
         id = ok("POST", "/jobs", {"kind": "greet", **ask})["id"]
         assert ok("GET", f"/jobs/{id}/wait?timeout=30s")["state"] == "succeeded"
-        assert job(self.job)["attempts"][0]["outcome"] == "abandoned", "what it said came too late"
+        assert job(self.job)["attempts"][0]["outcome"] == "abandoned", "its late result is rejected"
         assert node_named("stunned")["id"] != self.first
         self.worker.kill()
         self.worker.wait()
@@ -350,7 +361,7 @@ CHECKS = [
     waits_for_work,
     fails_and_snoozes,
     cancels_and_times_out,
-    survives_lost_answers,
+    survives_lost_responses,
     drains,
     refuses,
     runs_the_worker,
@@ -359,20 +370,20 @@ CHECKS = [
 
 def main():
     global SERVERS
-    words = argparse.ArgumentParser(description="Checks the protocol of remote workers.")
-    words.add_argument("--server", action="append", help="may be given several times")
-    given = words.parse_args().server or ["http://127.0.0.1:7347"]
-    SERVERS = itertools.cycle([server.rstrip("/") for server in given])
+    parser = argparse.ArgumentParser(description="Tests the protocol of remote workers.")
+    parser.add_argument("--server", action="append", help="may be repeated")
+    servers = parser.parse_args().server or ["http://127.0.0.1:7347"]
+    SERVERS = itertools.cycle([server.rstrip("/") for server in servers])
     doomed, lasting, stunned = Doomed(), Lasting(), Stunned()
     for check in CHECKS:
         check()
         print("ok", check.__name__, flush=True)
     doomed.check()
-    print("ok returns_the_jobs_of_the_dead", flush=True)
+    print("ok reclaims_the_jobs_of_a_dead_worker", flush=True)
     lasting.check()
-    print("ok keeps_what_is_heard_of", flush=True)
+    print("ok keeps_the_lease_of_a_live_worker", flush=True)
     stunned.check()
-    print("ok stops_what_is_anothers", flush=True)
+    print("ok stops_jobs_with_a_lost_lease", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A worker for punctual in Python, with nothing but the standard library.
+"""A worker for punctual in Python. It uses only the standard library.
 
     python3 worker.py --server http://127.0.0.1:7347 --name py-1 --queue default
 
-Copy it, and put your own functions into HANDLERS. What it does, and why, is in docs/workers.md:
-one thread claims, one says every few seconds that the worker is alive, and each job has its own.
-SIGTERM or Ctrl-C: it claims no more, finishes what it has, and leaves. A second one: it gives back
-what it has, which costs no job an attempt, and leaves at once.
+Copy it, and add your own functions to HANDLERS. The protocol is described in docs/workers.md. One
+thread claims jobs, one thread sends heartbeats, and each job runs in its own thread.
+
+On SIGTERM or Ctrl-C the worker stops claiming, finishes its jobs and leaves. On a second signal it
+leaves immediately: the server releases its jobs, and they use no attempt.
 """
 
 import argparse
@@ -25,24 +26,24 @@ import uuid
 VERSION = "example-1"
 
 
-class Gone(Exception):
-    """The lease, or the whole node, is another's by now: stop, and report nothing."""
+class LeaseLost(Exception):
+    """The lease is lost or the node was declared dead: stop the job and report nothing."""
 
 
 class Permanent(Exception):
-    """Raise it if no further attempt can mend it."""
+    """Raise it to fail the job without another attempt."""
 
 
 class RetryAfter(Exception):
-    """Raise it to be tried again after this long, such as `30s`."""
+    """Raise it to fail the attempt and retry the job after this duration, such as `30s`."""
 
-    def __init__(self, wait, why):
-        super().__init__(why)
+    def __init__(self, wait, error):
+        super().__init__(error)
         self.wait = wait
 
 
 class Snooze(Exception):
-    """Raise it to be called again after this long; it costs no attempt."""
+    """Raise it to run the job again after this duration. The attempt is not counted."""
 
     def __init__(self, wait):
         super().__init__(wait)
@@ -50,7 +51,7 @@ class Snooze(Exception):
 
 
 class Api:
-    """Calls a server; a call that cannot be answered now is made again."""
+    """Sends requests to a server."""
 
     def __init__(self, server, token=None):
         self.base = server.rstrip("/") + "/api/v1"
@@ -58,101 +59,102 @@ class Api:
         if token:
             self.headers["Authorization"] = f"Bearer {token}"
 
-    def post(self, path, body=None, patience=10.0):
+    def post(self, path, body=None, timeout=10.0):
         data = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
         request = urllib.request.Request(self.base + path, data, self.headers, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=patience) as answer:
-                text = answer.read()
+            with urllib.request.urlopen(request, timeout=timeout) as response:
+                text = response.read()
                 return json.loads(text) if text else None
         except urllib.error.HTTPError as error:
             problem = json.loads(error.read() or b"{}")
             if problem.get("code") in ("lease_lost", "node_dead"):
-                raise Gone(problem["code"]) from None
+                raise LeaseLost(problem["code"]) from None
             if error.code in (502, 503, 504):
                 raise ConnectionError(problem.get("detail", error.reason)) from None
             raise RuntimeError(f"{error.code} {problem.get('detail', error.reason)}") from None
 
-    def insist(self, path, body, until):
-        """For what must not be lost: repeats the call until it is answered, or it is too late."""
+    def post_with_retry(self, path, body, until):
+        """Repeats the request until it is answered, or until the given time."""
         wait = 0.2
         while True:
             try:
                 return self.post(path, body)
-            except OSError as error:  # Every trouble of a connection is one.
+            except OSError as error:  # Includes all connection errors.
                 if time.monotonic() + wait > until:
                     raise
-                print(f"{path}: {error}; again in {wait:.1f}s", file=sys.stderr)
+                print(f"{path}: {error}; retrying in {wait:.1f}s", file=sys.stderr)
                 time.sleep(wait)
                 wait = min(wait * 2, 5.0)
 
 
 class Job:
-    """One attempt at a job."""
+    """One attempt of a job."""
 
-    def __init__(self, api, told):
+    def __init__(self, api, claimed):
         self.api = api
-        self.told = told
-        self.id, self.lease, self.attempt = told["job"], told["lease"], told["attempt"]
-        self.stop = threading.Event()  # Set when the job was called off, or is another's.
-        self.is_gone = False
-        self.said = None
+        self.kind, self.payload = claimed["kind"], claimed["payload"]
+        self.id, self.lease, self.attempt = claimed["job"], claimed["lease"], claimed["attempt"]
+        self.stop = threading.Event()  # Set when the job is cancelled or its lease is lost.
+        self.is_lost = False
+        self.reported = None
         self.lines = 0
 
     def progress(self, percent, note=""):
-        """Tells how far it is, with the next heartbeat."""
-        self.said = {"percent": percent, "note": note}
+        """Reports the progress with the next heartbeat."""
+        self.reported = {"percent": percent, "note": note}
 
     def log(self, text, level="info"):
-        """Writes a line to the job's log. Its number makes the call repeatable."""
+        """Writes a line to the job log. The line number makes the request repeatable."""
         self.lines += 1
         line = json.dumps({"level": level, "text": text}).encode()
         self.api.post(f"/leases/{self.lease}/logs?first={self.lines}", line)
 
-    def beat(self):
-        said, self.said = self.said, None
+    def heartbeat(self):
+        """Sends a heartbeat. Returns whether the worker should drain."""
+        progress, self.reported = self.reported, None
         try:
-            answer = self.api.post(
-                f"/leases/{self.lease}/heartbeat", {"progress": said} if said else {}
+            response = self.api.post(
+                f"/leases/{self.lease}/heartbeat", {"progress": progress} if progress else {}
             )
-        except Gone:
-            self.is_gone = True
+        except LeaseLost:
+            self.is_lost = True
             self.stop.set()
             return False
-        if answer["cancel"]:
+        if response["cancel"]:
             self.stop.set()
-        return answer["drain"]
+        return response["drain"]
 
 
 class Worker:
-    def __init__(self, api, name, queues, handlers, most):
+    def __init__(self, api, name, queues, handlers, max_jobs):
         self.api, self.name, self.queues = api, name, queues
-        self.handlers, self.most = handlers, most
+        self.handlers, self.max_jobs = handlers, max_jobs
         self.node = str(uuid.uuid4())
         self.jobs = {}
         self.lock = threading.Lock()
-        self.room = threading.Semaphore(most)
+        self.permits = threading.Semaphore(max_jobs)
         self.draining = threading.Event()
-        self.over = threading.Event()
-        self.every = 5.0
+        self.stopped = threading.Event()
+        self.heartbeat_interval = 5.0
 
     def run(self):
-        threading.Thread(target=self.keep_alive, daemon=True).start()
+        threading.Thread(target=self.send_heartbeats, daemon=True).start()
         while not self.draining.is_set():
-            # Claim no more than can start at once: what waits here nobody else can take.
-            if not self.room.acquire(timeout=0.5):
+            # Claim only jobs that can start now: other workers cannot run a job that waits here.
+            if not self.permits.acquire(timeout=0.5):
                 continue
-            self.room.release()
+            self.permits.release()
             self.claim_once()
-        print("claims no more, and finishes what it has", file=sys.stderr)
-        while self.held() and not self.over.is_set():
+        print("draining: finishing the current jobs", file=sys.stderr)
+        while self.held() and not self.stopped.is_set():
             time.sleep(0.05)
-        self.over.set()
+        self.stopped.set()
         try:
-            # Whatever is not finished is given back.
+            # The server releases unfinished jobs.
             self.api.post(f"/nodes/{self.node}/leave")
-        except (OSError, RuntimeError, Gone) as error:
-            print(f"could not leave: {error}", file=sys.stderr)
+        except (OSError, RuntimeError, LeaseLost) as error:
+            print(f"leave failed: {error}", file=sys.stderr)
 
     def held(self):
         with self.lock:
@@ -160,71 +162,72 @@ class Worker:
 
     def claim_once(self):
         held = self.held()
-        ask = {
+        request = {
             "node": self.node,
             "name": self.name,
             "version": VERSION,
             "queues": self.queues,
             "kinds": sorted(self.handlers),
-            "max": self.most - len(held),
+            "max": self.max_jobs - len(held),
             "wait": "25s",
-            # All that has reached us: what the server holds for us beyond is given back.
+            # All leases that this worker holds. The server releases all others of this node.
             "leases": [job.lease for job in held],
         }
         try:
-            claimed = self.api.post("/claims", ask, patience=40.0)
-        except Gone:
-            # Silent for too long: all our jobs are another's. We come back as a new node.
+            claimed = self.api.post("/claims", request, timeout=40.0)
+        except LeaseLost:
+            # The node was declared dead and its jobs were reclaimed. Continue as a new node.
             for job in held:
-                job.is_gone = True
+                job.is_lost = True
                 job.stop.set()
             self.node = str(uuid.uuid4())
             return
         except OSError as error:
-            print(f"cannot claim: {error}", file=sys.stderr)
+            print(f"claim failed: {error}", file=sys.stderr)
             self.draining.wait(1.0)
             return
-        self.every = seconds(claimed["heartbeat_every"])
+        self.heartbeat_interval = seconds(claimed["heartbeat_interval"])
         for job in held:
             if job.id in claimed["cancel"]:
                 job.stop.set()
-        for told in claimed["leases"]:
-            job = Job(self.api, told)
-            self.room.acquire()
+        for lease in claimed["leases"]:
+            job = Job(self.api, lease)
+            self.permits.acquire()
             with self.lock:
                 self.jobs[job.lease] = job
             threading.Thread(target=self.work, args=(job,), daemon=True).start()
         if claimed["drain"]:
             self.draining.set()
 
-    def keep_alive(self):
-        while not self.over.wait(self.every / 2):
+    def send_heartbeats(self):
+        while not self.stopped.wait(self.heartbeat_interval / 2):
             for job in self.held():
                 try:
-                    if job.beat():
+                    if job.heartbeat():
                         self.draining.set()
                 except (OSError, RuntimeError) as error:
-                    print(f"cannot say that we live: {error}", file=sys.stderr)
+                    print(f"heartbeat failed: {error}", file=sys.stderr)
 
     def work(self, job):
         try:
-            path, body = self.attempt(job)
-            if not job.is_gone:
-                # As long as the lease could hold, and a little more: a repeat is no mistake.
-                self.api.insist(f"/leases/{job.lease}/{path}", body, time.monotonic() + 20.0)
-        except Gone:
-            print(f"{job.id}: another has it by now", file=sys.stderr)
+            path, body = self.run_handler(job)
+            if not job.is_lost:
+                # A little longer than the lease can last. Repeated requests are safe.
+                until = time.monotonic() + 20.0
+                self.api.post_with_retry(f"/leases/{job.lease}/{path}", body, until)
+        except LeaseLost:
+            print(f"{job.id}: lease lost", file=sys.stderr)
         except (OSError, RuntimeError) as error:
-            print(f"{job.id}: could not be settled: {error}", file=sys.stderr)
+            print(f"{job.id}: settling failed: {error}", file=sys.stderr)
         finally:
             with self.lock:
                 self.jobs.pop(job.lease, None)
-            self.room.release()
+            self.permits.release()
 
-    def attempt(self, job):
-        """Calls the handler. The answer is what to report, and how."""
+    def run_handler(self, job):
+        """Calls the handler. Returns the path and the body of the request that settles the job."""
         try:
-            result = self.handlers[job.told["kind"]](job.told["payload"], job)
+            result = self.handlers[job.kind](job.payload, job)
             return "complete", {"result": result}
         except Snooze as error:
             return "snooze", {"for": error.wait}
@@ -232,17 +235,17 @@ class Worker:
             return "fail", {"error": str(error), "retry_after": error.wait}
         except Permanent as error:
             return "fail", {"error": str(error), "retry": False}
-        except Gone:
+        except LeaseLost:
             raise
-        except Exception as error:  # Whatever it is, the job has failed with it.
+        except Exception as error:  # Every other error fails the attempt.
             traceback.print_exc()
             return "fail", {"error": f"{type(error).__name__}: {error}"}
 
 
-def seconds(length):
-    """The length of a time such as `5s` or `1m30s`."""
+def seconds(duration):
+    """Converts a duration such as `5s` or `1m30s` to seconds."""
     units, total, number = {"h": 3600, "m": 60, "s": 1}, 0.0, ""
-    for letter in length:
+    for letter in duration:
         if letter in units:
             total, number = total + float(number) * units[letter], ""
         else:
@@ -251,7 +254,7 @@ def seconds(length):
 
 
 def greet(payload, job):
-    job.log(f"greets {payload['name']}")
+    job.log(f"greeting {payload['name']}")
     return {"greeting": f"hello, {payload['name']}"}
 
 
@@ -260,7 +263,7 @@ def nap(payload, job):
     for part in range(parts):
         job.progress(100 * part // parts, f"slept {part} of {parts} parts")
         if job.stop.wait(payload["seconds"] / parts):
-            raise RuntimeError("woken up")
+            raise RuntimeError("stopped")
 
 
 def flaky(payload, job):
@@ -273,18 +276,18 @@ HANDLERS = {"greet": greet, "nap": nap, "flaky": flaky}
 
 
 def main():
-    words = argparse.ArgumentParser(description="A worker for punctual.")
-    words.add_argument("--server", default="http://127.0.0.1:7347")
-    words.add_argument("--name", default=socket.gethostname())
-    words.add_argument("--queue", action="append", help="may be given several times")
-    words.add_argument("--max", type=int, default=4, help="jobs at once")
-    args = words.parse_args()
+    parser = argparse.ArgumentParser(description="A worker for punctual.")
+    parser.add_argument("--server", default="http://127.0.0.1:7347")
+    parser.add_argument("--name", default=socket.gethostname())
+    parser.add_argument("--queue", action="append", help="may be repeated [default: default]")
+    parser.add_argument("--max", type=int, default=4, help="maximum concurrent jobs [default: 4]")
+    args = parser.parse_args()
     api = Api(args.server, os.environ.get("PUNCTUAL_TOKEN"))
     worker = Worker(api, args.name, args.queue or ["default"], HANDLERS, args.max)
 
     def stop(*_):
         if worker.draining.is_set():
-            worker.over.set()
+            worker.stopped.set()
         worker.draining.set()
 
     signal.signal(signal.SIGTERM, stop)

@@ -44,7 +44,7 @@ fn fetch(dir: &Path) -> Result<PathBuf, Failure> {
     match engine.is_file() {
         true => Ok(engine),
         false => Err(Failure::Failed(format!(
-            "{PACKAGE} holds no axe.min.js; set {AXE} to the path of one"
+            "axe.min.js not found in {PACKAGE}; set {AXE} to the path of a copy"
         ))),
     }
 }

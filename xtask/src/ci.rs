@@ -57,7 +57,7 @@ pub(crate) fn ci() -> Result<(), Failure> {
     outcome
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long a step took is for people to read")]
+#[expect(clippy::disallowed_methods, reason = "the duration of a step is only displayed")]
 fn timed<T>(step: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let value = step();

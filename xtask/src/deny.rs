@@ -27,7 +27,7 @@ pub(crate) fn deny() -> Result<(), Failure> {
         run(Command::new(&deny).args(["--frozen", "check", "advisories"]))
     } else {
         eprintln!(
-            "advisories were not checked: `{}` holds no database; `cargo deny fetch` gets one",
+            "advisories not checked: no advisory database in `{}`; run `cargo deny fetch`",
             database.display()
         );
         Ok(())
@@ -41,7 +41,7 @@ fn cargo_deny() -> Result<PathBuf, Failure> {
     {
         return Ok(found);
     }
-    eprintln!("no cargo-deny of {}.{} or newer: building {VERSION}", OLDEST.0, OLDEST.1);
+    eprintln!("cargo-deny {}.{} or newer not found: building {VERSION}", OLDEST.0, OLDEST.1);
     let build = Path::new("target/tools-build");
     // Not optimised: that would take longer than all it will ever do here.
     let mut install = cargo(["install", "cargo-deny", "--version", VERSION, "--locked", "--debug"]);

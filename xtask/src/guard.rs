@@ -139,7 +139,7 @@ impl Stop {
 /// Runs a program until it ends or the pipe closes; its exit code becomes ours.
 pub(crate) fn guard(args: &[OsString]) -> Result<ExitCode, Failure> {
     let (orders, mut program) = Orders::parse(args)
-        .ok_or_else(|| Failure::Usage("`guard` is for xtask's own use".into()))?;
+        .ok_or_else(|| Failure::Usage("`guard` is an internal command of xtask".into()))?;
     outlive_signals().map_err(Failure::on("handle signals"))?;
     let status = attend(&orders, &mut program);
     if let Some(dir) = &orders.remove {

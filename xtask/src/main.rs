@@ -23,15 +23,15 @@ use failure::Failure;
 
 const USAGE: &str = "\
 usage:
-  cargo xtask test [-- ARGS]       run all tests against a throw-away PostgreSQL
-                                   and a pooler before it;
+  cargo xtask test [-- ARGS]       run all tests against a temporary PostgreSQL server
+                                   and a connection pooler;
                                    ARGS go to the test runner, e.g. `-- -p punctual-core`
-  cargo xtask ci                   everything a change must pass
+  cargo xtask ci                   run every check that a change must pass
   cargo xtask prove [NAME] [--minutes N] [--list] [-- ARGS]
-                                   the full-size proofs and benches, one line of JSON each;
-                                   ARGS go to the one that is named
-  cargo xtask tidy                 cheap checks of the text of every file
-  cargo xtask help                 this text";
+                                   run the full-size proofs and benchmarks, or only NAME;
+                                   each prints one line of JSON; ARGS go to NAME
+  cargo xtask tidy                 run quick text checks on every file
+  cargo xtask help                 print this help";
 
 fn main() -> ExitCode {
     match dispatch(env::args_os().skip(1).collect()) {
@@ -66,7 +66,7 @@ fn dispatch(args: Vec<OsString>) -> Result<ExitCode, Failure> {
         ["test"] => test::test(test::Lockfile::MayChange, &[])?,
         ["test", "--", args @ ..] => test::test(test::Lockfile::MayChange, args)?,
         ["test", ..] => {
-            return Err(Failure::Usage("what the test runner should get comes after `--`".into()));
+            return Err(Failure::Usage("arguments for the test runner must follow `--`".into()));
         }
         ["ci"] => ci::ci()?,
         ["prove", args @ ..] => prove::prove(args)?,

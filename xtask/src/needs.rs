@@ -37,8 +37,8 @@ pub(crate) const POSTGRES: Need = Need {
         "create_main_cluster = false\n",
     )],
     after_installing: &[],
-    way_out: "install its server and psql with your package manager, \
-              or set PUNCTUAL_TEST_POSTGRES to the url of a running server",
+    way_out: "install the server and psql with your package manager, or set \
+        PUNCTUAL_TEST_POSTGRES to the URL of a running server",
 };
 
 /// The pooler that most installations have before PostgreSQL.
@@ -49,13 +49,13 @@ pub(crate) const PGBOUNCER: Need = Need {
     // Debian's package would otherwise start a service, now and with the machine.
     while_installing: &[("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n")],
     after_installing: &[&["systemctl", "--quiet", "disable", "pgbouncer"]],
-    way_out: "install it with your package manager, \
-              or set PUNCTUAL_TEST_PGBOUNCER to the url of one in transaction mode",
+    way_out: "install it with your package manager, or set PUNCTUAL_TEST_PGBOUNCER to the URL of \
+        a pooler in transaction mode",
 };
 
 /// What makes a network for one test, in which all addresses are local.
 pub(crate) const IPROUTE: Need = Need {
-    what: "ip, of iproute2",
+    what: "`ip` (iproute2)",
     find: || beside_path("ip"),
     packages: &["iproute2"],
     while_installing: &[],
@@ -75,13 +75,13 @@ pub(crate) const PYTHON: Need = Need {
 
 /// The cron that everybody replaces.
 pub(crate) const CRON: Need = Need {
-    what: "Debian's cron",
+    what: "the cron of Debian",
     find: || Some(PathBuf::from("/usr/sbin")).filter(|dir| dir.join("cron").is_file()),
     packages: &["cron"],
     // Debian's package would otherwise start a service, now and with the machine.
     while_installing: &[("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n")],
     after_installing: &[&["systemctl", "--quiet", "disable", "cron"]],
-    way_out: "run this proof on Debian or one of its descendants, as root",
+    way_out: "run this proof as root on Debian or a derived distribution",
 };
 
 /// The browser that the dashboard is looked at with, its driver, and letters: without a font every

@@ -38,8 +38,9 @@ impl Pooler {
         let program = PGBOUNCER.ensure()?.join("pgbouncer");
         let place = Place::of(&server.url).ok_or_else(|| {
             Failure::Failed(format!(
-                "the url of {} is not like postgres://user:password@host:port/database, so that no \
-                 pooler can be started before it; set {URL} to the url of one in transaction mode",
+                "cannot start a pooler for the server of {}: its URL does not have the form \
+                 postgres://user:password@host:port/database; set {URL} to the URL of a pooler in \
+                 transaction mode",
                 postgres::URL
             ))
         })?;
@@ -72,7 +73,7 @@ impl Display for Pooler {
             // Not its url, which may hold a password.
             None => write!(f, "the pooler of {URL}"),
             Some(Throwaway { port, dir, .. }) => {
-                write!(f, "pgbouncer on port {port}, made for this run in {}", dir.display())
+                write!(f, "pgbouncer on port {port}, started for this run in {}", dir.display())
             }
         }
     }

@@ -37,15 +37,15 @@ impl Server {
         let bindir = POSTGRES.find();
         if bindir.is_none() && on_path("psql").is_none() {
             return Err(Failure::Failed(format!(
-                "the tests use psql to talk to the server of {URL}: install PostgreSQL's client"
+                "psql not found, which the tests need to query the server of {URL}; install the \
+                 PostgreSQL client"
             )));
         }
-        let other = format!(
-            "correct {URL}, or unset it, and `cargo xtask test` starts a server of its own"
-        );
+        let other =
+            format!("correct {URL}, or unset it so that `cargo xtask test` starts its own server");
         let version = version(bindir.as_deref(), &url).map_err(|failure| match failure {
             Failure::Failed(why) => {
-                Failure::Failed(format!("the server of {URL} does not answer: {why}\n{other}"))
+                Failure::Failed(format!("cannot connect to the server of {URL}: {why}\n{other}"))
             }
             failure => failure,
         })?;
@@ -82,9 +82,9 @@ impl Display for Server {
         write!(f, "PostgreSQL {}", self.version)?;
         match &self.throwaway {
             // Not its url, which may hold a password.
-            None => write!(f, ", given by {URL}"),
+            None => write!(f, ", from {URL}"),
             Some(Throwaway { port, dir, .. }) => {
-                write!(f, " on port {port}, made for this run in {}", dir.display())
+                write!(f, " on port {port}, started for this run in {}", dir.display())
             }
         }
     }
@@ -109,7 +109,7 @@ fn version(bindir: Option<&Path>, url: &str) -> Result<Version, Failure> {
         .and_then(|(number, text)| {
             Some(Version { number: number.parse().ok()?, text: text.into() })
         })
-        .ok_or_else(|| Failure::Failed(format!("`{answer}` is no PostgreSQL version")))
+        .ok_or_else(|| Failure::Failed(format!("invalid PostgreSQL version `{answer}`")))
 }
 
 pub(crate) const SUPERUSER: &str = "postgres";

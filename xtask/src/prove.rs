@@ -27,7 +27,7 @@ struct Proof {
 const PROOFS: &[Proof] = &[
     Proof {
         name: "cron",
-        about: "a million random schedules, each against an independent oracle",
+        about: "a million random schedules, each checked against an independent oracle",
         cargo: "test --release -p punctual-core --test proof_cron -- --nocapture",
         size: Some(("PUNCTUAL_PROOF_CASES", 1_000_000)),
         timed: true,
@@ -35,7 +35,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "cron-bench",
-        about: "how fast expressions are parsed and their slots found",
+        about: "speed of parsing expressions and of finding their slots",
         cargo: "bench -p punctual-core --bench cron -- --json",
         size: None,
         timed: false,
@@ -43,7 +43,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "store",
-        about: "5,000 random sequences of commands, SQLite against the reference model",
+        about: "5,000 random command sequences: SQLite compared with the reference model",
         cargo: "test --release -p punctual-sqlite --test conformance -- --nocapture random_commands",
         size: Some(("PUNCTUAL_PROOF_CASES", 5_000)),
         timed: false,
@@ -51,7 +51,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "sqlite-plans",
-        about: "the query plans that matter, with a million jobs",
+        about: "query plans of the hot statements, with a million jobs",
         cargo: "test --release -p punctual-sqlite --lib -- --nocapture hot_statements",
         size: Some(("PUNCTUAL_PROOF_ROWS", 1_000_000)),
         timed: false,
@@ -59,7 +59,8 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "pg-store",
-        about: "5,000 random sequences of commands, PostgreSQL, direct and pooled, against the model",
+        about: "5,000 random command sequences: PostgreSQL, direct and pooled, compared with the \
+            model",
         cargo: "test --release -p punctual-postgres --test conformance -- --nocapture random_commands",
         size: Some(("PUNCTUAL_PROOF_CASES", 5_000)),
         timed: false,
@@ -67,7 +68,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "pg-attacks",
-        about: "many processes at once on PostgreSQL: crashes, repeats, freezes, contended keys",
+        about: "many concurrent processes on PostgreSQL: crashes, repeats, freezes, contended keys",
         cargo: "test --release -p punctual-postgres --test attacks -- --nocapture",
         size: Some(("PUNCTUAL_PROOF_SECONDS", 60)),
         timed: false,
@@ -75,7 +76,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "pg-plans",
-        about: "the query plans that matter on PostgreSQL, with a million jobs",
+        about: "query plans of the hot statements on PostgreSQL, with a million jobs",
         cargo: "test --release -p punctual-postgres --lib -- --nocapture hot_statements",
         size: Some(("PUNCTUAL_PROOF_ROWS", 1_000_000)),
         timed: false,
@@ -83,7 +84,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "api",
-        about: "random requests made from the API's description: none is the server's fault",
+        about: "random requests generated from the OpenAPI description: none causes a server error",
         cargo: "test --release -p punctual-server --test api -- --nocapture no_request_is",
         size: Some(("PUNCTUAL_PROOF_REQUESTS", 20_000)),
         timed: false,
@@ -107,7 +108,8 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "pg-worker-kill",
-        about: "200 kills and 50 stops of processes that run the engine on PostgreSQL, three at once",
+        about: "200 kills and 50 stops of processes that run the engine on PostgreSQL, three at a \
+            time",
         cargo: "run --release -p punctual-bench -- worker-kill --backend postgres --kills 200 --stops 50",
         size: None,
         timed: false,
@@ -115,7 +117,8 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "command-kill",
-        about: "100 kills of workers whose commands fork, start sessions and ignore TERM: nothing is left",
+        about: "100 kills of workers whose commands fork, start sessions and ignore TERM: no \
+            process remains",
         cargo: "test --release -p punctual-cli --test product -- --nocapture outlives_a_killed_worker",
         size: Some(("PUNCTUAL_PROOF_KILLS", 100)),
         timed: false,
@@ -131,7 +134,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "pg-exactly-once",
-        about: "the same on PostgreSQL, three processes at once",
+        about: "the same on PostgreSQL, with three concurrent processes",
         cargo: "run --release -p punctual-bench -- exactly-once --backend postgres --kills 200",
         size: None,
         timed: false,
@@ -179,7 +182,8 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "crontab",
-        about: "three minutes of six lines with Debian's cron and with punctual: the minutes agree",
+        about: "six crontab lines for three minutes with Debian's cron and with punctual: the \
+            minutes match",
         cargo: "run --release -p punctual-bench -- crontab",
         size: None,
         timed: false,
@@ -187,7 +191,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "dashboard",
-        about: "every page of the dashboard over a million jobs on SQLite: time and weight",
+        about: "every page of the dashboard with a million jobs on SQLite: time and size",
         cargo: "run --release -p punctual-bench -- dashboard --backend sqlite",
         size: None,
         timed: false,
@@ -203,7 +207,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "queue-bench",
-        about: "the engine on SQLite beside the bare loop, its pickup, and what it costs when idle",
+        about: "the engine on SQLite compared with a bare loop, its pickup time and its idle cost",
         cargo: "run --release -p punctual-bench -- queue --backend sqlite --json",
         size: None,
         timed: false,
@@ -211,7 +215,8 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "schedule-bench",
-        about: "the scheduler on SQLite: lateness, fires beside the bare statement, a million schedules",
+        about: "the scheduler on SQLite: lateness, fires compared with the bare statement, a \
+            million schedules",
         cargo: "run --release -p punctual-bench -- schedule --backend sqlite --json",
         size: None,
         timed: false,
@@ -219,7 +224,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "api-bench",
-        about: "the API on SQLite beside the library, and beside a route that does nothing",
+        about: "the API on SQLite compared with the library and with an empty route",
         cargo: "run --release -p punctual-bench -- api --backend sqlite --json",
         size: None,
         timed: false,
@@ -235,7 +240,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "sim-bugs",
-        about: "planted bugs, each of which the simulator has to find",
+        about: "planted bugs, each of which the simulator must find",
         cargo: "run --release -p punctual-sim --features planted-bugs -- bugs",
         size: None,
         timed: false,
@@ -243,7 +248,8 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "peers",
-        about: "the engine on PostgreSQL beside its rivals, which are built first; takes long",
+        about: "the engine on PostgreSQL compared with its peers, which are built first; takes a \
+            long time",
         cargo: "run --release -p punctual-bench -- peers",
         size: None,
         timed: false,
@@ -251,7 +257,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "store-bench",
-        about: "the SQLite store beside the bare statements",
+        about: "the SQLite store compared with the bare statements",
         cargo: "run --release -p punctual-bench -- store --backend sqlite --json",
         size: None,
         timed: false,
@@ -259,7 +265,8 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "pg-store-bench",
-        about: "the PostgreSQL store beside the bare statements, what it costs the server, and old transactions",
+        about: "the PostgreSQL store compared with the bare statements, its server cost, and old \
+            transactions",
         cargo: "run --release -p punctual-bench -- store --backend postgres --json",
         size: None,
         timed: false,
@@ -267,7 +274,8 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "pg-queue-bench",
-        about: "the engine on PostgreSQL beside the bare loop, its pickup, and what it costs when idle",
+        about: "the engine on PostgreSQL compared with a bare loop, its pickup time and its idle \
+            cost",
         cargo: "run --release -p punctual-bench -- queue --backend postgres --json --jobs 200000 --rounds 3",
         size: None,
         timed: false,
@@ -275,7 +283,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "pg-api-bench",
-        about: "the API on PostgreSQL beside the library, and beside a route that does nothing",
+        about: "the API on PostgreSQL compared with the library and with an empty route",
         cargo: "run --release -p punctual-bench -- api --backend postgres --json",
         size: None,
         timed: false,
@@ -283,7 +291,8 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "pg-schedule-bench",
-        about: "the scheduler on PostgreSQL: lateness, fires beside the bare statement, a million schedules",
+        about: "the scheduler on PostgreSQL: lateness, fires compared with the bare statement, a \
+            million schedules",
         cargo: "run --release -p punctual-bench -- schedule --backend postgres --json",
         size: None,
         timed: false,
@@ -316,7 +325,7 @@ pub(crate) fn prove(args: &[&str]) -> Result<(), Failure> {
     if failed.is_empty() {
         Ok(())
     } else {
-        Err(Failure::Failed(format!("not proven: {}", failed.join(", "))))
+        Err(Failure::Failed(format!("failed proofs: {}", failed.join(", "))))
     }
 }
 
@@ -351,7 +360,7 @@ impl Proof {
             Ok([json]) if status.success() => Ok(json),
             Ok([json]) => Err(Failure::Failed(format!("{status}, after printing {json}"))),
             Err(lines) => Err(Failure::Failed(format!(
-                "{status}, and {} lines begin with `{MARK}` where one should",
+                "{status}; expected one line that starts with `{MARK}`, got {}",
                 lines.len()
             ))),
         }
@@ -417,12 +426,14 @@ impl<'a> Ask<'a> {
                     return Err(Failure::Usage(format!("unknown option `{arg}`")));
                 }
                 _ if ask.name.is_some() => {
-                    return Err(Failure::Usage(format!("one proof at a time, not also `{arg}`")));
+                    return Err(Failure::Usage(format!(
+                        "unexpected argument `{arg}`; pass one proof at a time"
+                    )));
                 }
                 _ if PROOFS.iter().all(|proof| proof.name != arg) => {
                     let names: Vec<&str> = PROOFS.iter().map(|proof| proof.name).collect();
                     return Err(Failure::Usage(format!(
-                        "unknown proof `{arg}`; there are: {}",
+                        "unknown proof `{arg}`; expected one of {}",
                         names.join(", ")
                     )));
                 }
@@ -468,7 +479,10 @@ mod tests {
     #[test]
     fn the_names_of_proofs_are_offered_for_an_unknown_one() {
         let Err(Failure::Usage(what)) = Ask::parse(&["corn"]) else { panic!("`corn` passed") };
-        assert!(what.starts_with("unknown proof `corn`; there are: cron, cron-bench, "), "{what}");
+        assert!(
+            what.starts_with("unknown proof `corn`; expected one of cron, cron-bench, "),
+            "{what}"
+        );
     }
 
     #[test]

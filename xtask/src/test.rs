@@ -47,7 +47,7 @@ pub(crate) fn test(lockfile: Lockfile, args: &[&str]) -> Result<(), Failure> {
 /// Where an example is. The tests have built it; asked for by itself, with other features of what it
 /// depends on, everything would be built again.
 fn built_example(name: &str) -> Result<PathBuf, Failure> {
-    let own = std::env::current_exe().map_err(Failure::on("tell where programs are built"))?;
+    let own = std::env::current_exe().map_err(Failure::on("find the target directory"))?;
     Ok(own.with_file_name("examples").join(name))
 }
 

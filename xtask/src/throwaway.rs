@@ -58,7 +58,7 @@ impl Throwaway {
                 Err(log) if tried < PORTS_TRIED && log.contains(PORT_TAKEN) => {}
                 Err(log) => {
                     return Err(Failure::Failed(format!(
-                        "{} does not start; the end of its log:\n{log}",
+                        "{} did not start; end of its log:\n{log}",
                         plan.what
                     )));
                 }
@@ -116,7 +116,7 @@ impl Drop for Throwaway {
 
 /// Gives a directory and the files in it to the user that the server runs as.
 fn give_away(dir: &Path, User { uid, gid }: User) -> Result<(), Failure> {
-    let cannot = || Failure::on("give the temporary directory away");
+    let cannot = || Failure::on("change the owner of the temporary directory");
     for entry in fs::read_dir(dir).map_err(cannot())? {
         let path = entry.map_err(cannot())?.path();
         chown(path, Some(uid), Some(gid)).map_err(cannot())?;
@@ -157,8 +157,8 @@ fn unprivileged_user() -> Result<Option<User>, Failure> {
     ["postgres", "nobody"].iter().find_map(|name| user_named(name, &passwd)).map(Some).ok_or_else(
         || {
             Failure::Failed(
-                "PostgreSQL and pgbouncer refuse to run as root, and there is no user `postgres` or `nobody`; \
-                 run this as another user"
+                "PostgreSQL and pgbouncer do not run as root, and no user `postgres` or `nobody` \
+                 was found; run this as another user"
                     .into(),
             )
         },

@@ -3,6 +3,7 @@
 mod documents;
 mod manifests;
 mod text;
+mod wording;
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
@@ -11,6 +12,7 @@ use std::process::Command;
 
 use crate::failure::Failure;
 use crate::run;
+use wording::Wording;
 
 /// Nothing that belongs in the repository is larger; what is generated belongs elsewhere.
 const MAX_FILE_BYTES: usize = 1 << 20;
@@ -19,6 +21,7 @@ const MAX_FILE_BYTES: usize = 1 << 20;
 pub(crate) fn tidy() -> Result<(), Failure> {
     let paths = project_files()?;
     let mut found = documents::check_adrs(&paths);
+    let mut wording = Wording::default();
     for path in &paths {
         let bytes = fs::read(path).map_err(Failure::on(format_args!("read `{path}`")))?;
         found.extend(check_size(path, bytes.len()));
@@ -27,8 +30,10 @@ pub(crate) fn tidy() -> Result<(), Failure> {
             found.extend(text::check(path, &text));
             found.extend(manifests::check(path, &text));
             found.extend(documents::check_links(path, &text, &paths));
+            found.extend(wording.check(path, &text));
         }
     }
+    found.extend(wording.check_budget());
     if found.is_empty() {
         return Ok(());
     }

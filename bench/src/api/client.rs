@@ -31,7 +31,7 @@ impl Connection {
                 return Ok(());
             }
             if self.stream.read_buf(&mut self.read).await? == 0 {
-                return Err("the server has hung up".into());
+                return Err("the server closed the connection".into());
             }
         }
     }
@@ -42,9 +42,9 @@ fn whole(read: &[u8]) -> Result<Option<usize>, Failure> {
     let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
     let head = String::from_utf8_lossy(&read[..end]).to_ascii_lowercase();
     if !head.starts_with("http/1.1 20") {
-        return Err(format!("refused: {}", String::from_utf8_lossy(read)).into());
+        return Err(format!("request rejected: {}", String::from_utf8_lossy(read)).into());
     }
     let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
-    let length: usize = length.ok_or("an answer without a length")?.trim().parse()?;
+    let length: usize = length.ok_or("a response without a content length")?.trim().parse()?;
     Ok(Some(end + 4 + length))
 }

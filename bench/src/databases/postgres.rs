@@ -50,13 +50,17 @@ impl Server {
         let url = match url {
             Some(url) => url.to_owned(),
             None => env::var(URL).map_err(|_| {
-                format!("no server is given; use `--database postgres://user@host:5432/postgres` or set {URL}, as `cargo xtask prove` does")
+                format!(
+                    "no server given; use `--database postgres://user@host:5432/postgres` or set \
+                     {URL}, as `cargo xtask prove` does"
+                )
             })?,
         };
         let pooler = match pooled {
-            true => Some(env::var(POOLER_URL).map_err(|_| {
-                format!("`--pooled` goes through the pooler of {POOLER_URL}, which is not set")
-            })?),
+            true => Some(
+                env::var(POOLER_URL)
+                    .map_err(|_| format!("`--pooled` requires {POOLER_URL}, which is not set"))?,
+            ),
             false => None,
         };
         let client = connect(&url).await?;
@@ -148,7 +152,7 @@ impl Drop for PostgresDatabase {
             runtime.block_on(async { Ok(connect(&server).await?.batch_execute(&text).await?) })
         });
         if let Ok(Err(error)) = dropped.join() {
-            eprintln!("{} was left behind: {error}", self.name);
+            eprintln!("database {} was not dropped: {error}", self.name);
         }
     }
 }
@@ -167,7 +171,7 @@ async fn connect(url: &str) -> Result<Client, Failure> {
 fn with_database(url: &str, name: &str) -> Result<String, Failure> {
     let (scheme, rest) = url
         .split_once("://")
-        .ok_or("the server is to be given like postgres://user@host:5432/database")?;
+        .ok_or("invalid server URL; use a URL such as postgres://user@host:5432/database")?;
     let (rest, query) = match rest.split_once('?') {
         Some((rest, query)) => (rest, format!("?{query}")),
         None => (rest, String::new()),

@@ -57,7 +57,7 @@ pub(crate) fn work(database: &Database, drains: bool) -> Result<(), Failure> {
         }
         match punctual.stop().await.unsettled {
             0 => Ok(()),
-            unsettled => Err(format!("{unsettled} outcomes were not settled").into()),
+            unsettled => Err(format!("{unsettled} attempts were not settled").into()),
         }
     })
 }

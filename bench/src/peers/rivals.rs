@@ -180,7 +180,7 @@ mod tests {
         assert!(lock["packages"]["node_modules/pg-boss"]["version"].is_string());
         assert!(
             !locked.contains("\"resolved\""),
-            "write it with --omit-lockfile-registry-resolved"
+            "create the lock file with --omit-lockfile-registry-resolved"
         );
         for line in read("python/requirements.txt").lines() {
             assert!(line.contains("=="), "`{line}` is not pinned");

@@ -175,7 +175,7 @@ impl Lane {
             .await?;
         match settled.len() == count {
             true => Ok(()),
-            false => Err(format!("{} of {count} were settled", settled.len()).into()),
+            false => Err(format!("only {} of {count} jobs were settled", settled.len()).into()),
         }
     }
 }

@@ -55,17 +55,17 @@ pub(crate) async fn year(databases: &Databases) -> Result<Vec<Figure>, Failure> 
         let decided = steps.fire().await?;
         passes.push(started.elapsed());
         if decided != 1 {
-            return Err(format!("{decided} schedules were decided where one was due").into());
+            return Err(format!("{decided} schedules were decided, expected one").into());
         }
     }
     let rows = table.rows_behind(&lot).await? as f64 / classes as f64;
     let (passes, plans) = (Times::of(passes.split_off(1)), Times::of(plans.split_off(1)));
-    let name = |what| format!("a year of seconds behind: {what}");
+    let name = |what| format!("backlog of one year of seconds: {what}");
     Ok(vec![
-        Figure::alone(name("the pass that decides it"), Unit::Millis, passes.median)
+        Figure::alone(name("the scheduler pass"), Unit::Millis, passes.median)
             .goal(Goal::AtMost(50.0)),
-        Figure::alone(name("its plan alone"), Unit::Millis, plans.median),
-        Figure::alone(name("rows of the ledger"), Unit::Rows, rows).goal(Goal::AtMost(1.0)),
+        Figure::alone(name("planning only"), Unit::Millis, plans.median),
+        Figure::alone(name("ledger rows"), Unit::Rows, rows).goal(Goal::AtMost(1.0)),
     ])
 }
 
@@ -92,14 +92,19 @@ pub(crate) async fn backlog(databases: &Databases, count: usize) -> Result<Vec<F
     let late = table.late(&fresh, started_at).await?;
     stop(&engine).await;
     if late.is_empty() {
-        return Err(format!("nothing was decided of {}", fresh.about()).into());
+        return Err(format!("no slots were decided for {}", fresh.about()).into());
     }
     let late = Times::of(late);
-    let name = |what| format!("{} behind, {FRESH} a second beside: {what}", grouped(count));
+    let name = |what| {
+        format!(
+            "{} late schedules, with {FRESH} on-time schedules per second: {what}",
+            grouped(count)
+        )
+    };
     Ok(vec![
         Figure::alone(name("fires"), Unit::PerSecond, decided as f64 / took.as_secs_f64()),
-        Figure::alone(name("all of it"), Unit::Millis, took.as_secs_f64() * 1_000.0),
-        Figure::alone(name("fresh, median"), Unit::Millis, late.median),
-        Figure::alone(name("fresh, p99"), Unit::Millis, late.p99),
+        Figure::alone(name("whole backlog"), Unit::Millis, took.as_secs_f64() * 1_000.0),
+        Figure::alone(name("on time, median"), Unit::Millis, late.median),
+        Figure::alone(name("on time, p99"), Unit::Millis, late.p99),
     ])
 }

@@ -23,13 +23,13 @@ pub(crate) async fn figures(
     let many = watch(databases, &database, 1, watched).await?;
     let who = format!("idle with {} schedules", grouped(schedules));
     let cpu = Figure::alone(format!("{who}: share of a core"), Unit::Percent, many.cpu * 100.0);
-    let calls = format!("{who}: calls of the store, to none");
+    let calls = format!("{who}: store calls, compared with no schedules");
     let mut figures = vec![
         cpu.goal(Goal::AtMost(1.0)),
         Figure::of(calls, Unit::PerSecond, none.calls, many.calls).goal(Goal::AtMost(1.25)),
     ];
     if let Databases::Postgres(_) = databases {
-        let name = format!("{who}: transactions, to none");
+        let name = format!("{who}: transactions, compared with no schedules");
         let commits = Figure::of(name, Unit::PerSecond, none.commits, many.commits);
         figures.push(commits.goal(Goal::AtMost(1.25)));
     }

@@ -29,8 +29,8 @@ pub(crate) async fn quiet(databases: &Databases, seconds: u32) -> Result<Vec<Fig
     let lot = Lot::of(0, EACH_SECOND, each_second());
     let wanted = EACH_SECOND * seconds as usize;
     let (late, timer) = late(databases, &lot, wanted).await?;
-    let name = |what| format!("lateness, {EACH_SECOND} schedules each second, {what}");
-    let timers = |what| format!("the same of a timer that asks for the time, {what}");
+    let name = |what| format!("lateness, {EACH_SECOND} schedules every second, {what}");
+    let timers = |what| format!("lateness of a plain timer, {what}");
     Ok(vec![
         Figure::alone(name("median"), Unit::Millis, late.median),
         Figure::alone(name("p99"), Unit::Millis, late.p99).goal(Goal::AtMost(20.0)),
@@ -43,7 +43,7 @@ pub(crate) async fn quiet(databases: &Databases, seconds: u32) -> Result<Vec<Fig
 pub(crate) async fn burst(databases: &Databases, count: usize) -> Result<Vec<Figure>, Failure> {
     let lot = Lot::of(0, count, daily(System.wall()));
     let (late, _) = late(databases, &lot, count).await?;
-    let name = |what| format!("lateness, {} on one second, {what}", grouped(count));
+    let name = |what| format!("lateness, {} schedules in the same second, {what}", grouped(count));
     let goal = (count == 10_000).then_some(Goal::AtMost(2_000.0));
     Ok(vec![
         Figure::alone(name("median"), Unit::Millis, late.median),
@@ -61,7 +61,7 @@ async fn late(databases: &Databases, lot: &Lot, wanted: usize) -> Result<(Times,
     database.rest().await?;
     let first = second_after(table.now().await?, AHEAD);
     if table.stage(lot, 0, first).await? != lot.count {
-        return Err(format!("not all were made due of {}", lot.about()).into());
+        return Err(format!("not all of {} were made due", lot.about()).into());
     }
     let store = database.store().await?;
     let engine = start(store.clone(), counts_to(usize::MAX, Arc::default())).await?;
@@ -76,7 +76,7 @@ async fn late(databases: &Databases, lot: &Lot, wanted: usize) -> Result<(Times,
     }
     stop(&engine).await;
     match late.len() < wanted {
-        true => Err(format!("{} slots were decided of {}", late.len(), lot.about()).into()),
+        true => Err(format!("only {} slots were decided for {}", late.len(), lot.about()).into()),
         false => Ok((Times::of(late), Times::of(timer))),
     }
 }

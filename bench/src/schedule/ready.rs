@@ -35,7 +35,7 @@ impl<'a> Bare<'a> {
         store.join(At::Database, &node_info(node)).await?;
         let won = store.acquire(At::Database, SCHEDULER, node, nonce, LEASE).await?;
         let Acquired::Won { term, .. } = won else {
-            return Err("somebody else leads in a database of our own".into());
+            return Err("another node leads in the benchmark database".into());
         };
         let fence = Fence { role: SCHEDULER.to_owned(), term, nonce };
         let rule = lot.definition.rule(&lot.name(0))?;
@@ -91,7 +91,7 @@ impl<'a> Bare<'a> {
             let fired = self.store.fire(At::Database, &self.fence, LEASE, some).await?;
             let is_applied = |answer: &FireAnswer| *answer == FireAnswer::Applied;
             if fired.answers.len() != some.len() || !fired.answers.iter().all(is_applied) {
-                return Err(format!("not all was fired: {:?}", fired.answers.first()).into());
+                return Err(format!("not all slots were fired: {:?}", fired.answers.first()).into());
             }
         }
         Ok(())

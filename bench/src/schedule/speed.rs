@@ -52,14 +52,15 @@ pub(crate) async fn figure(
         let decided = steps.fire().await?;
         let our_rate = per_second(decided, started.elapsed());
         if decided != plans.len() {
-            return Err(format!("{decided} of {} were decided", plans.len()).into());
+            return Err(format!("{decided} of {} schedules were decided", plans.len()).into());
         }
         if class > 0 {
             bare_rates.push(bare_rate);
             our_rates.push(our_rate);
         }
     }
-    let name = format!("fires with {} schedules, of the bare store.fire", grouped(schedules));
+    let name =
+        format!("fires with {} schedules, compared with the bare store.fire", grouped(schedules));
     Ok(Figure::of(name, Unit::PerSecond, median(&bare_rates), median(&our_rates))
         .goal(Goal::AtLeast(0.7)))
 }
@@ -94,7 +95,7 @@ pub(crate) async fn lead(steps: &mut Steps) -> Result<(), Failure> {
             return Ok(());
         }
         if started.elapsed() > LONGEST {
-            return Err("it never came to lead".into());
+            return Err("the node did not become the leader".into());
         }
         System.sleep(Duration::from_millis(100)).await;
     }

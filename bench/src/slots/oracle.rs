@@ -73,7 +73,7 @@ impl Verdict {
                 (Some(schedule), Some(slot)) => {
                     jobs.entry((*schedule, *slot)).or_default().push(*id);
                 }
-                _ => verdict.phantom("a job of no slot"),
+                _ => verdict.phantom("a job without a slot"),
             }
         }
         for schedule in known {
@@ -89,17 +89,17 @@ impl Verdict {
             verdict.count(schedule, &own, quiet);
         }
         if !rows.is_empty() {
-            verdict.phantom("a ledger of no schedule");
+            verdict.phantom("ledger rows without a schedule");
         }
         for ((_, slot), ids) in jobs {
             for _ in ids {
-                verdict.phantom(&format!("a job of slot {slot}, which the ledger does not have"));
+                verdict.phantom(&format!("a job of slot {slot}, which is missing in the ledger"));
             }
         }
         verdict.judge_attempts(records, known);
         if records.unfinished > 0 {
             verdict.unfinished = records.unfinished;
-            verdict.breaks(format!("{} jobs have not ended", records.unfinished));
+            verdict.breaks(format!("{} jobs are not finished", records.unfinished));
         }
         verdict
     }
@@ -115,7 +115,7 @@ impl Verdict {
 
     fn doubled(&mut self, name: &str, what: &str) {
         self.doubled += 1;
-        self.breaks(format!("{name}: {what} is there twice"));
+        self.breaks(format!("{name}: {what} exists twice"));
     }
 
     fn early(&mut self, name: &str, what: &str) {
@@ -149,7 +149,9 @@ impl Verdict {
             let ends_on_one = (last - first) % (known.step * SECOND) == 0;
             if count != row.count || !ends_on_one {
                 let said = row.count;
-                self.phantom(&format!("{name}: {first} to {last} stands for {said}, not {count}"));
+                self.phantom(&format!(
+                    "{name}: {first} to {last} is recorded as {said} slots, expected {count}"
+                ));
             }
             if row.decided_at < last {
                 self.early(name, &format!("slot {last} was decided at {}", row.decided_at));
@@ -161,10 +163,12 @@ impl Verdict {
         let begin = cover.keys().next().map_or(latest, |first| (*first).clamp(earliest, latest));
         let decided = record.next_slot.unwrap_or(until);
         if decided != next_multiple(known.step, decided - 1) {
-            self.phantom(&format!("{name}: the watermark {decided} is no slot"));
+            self.phantom(&format!("{name}: the watermark {decided} is not a slot"));
         }
         if cover.keys().next_back().is_some_and(|last| *last >= decided) {
-            self.phantom(&format!("{name}: slots from the watermark {decided} on are decided"));
+            self.phantom(&format!(
+                "{name}: slots after the watermark {decided} are already decided"
+            ));
         }
         let mut slot = begin;
         while slot < decided || slot <= until {
@@ -177,7 +181,7 @@ impl Verdict {
             slot += known.step * SECOND;
         }
         for slot in cover.keys() {
-            self.phantom(&format!("{name}: {slot} was decided, and was not due"));
+            self.phantom(&format!("{name}: {slot} was decided but was not due"));
         }
     }
 
@@ -221,7 +225,10 @@ impl Verdict {
         }
         self.out_of_term += wrong;
         if wrong > 0 {
-            self.breaks(format!("{}: {wrong} slots were decided out of term", known.name));
+            self.breaks(format!(
+                "{}: {wrong} slots were decided outside the leader's term",
+                known.name
+            ));
         }
     }
 
@@ -254,7 +261,7 @@ impl Verdict {
         let mut spans: BTreeMap<Id, Vec<(i64, i64)>> = BTreeMap::new();
         for attempt in &records.attempts {
             let Some((schedule, slot)) = origins.get(&attempt.job) else {
-                self.phantom("an attempt at no job of a slot");
+                self.phantom("an attempt that belongs to no slot's job");
                 continue;
             };
             if attempt.claimed_at < *slot {
@@ -265,10 +272,13 @@ impl Verdict {
         for schedule in known.iter().filter(|schedule| !schedule.is_always) {
             let mut spans = spans.remove(&schedule.id).unwrap_or_default();
             spans.sort_unstable();
-            let beside = spans.windows(2).filter(|pair| pair[1].0 < pair[0].1).count() as u64;
-            self.at_once += beside;
-            if beside > 0 {
-                self.breaks(format!("{}: {beside} attempts began beside another", schedule.name));
+            let overlapping = spans.windows(2).filter(|pair| pair[1].0 < pair[0].1).count() as u64;
+            self.at_once += overlapping;
+            if overlapping > 0 {
+                self.breaks(format!(
+                    "{}: {overlapping} attempts started while another attempt was running",
+                    schedule.name
+                ));
             }
         }
     }

@@ -267,7 +267,7 @@ impl Rig {
     /// Nobody ends by itself.
     fn look_after(&self) -> Result<(), Failure> {
         match self.nodes.iter().position(|node| node.heard.is_over()) {
-            Some(slot) => Err(format!("node {slot} ended by itself").into()),
+            Some(slot) => Err(format!("node {slot} exited unexpectedly").into()),
             None => Ok(()),
         }
     }
@@ -312,8 +312,8 @@ impl Rig {
             let terms = self.source.terms()?;
             Ok::<_, Failure>(terms.iter().find(|next| next.term > term.term).map(|next| next.at))
         };
-        wait_until("somebody takes over", || Ok(next()?.is_some()))?;
-        Ok(next()?.ok_or("a term that was there is gone")?)
+        wait_until("another node takes over", || Ok(next()?.is_some()))?;
+        Ok(next()?.ok_or("an existing term was not found")?)
     }
 
     fn kill(&mut self, slot: usize) -> Result<(), Failure> {
@@ -327,7 +327,7 @@ impl Rig {
                 self.done.rejoined += life.nodes.len().saturating_sub(1) as u64;
                 Ok(())
             }
-            (Some(code), _) => Err(format!("a node ended by itself with code {code}").into()),
+            (Some(code), _) => Err(format!("a node exited unexpectedly with code {code}").into()),
         }
     }
 
@@ -392,7 +392,7 @@ impl Rig {
         let (code, life) = node.heard.end()?;
         if (code, life.unsettled) != (Some(0), Some(0)) {
             let unsettled = life.unsettled;
-            return Err(format!("a node ended with {code:?}, unsettled: {unsettled:?}").into());
+            return Err(format!("a node exited with {code:?}, unsettled: {unsettled:?}").into());
         }
         self.done.rejoined += life.nodes.len().saturating_sub(1) as u64;
         Ok(())
@@ -450,7 +450,7 @@ impl Rig {
         ] {
             let worst = lengths.worst_ms().unwrap_or(0);
             if worst > micros(most) / 1_000 {
-                verdict.breaks(format!("{what} took {worst} ms, and {most:?} is the most"));
+                verdict.breaks(format!("{what} took {worst} ms, the limit is {most:?}"));
             }
         }
     }

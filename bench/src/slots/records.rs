@@ -73,11 +73,11 @@ struct Row {
 
 impl Row {
     fn id(&self, index: usize) -> Result<Id, Failure> {
-        Ok(self.ids.get(index).copied().flatten().ok_or("an id is missing")?)
+        Ok(self.ids.get(index).copied().flatten().ok_or("missing id")?)
     }
 
     fn number(&self, index: usize) -> Result<i64, Failure> {
-        Ok(self.numbers.get(index).copied().flatten().ok_or("a number is missing")?)
+        Ok(self.numbers.get(index).copied().flatten().ok_or("missing number")?)
     }
 }
 
@@ -173,7 +173,7 @@ impl Source {
                 end: row.numbers[1],
                 decided_at: row.number(2)?,
                 count: row.number(3)?,
-                outcome: SlotOutcome::from_code(code).ok_or("no slot's outcome")?,
+                outcome: SlotOutcome::from_code(code).ok_or("invalid slot outcome")?,
                 term: row.number(5)?,
             })
         };

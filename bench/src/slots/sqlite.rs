@@ -24,7 +24,9 @@ const AT_WORK_MS: u64 = 1_300;
 pub(crate) fn prove(kills: u64, seed: u64) -> Result<(), Failure> {
     let began = wall();
     let own = Own::new(Kind::Sqlite, false)?;
-    let Database::Sqlite(file) = &own.database else { return Err("no file".into()) };
+    let Database::Sqlite(file) = &own.database else {
+        return Err("the store is not a file".into());
+    };
     let source = Source::Sqlite(file.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let known =
@@ -54,7 +56,7 @@ pub(crate) fn prove(kills: u64, seed: u64) -> Result<(), Failure> {
         node.process.kill()?;
         killed += 1;
         if let (Some(code), _) = node.end()? {
-            return Err(format!("the node ended by itself with code {code}").into());
+            return Err(format!("the node exited unexpectedly with code {code}").into());
         }
     }
 
@@ -69,7 +71,7 @@ pub(crate) fn prove(kills: u64, seed: u64) -> Result<(), Failure> {
     node.process.stop()?;
     let (code, life) = node.end()?;
     if (code, life.unsettled) != (Some(0), Some(0)) {
-        return Err(format!("the node ended with {code:?}: {:?}", life.unsettled).into());
+        return Err(format!("the node exited with {code:?}: {:?}", life.unsettled).into());
     }
 
     let integrity: String =

@@ -3,36 +3,36 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A question about an expression.
+/// A schedule expression to explain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Explain {
-    /// A cron expression, `@every DURATION` or `@at INSTANT`.
+pub struct CronExplainRequest {
+    /// A cron expression, `@every DURATION` or `@at TIME`.
     pub expr: String,
-    /// The zone; UTC if nothing is said.
+    /// Time zone, as an IANA name such as `Europe/Paris`. Default: `UTC`.
     #[serde(default)]
     pub tz: Option<String>,
-    /// Slots after this instant; now if nothing is said.
+    /// Only slots after this time (RFC 3339) are listed. Default: now.
     #[serde(default)]
     pub from: Option<String>,
-    /// How many; 5 if nothing is said.
+    /// Number of slots to list. Default 5, maximum 1,000.
     #[serde(default)]
     pub n: Option<usize>,
 }
 
-/// What it means.
+/// The meaning of a schedule expression.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Explained {
-    /// As it was asked.
+pub struct CronExplanation {
+    /// The expression from the request.
     pub expr: String,
-    /// In its usual form.
-    pub normalised: String,
-    /// In words.
-    pub means: String,
-    /// The zone.
+    /// The expression in normalized form.
+    pub normalized: String,
+    /// The expression in plain English.
+    pub description: String,
+    /// Time zone of the expression.
     pub tz: String,
-    /// The next slots.
+    /// The next slots, earliest first.
     pub next: Vec<String>,
-    /// What to look out for.
+    /// Warnings, for example about slots that a daylight saving change affects.
     pub warnings: Vec<String>,
 }

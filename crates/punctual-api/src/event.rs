@@ -6,51 +6,51 @@ use utoipa::ToSchema;
 
 use crate::job::Job;
 use crate::list::text;
-use crate::node::{Audit, Term};
+use crate::node::{AuditEntry, Term};
 use crate::schedule::Slot;
 
 /// What events are about.
 pub const TOPICS: [&str; 4] = ["jobs", "schedules", "leaders", "audit"];
 
-/// Something that has happened: of the last four fields, the one of its topic is there.
+/// An event. Exactly one of `job`, `slot`, `leader` and `audit` is present, according to `topic`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
-    /// Its place among all events: give it as `Last-Event-ID` to go on after it.
+    /// Position in the event stream. Send it as `Last-Event-ID` to continue after this event.
     pub id: String,
-    /// When it happened.
+    /// Time of the event.
     pub at: String,
     /// `jobs`, `schedules`, `leaders` or `audit`.
     pub topic: String,
-    /// A job that has ended.
+    /// The job that finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<Job>,
-    /// A slot that was decided.
+    /// The slot that was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<SlotEvent>,
-    /// A term that has begun.
+    /// The leader term that started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader: Option<LeaderEvent>,
-    /// What somebody did.
+    /// The audit entry that was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub audit: Option<Audit>,
+    pub audit: Option<AuditEntry>,
 }
 
-/// A slot that was decided.
+/// A decided slot and its schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SlotEvent {
-    /// The schedule, by its id.
+    /// Id of the schedule.
     pub schedule: String,
-    /// The schedule's name; null once it is deleted.
+    /// Name of the schedule. Null if the schedule has been deleted.
     pub name: Option<String>,
-    /// As in its ledger.
+    /// The slot, as in the ledger.
     #[serde(flatten)]
     pub slot: Slot,
 }
 
-/// A term that has begun.
+/// The start of a leader term.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LeaderEvent {
-    /// The role.
+    /// The role, such as `scheduler/0` or `maintenance`.
     pub role: String,
     /// The term.
     #[serde(flatten)]

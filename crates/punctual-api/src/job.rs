@@ -7,96 +7,102 @@ use utoipa::ToSchema;
 
 use crate::list::text;
 
-/// A job to be enqueued.
+/// A job to enqueue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Enqueue {
-    /// Which handler it is for.
+pub struct EnqueueRequest {
+    /// Kind of the job. It selects the handler.
     pub kind: String,
-    /// What the handler is given.
+    /// Payload for the handler: any JSON value, at most 256 KiB.
     #[serde(default)]
     pub payload: Value,
-    /// Where it waits; `default` if nothing is said.
+    /// Queue of the job. Default: `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// −100 to 100, higher first.
+    /// Priority, -100 to 100. Higher priorities run first. Default: 0.
     #[serde(default)]
     pub priority: i16,
-    /// The most counted attempts; 5 if nothing is said.
+    /// Maximum number of attempts, 1 to 1,000. Default: 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
-    /// It is due after this long, such as `90s` or `1h30m`.
+    /// Delay until the job is due, such as `90s` or `1h30m`. Default: due immediately. Cannot be
+    /// combined with `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<String>,
-    /// It is due at this instant.
+    /// Time at which the job is due (RFC 3339). A time in the past means immediately. Cannot be
+    /// combined with `delay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// The most time for one attempt.
+    /// Maximum run time of one attempt. Default: set by the node, normally `15m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
-    /// The most time for all attempts together.
+    /// Maximum total time for all attempts, such as `2h`. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
-    /// No attempt starts later than this after the job was due.
+    /// Start deadline: an attempt must start within this time after the job is due, such as `10m`.
+    /// Otherwise the job fails. Default: no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_within: Option<String>,
-    /// One unfinished job of its kind at a time may hold this key.
+    /// Unique key: at most one unfinished job of the same kind can hold it. If a job with the same
+    /// payload holds the key, the response names that job; if its payload differs, the request
+    /// fails with 409.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique_key: Option<String>,
-    /// The key is held for this long instead, whether the job has ended or not.
+    /// Hold the unique key for this time after enqueueing, such as `1h`, instead of until the job
+    /// finishes. Requires `unique_key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique_for: Option<String>,
-    /// Words to find it by.
+    /// Tags to filter jobs by, at most 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
 }
 
-/// What became of an order.
+/// The enqueued job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Enqueued {
-    /// The job.
+pub struct EnqueueResponse {
+    /// Id of the job.
     pub id: String,
-    /// False if there was one with the same key that does the same work.
+    /// False if a job with the same key already existed. `id` is then the id of that job.
     pub is_new: bool,
 }
 
-/// Jobs to be enqueued together.
+/// Jobs to enqueue in one request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Batch {
-    /// Up to 1,000 jobs.
-    pub jobs: Vec<Enqueue>,
+pub struct BatchRequest {
+    /// The jobs, at most 1,000.
+    pub jobs: Vec<EnqueueRequest>,
 }
 
-/// One answer for each job of a batch, in order.
+/// The result of a batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct BatchAnswer {
-    /// The answers.
+pub struct BatchResponse {
+    /// One result per job, in the order of the request.
     pub jobs: Vec<BatchItem>,
 }
 
-/// What became of one job of a batch: it has an id, or an error.
+/// The result for one job of a batch: an id or an error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BatchItem {
-    /// The job.
+    /// Id of the job. Null if it was rejected.
     pub id: Option<String>,
-    /// Was it made by this request?
+    /// True if this request created the job.
     pub is_new: bool,
-    /// Why it was refused.
+    /// Error message. Null if the job was accepted.
     pub error: Option<String>,
 }
 
-/// Where a waiting job should be. What is not given stays.
+/// Changes to a waiting job. Omitted fields do not change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Move {
-    /// Another queue.
+pub struct MoveRequest {
+    /// New queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Another priority.
+    /// New priority, -100 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i16>,
-    /// Another due time.
+    /// New due time (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
 }
@@ -104,113 +110,116 @@ pub struct Move {
 /// A job in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
-    /// Its name for ever.
+    /// Id of the job.
     pub id: String,
-    /// Where it is in its life.
+    /// `scheduled`, `ready`, `blocked`, `running`, `retrying`, `succeeded`, `failed` or
+    /// `cancelled`.
     pub state: String,
-    /// Which handler it is for.
+    /// Kind of the job. It selects the handler.
     pub kind: String,
-    /// Where it waits or waited.
+    /// Queue of the job.
     pub queue: String,
-    /// −100 to 100, higher first.
+    /// Priority, -100 to 100. Higher priorities run first.
     pub priority: i16,
-    /// Attempts that were started.
+    /// Number of attempts started so far, including attempts that do not count.
     pub attempt: u32,
-    /// The most counted attempts.
+    /// Maximum number of counted attempts.
     pub max_attempts: u32,
-    /// When it was written.
+    /// Time at which the job was created.
     pub created_at: String,
-    /// When it is due; null once it has ended.
+    /// Time at which the job is due. Null if the job is finished.
     pub due_at: Option<String>,
-    /// When it ended.
+    /// Time at which the job finished. Null if it is unfinished.
     pub finished_at: Option<String>,
-    /// The schedule that made it, by its id.
+    /// Id of the schedule that created the job.
     pub schedule: Option<String>,
-    /// The slot that it was made for.
+    /// Slot that the job was created for. Null if it was created without one.
     pub slot: Option<String>,
-    /// What went wrong, if it ended badly.
+    /// Last error of a job that did not succeed.
     pub error: Option<String>,
 }
 
-/// All about one job.
+/// A job with its payload, result, attempts and steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobDetail {
-    /// As in a list.
+    /// The job, as in a list.
     #[serde(flatten)]
     pub job: Job,
-    /// What its handler is given.
+    /// Payload of the job.
     pub payload: Value,
-    /// What its handler returned.
+    /// Result that the handler returned.
     pub result: Option<Value>,
-    /// Words to find it by.
+    /// Tags of the job.
     pub tags: Vec<String>,
-    /// The trace that it belongs to.
+    /// W3C `traceparent` of the trace that the job belongs to.
     pub trace: Option<String>,
-    /// Counted attempts.
-    pub spent: u32,
-    /// Attempts that ended with the death of their node.
+    /// Number of attempts that count against `max_attempts`. Snoozed and released attempts do not
+    /// count.
+    pub counted_attempts: u32,
+    /// Number of attempts whose node died.
     pub crashes: u32,
-    /// Has somebody asked its handler to stop?
-    pub cancel_asked: bool,
-    /// How far the attempt that is under way has come.
+    /// True if the handler was asked to stop.
+    pub cancel_requested: bool,
+    /// Last progress report of the running attempt.
     pub progress: Option<Progress>,
     /// Attempts, oldest first.
     pub attempts: Vec<Attempt>,
-    /// Steps that it has kept.
+    /// Stored results of the job's steps.
     pub steps: Vec<Step>,
 }
 
-/// How far an attempt has come.
+/// A progress report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Progress {
-    /// How much of the work is done, up to 100.
+    /// Completed share of the work in percent, 0 to 100.
     pub percent: Option<u8>,
-    /// What it is doing.
+    /// Short description of the current work.
     pub note: String,
-    /// When it said so.
+    /// Time of the report.
     pub at: String,
 }
 
-/// One attempt.
+/// One attempt to run a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Attempt {
-    /// Its number.
+    /// Number of the attempt, starting at 1.
     pub attempt: u32,
-    /// The node that tried.
+    /// Id of the node that ran the attempt.
     pub node: Option<String>,
-    /// Since when.
+    /// Time at which a node claimed the job for this attempt.
     pub claimed_at: String,
-    /// Until when; null while it is under way.
+    /// Time at which the attempt finished. Null if it is running.
     pub ended_at: Option<String>,
-    /// How it ended.
+    /// `succeeded`, `failed`, `cancelled`, `timed_out`, `abandoned`, `released`, `snoozed` or
+    /// `panicked`. Null if the attempt is running.
     pub outcome: Option<String>,
-    /// What went wrong.
+    /// Error message of the attempt.
     pub error: Option<String>,
 }
 
-/// A step that a job has kept.
+/// The stored result of a step of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Step {
-    /// Its name.
+    /// Name of the step.
     pub name: String,
-    /// What it came to.
+    /// Result of the step.
     pub result: Value,
-    /// When it was kept.
+    /// Time at which the result was stored.
     pub at: String,
 }
 
 /// A line of a job's log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LogLine {
-    /// The attempt.
+    /// Number of the attempt that wrote the line.
     pub attempt: u32,
-    /// Its number within the attempt.
+    /// Line number within the attempt, starting at 1.
     pub number: u32,
-    /// How much it matters.
+    /// `debug`, `info`, `warn` or `error`.
     pub level: String,
-    /// What it says.
+    /// Text of the line.
     pub text: String,
-    /// When it was written.
+    /// Time at which the line was written.
     pub at: String,
 }
 
@@ -247,9 +256,9 @@ impl JobDetail {
             result: detail.result.as_ref().map(value),
             tags: detail.tags,
             trace: detail.trace,
-            spent: detail.spent,
+            counted_attempts: detail.spent,
             crashes: detail.crashes,
-            cancel_asked: detail.cancel_asked,
+            cancel_requested: detail.cancel_requested,
             progress: detail.progress.map(Progress::from),
             attempts: detail.attempts.into_iter().map(Attempt::from).collect(),
             steps: steps.into_iter().map(Step::from).collect(),

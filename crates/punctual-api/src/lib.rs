@@ -16,24 +16,25 @@ mod set;
 mod why;
 mod worker;
 
-pub use cron::{Explain, Explained};
+pub use cron::{CronExplainRequest, CronExplanation};
 pub use event::{Event, LeaderEvent, SlotEvent, TOPICS};
 pub use job::{
-    Attempt, Batch, BatchAnswer, BatchItem, Enqueue, Enqueued, Job, JobDetail, LogLine, Move,
-    Progress, Step,
+    Attempt, BatchItem, BatchRequest, BatchResponse, EnqueueRequest, EnqueueResponse, Job,
+    JobDetail, LogLine, MoveRequest, Progress, Step,
 };
 pub use list::{List, text};
-pub use node::{Audit, Capabilities, Leader, Node, Series, SeriesPoint, Term};
-pub use operation::{Operate, Operation, OperationCounts};
+pub use node::{AuditEntry, Capabilities, Leader, Node, Series, SeriesPoint, Term};
+pub use operation::{Operation, OperationCounts, OperationRequest};
 pub use problem::{FieldError, Problem};
-pub use queue::{Limits, PauseAsk, Paused, Queue, QueueKind};
+pub use queue::{Limits, Pause, PauseRequest, Queue, QueueKind};
 pub use schedule::{
-    MovedSlot, NextSlots, Ran, RecentSlot, Revision, Schedule, ScheduleBody, ScheduleJob, Slot,
-    Upcoming, UpcomingBucket,
+    MovedSlot, NextSlots, RecentSlot, Revision, RunNowResponse, Schedule, ScheduleBody,
+    ScheduleJob, Slot, Upcoming, UpcomingBucket,
 };
 pub use set::{FieldChange, SetBody, SetChange, SetSchedule, SetStep};
-pub use why::{Diagnosis, Finding, Reason, Why};
+pub use why::{Diagnosis, Explanation, Finding, Reason};
 pub use worker::{
-    Claim, Claimed, Complete, Drain, Fail, Heartbeat, HeartbeatProgress, Heartbeaten, Lease,
-    Logged, NewLogLine, Settled, Snooze,
+    ClaimRequest, ClaimResponse, CompleteRequest, DrainRequest, FailRequest, HeartbeatProgress,
+    HeartbeatRequest, HeartbeatResponse, Lease, LogAppendResponse, NewLogLine, SettleResponse,
+    SnoozeRequest,
 };

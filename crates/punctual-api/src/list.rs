@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A page of a list.
+/// One page of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct List<T> {
-    /// The rows.
+    /// The entries of this page.
     pub items: Vec<T>,
-    /// Give it as `cursor` to go on; null at the end. A page may be short, or empty, while there
-    /// is a next one.
+    /// Pass this value as `cursor` to get the next page. Null on the last page. A page can be short
+    /// or empty even if there is a next page.
     pub next_cursor: Option<String>,
 }
 

@@ -7,121 +7,121 @@ use punctual::{AuditView, LeaderChange};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A node.
+/// A node: a process that runs jobs, or a remote worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Node {
-    /// Its id, new at each start.
+    /// Id of the node. It changes at each start.
     pub id: String,
-    /// Its lasting name.
+    /// Name of the node. It stays the same across restarts.
     pub name: String,
-    /// The version of its program.
+    /// Version of the program that the node runs.
     pub version: String,
-    /// The queues it serves.
+    /// Queues that the node serves.
     pub queues: Vec<String>,
-    /// The kinds it has handlers for.
+    /// Job kinds that the node has handlers for.
     pub kinds: Vec<String>,
-    /// Its labels, by name.
+    /// Labels of the node, by key.
     pub labels: BTreeMap<String, String>,
-    /// When it started.
+    /// Time at which the node started.
     pub joined_at: String,
-    /// Its last heartbeat.
+    /// Time of the last heartbeat.
     pub seen_at: String,
-    /// When it was declared dead.
+    /// Time at which the node was declared dead. Null if it is live.
     pub dead_at: Option<String>,
-    /// Jobs that it runs.
+    /// Number of jobs that the node is running.
     pub running: u64,
-    /// Is it a remote worker, which claims over HTTP?
+    /// True for a remote worker, which claims jobs over HTTP.
     #[serde(default)]
     pub is_remote: bool,
-    /// Was it told to take no more jobs?
+    /// True if the node was asked to drain: finish its jobs and claim no new ones.
     #[serde(default)]
     pub is_draining: bool,
 }
 
-/// Who leads a role.
+/// The leader of a role.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Leader {
-    /// The role.
+    /// The role, such as `scheduler/0` or `maintenance`.
     pub role: String,
-    /// The node.
+    /// Id of the leading node.
     pub node: String,
-    /// The node's name, if it is still on the list.
+    /// Name of the node. Null if the node is no longer registered.
     pub name: Option<String>,
-    /// The number of the term.
+    /// Number of the term.
     pub term: i64,
-    /// Since when.
+    /// Start of the term.
     pub since: String,
-    /// Until when, unless it is renewed.
+    /// Time at which the leader lease expires unless it is renewed.
     pub until: String,
-    /// Does it still lead?
-    pub is_led: bool,
-    /// The last terms, newest first.
+    /// True if the leader lease has not expired.
+    pub is_valid: bool,
+    /// The last 20 terms, newest first.
     pub changes: Vec<Term>,
 }
 
-/// The beginning of a term.
+/// The start of a leader term.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Term {
-    /// Its number.
+    /// Number of the term.
     pub term: i64,
-    /// The node.
+    /// Id of the node that became leader.
     pub node: String,
-    /// When.
+    /// Start of the term.
     pub at: String,
 }
 
-/// What somebody did.
+/// A change made by a user or a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Audit {
-    /// Its number; later entries have higher ones.
+pub struct AuditEntry {
+    /// Number of the entry. Newer entries have higher numbers.
     pub id: i64,
-    /// When.
+    /// Time of the change.
     pub at: String,
-    /// Who.
+    /// Actor that made the change.
     pub who: String,
-    /// Why.
+    /// Reason that the actor gave. Can be empty.
     pub why: String,
-    /// What.
+    /// Action, such as `pause queue`.
     pub action: String,
-    /// To what.
+    /// The changed object, such as the name of a queue.
     pub subject: String,
 }
 
-/// Counters over time.
+/// Attempt counters over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Series {
     /// The points, oldest first.
     pub points: Vec<SeriesPoint>,
 }
 
-/// One counter of one bucket.
+/// One metric in one time bucket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SeriesPoint {
-    /// The beginning of the bucket.
+    /// Start of the bucket.
     pub at: String,
-    /// What is counted: an attempt's outcome.
+    /// Name of the metric: an attempt outcome such as `succeeded`, or the requested metric.
     pub metric: String,
-    /// How often it happened.
+    /// Number of occurrences in the bucket.
     pub count: i64,
-    /// How long all of them took together.
-    pub took_ms: i64,
+    /// Total duration of these attempts in milliseconds.
+    pub total_duration_ms: i64,
 }
 
-/// What this server can do.
+/// Version, database and roles of this server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Capabilities {
-    /// The version of the program.
+    /// Version of the server program.
     pub version: String,
-    /// Where everything is kept.
+    /// Database backend: `sqlite`, `postgres` or `memory`.
     pub backend: String,
-    /// The version of the database.
+    /// Version of the database.
     pub database: String,
-    /// The number of the last migration.
+    /// Version of the database schema.
     pub schema: i64,
-    /// What this process does: `api`, `scheduler`, `worker`.
+    /// Roles of this process: `api`, `scheduler`, `worker`.
     pub roles: Vec<String>,
-    /// Must requests carry a token?
-    pub needs_token: bool,
+    /// True if requests need an API token.
+    pub requires_token: bool,
 }
 
 impl From<punctual::Node> for Node {
@@ -149,9 +149,9 @@ impl From<LeaderChange> for Term {
     }
 }
 
-impl From<AuditView> for Audit {
-    fn from(view: AuditView) -> Audit {
-        Audit {
+impl From<AuditView> for AuditEntry {
+    fn from(view: AuditView) -> AuditEntry {
+        AuditEntry {
             id: view.id,
             at: view.at.to_string(),
             who: view.entry.actor.who,

@@ -3,58 +3,60 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::job::{Move, Progress};
+use crate::job::{MoveRequest, Progress};
 
-/// A wish to do one thing to many jobs.
+/// An action to apply to all jobs that match a filter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Operate {
+pub struct OperationRequest {
     /// `retry`, `cancel` or `move`.
     pub action: String,
-    /// Which jobs, in the words of the list of jobs: `state:failed kind:send_email`.
+    /// Filter in the syntax of the job list: `state:failed kind:send_email`. Must not be empty.
     pub q: String,
-    /// Where to move them.
+    /// New queue, priority or due time. Required for `move`, not allowed for other actions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<Move>,
-    /// Why.
+    pub to: Option<MoveRequest>,
+    /// Reason, for the audit log.
     #[serde(default)]
     pub why: String,
 }
 
-/// What is done to many jobs, or to many schedules. It is a job itself, by this id, and shown among them.
+/// A bulk operation on jobs or schedules. It is a job with the same id and also appears in job
+/// lists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Operation {
-    /// Its name for ever.
+    /// Id of the operation.
     pub id: String,
-    /// `retry`, `cancel` or `move`; of schedules `pause` or `resume`, which the dashboard begins.
+    /// `retry`, `cancel` or `move` for jobs; `pause` or `resume` for schedules (started by the
+    /// dashboard).
     pub action: String,
-    /// Which jobs; of schedules, words of their names or definitions.
+    /// Filter for the jobs, or search words for the names and definitions of schedules.
     pub q: String,
-    /// Who asked for it.
+    /// Actor that requested the operation.
     pub who: String,
-    /// Why.
+    /// Reason that the actor gave.
     pub why: String,
-    /// Where it is in its life, as a job.
+    /// State of the operation, which is a job state.
     pub state: String,
-    /// When it was asked for: jobs that are younger, or have ended since, are left alone.
+    /// Time of the request. Jobs that were created or finished after this time are not changed.
     pub created_at: String,
-    /// When it ended.
+    /// Time at which the operation finished. Null if it is unfinished.
     pub finished_at: Option<String>,
-    /// How far it has come.
+    /// Last progress report.
     pub progress: Option<Progress>,
-    /// What it came to, once it has succeeded.
+    /// Counts of changed and skipped jobs. Null until the operation has succeeded.
     pub result: Option<OperationCounts>,
-    /// What went wrong, if it ended badly.
+    /// Error message if the operation did not succeed.
     pub error: Option<String>,
 }
 
-/// What an operation came to.
+/// The result of a bulk operation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OperationCounts {
-    /// Jobs that were retried, cancelled or moved.
+    /// Number of jobs or schedules that were changed.
     pub done: u64,
-    /// Jobs that could not be.
-    pub refused: u64,
-    /// Why, of the first few.
+    /// Number of jobs or schedules that could not be changed.
+    pub skipped: u64,
+    /// Reasons for the first skipped entries, at most 10.
     pub reasons: Vec<String>,
 }

@@ -3,34 +3,34 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What went wrong.
+/// An error response in the format of RFC 9457.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// Names the kind of problem.
+    /// URI of the problem type: `urn:punctual:problem:` followed by `code`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The kind in words.
+    /// Short title of the problem type.
     pub title: String,
-    /// The status of the answer.
+    /// HTTP status code.
     pub status: u16,
-    /// What happened, with the value and the way out.
+    /// What failed, with the value and, where possible, the remedy.
     pub detail: String,
-    /// A word for programs that does not change.
+    /// Stable code for programs, such as `not_found`.
     pub code: String,
-    /// Where in the request it is, if it is in the request.
+    /// Invalid parts of the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
-    /// What to do about it.
+    /// How to fix the problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
-/// A place in the request, and what is wrong there.
+/// An invalid part of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FieldError {
-    /// A JSON pointer into the body, or the name of a parameter.
+    /// JSON pointer into the body, or the name of a parameter or header.
     pub pointer: String,
-    /// What is wrong.
+    /// What is invalid.
     pub detail: String,
 }
 

@@ -1,84 +1,84 @@
 //! Queues, and pauses of all kinds.
 
-use punctual::{Pause, QueueStats, Timestamp};
+use punctual::{QueueStats, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::list::text;
 
-/// A queue: its settings and what is in it.
+/// A queue: its settings and its job counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Queue {
-    /// Its name.
+    /// Name of the queue.
     pub name: String,
-    /// Who paused it, while it is.
-    pub pause: Option<Paused>,
-    /// Its limits.
+    /// The current pause. Null if the queue is active.
+    pub pause: Option<Pause>,
+    /// Limits of the queue.
     pub limits: Limits,
-    /// What is in it, by kind. A count of 10,000 means as many or more.
+    /// Job counts by kind. Counts stop at 10,000.
     pub kinds: Vec<QueueKind>,
 }
 
-/// What is in a queue, of one kind.
+/// Job counts of one kind in a queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QueueKind {
-    /// The kind.
+    /// The job kind.
     pub kind: String,
-    /// May run now.
+    /// Jobs that can start now.
     pub ready: u64,
-    /// Due later, not tried yet.
+    /// Jobs due later that have not been attempted yet.
     pub scheduled: u64,
-    /// Due later, tried before.
+    /// Jobs waiting for their next attempt.
     pub retrying: u64,
-    /// Waiting for another job.
+    /// Jobs blocked by another job.
     pub blocked: u64,
-    /// At work.
+    /// Running jobs.
     pub running: u64,
-    /// Dead letters.
+    /// Failed jobs.
     pub failed: u64,
-    /// When the oldest ready job was due.
-    pub oldest_due: Option<String>,
+    /// Due time of the oldest ready job.
+    pub oldest_due_at: Option<String>,
 }
 
-/// What a queue may do. What is not given is not limited.
+/// Limits of a queue. An omitted limit is removed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// The most jobs that run at once, on all nodes together.
+    /// Maximum number of jobs running at the same time on all nodes. Null: no limit.
     #[serde(default)]
     pub max_running: Option<u32>,
 }
 
-/// Who stopped something, why, and for how long.
+/// A pause of a schedule or a queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Paused {
-    /// Who.
+pub struct Pause {
+    /// Actor that paused it.
     pub by: String,
-    /// Why.
+    /// Reason for the pause.
     pub why: String,
-    /// Since when.
+    /// Start of the pause.
     pub since: String,
-    /// Until when; null: until somebody resumes it.
+    /// End of the pause. Null: until it is resumed.
     pub until: Option<String>,
 }
 
-/// A wish to stop something for a while.
+/// A request to pause a schedule or a queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PauseAsk {
-    /// Until then; if nothing is said, until somebody resumes it.
+pub struct PauseRequest {
+    /// End of the pause (RFC 3339). Default: until it is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// Why.
+    /// Reason for the pause.
     #[serde(default)]
     pub why: String,
 }
 
-impl Paused {
+impl Pause {
     /// A pause, if it holds now: one that has ended, or was ended, may stand in the store for a while.
-    pub fn at(pause: Option<&Pause>, now: Timestamp) -> Option<Paused> {
+    pub fn at(pause: Option<&punctual::Pause>, now: Timestamp) -> Option<Pause> {
         let pause = pause.filter(|pause| pause.is_in_force(now))?;
-        Some(Paused {
+        Some(Pause {
             by: pause.by.who.clone(),
             why: pause.by.why.clone(),
             since: pause.since.to_string(),
@@ -97,7 +97,7 @@ impl From<QueueStats> for QueueKind {
             blocked: stats.blocked,
             running: stats.running,
             failed: stats.failed,
-            oldest_due: text(stats.oldest_due),
+            oldest_due_at: text(stats.oldest_due_at),
         }
     }
 }

@@ -8,142 +8,153 @@ use utoipa::ToSchema;
 use crate::job::value;
 use crate::list::text;
 use crate::problem::FieldError;
-use crate::queue::Paused;
+use crate::queue::Pause;
 
 /// A schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Schedule {
-    /// Its name for ever.
+    /// Id of the schedule.
     pub id: String,
-    /// Its name.
+    /// Name of the schedule.
     pub name: String,
-    /// Who its jobs act for.
+    /// Owner: the user or team on whose behalf the jobs run.
     pub owner: String,
-    /// The set that it belongs to; empty if it was made by hand.
+    /// Set that manages the schedule. Empty if it was created manually.
     pub set: String,
-    /// What it is told.
+    /// Definition of the schedule.
     pub definition: Value,
-    /// Its rules in words; null if it cannot be read.
-    pub means: Option<String>,
-    /// Counts definitions, from 1.
+    /// The expressions in plain English. Null if the definition is invalid.
+    pub description: Option<String>,
+    /// Number of the current definition, starting at 1.
     pub revision: i64,
-    /// Another once somebody changes it; give it as `If-Match` to change only what you have seen.
+    /// Version of the schedule. Send it as `If-Match` to change the schedule only if it has not
+    /// been changed since.
     pub etag: String,
-    /// Is it planned at all?
+    /// False if the schedule is disabled.
     pub enabled: bool,
-    /// Who paused it, while it is.
-    pub pause: Option<Paused>,
-    /// Why it cannot be planned, while it cannot.
-    pub set_aside: Option<String>,
-    /// The next slot to decide.
+    /// The current pause. Null if the schedule is not paused.
+    pub pause: Option<Pause>,
+    /// Why the schedule is quarantined. Null if it is not quarantined.
+    pub quarantine_reason: Option<String>,
+    /// The next slot to process. Null if no slots remain.
     pub next_slot: Option<String>,
     /// The last slot that was decided.
     pub last_slot: Option<String>,
-    /// When it was created.
+    /// Time at which the schedule was created.
     pub created_at: String,
-    /// When it was last changed by somebody.
+    /// Time of the last change by a user or a client.
     pub changed_at: String,
-    /// Its newest slots, newest first, if `history` was asked for.
+    /// The newest slots, newest first. Present only if `history` was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<Vec<RecentSlot>>,
 }
 
-/// What a schedule is told: when it is due, what becomes of slots that could not be fired in time,
-/// and the job that a slot becomes.
+/// The definition of a schedule: when it is due, how missed and overlapping slots are handled, and
+/// the job to create for each slot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleBody {
-    /// Cron expressions, `@every DURATION` or `@at INSTANT`; at least one.
+    /// Expressions: cron, `@every DURATION` or `@at TIME`. At least 1, at most 20.
     pub when: Vec<String>,
-    /// The zone, by its IANA name; UTC if nothing is said.
+    /// Time zone, as an IANA name such as `Europe/Paris`. Default: `UTC`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tz: Option<String>,
-    /// May expressions have a field for seconds?
+    /// Allow cron expressions with six fields, the first being seconds. Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<bool>,
-    /// No slot before this instant.
+    /// No slots before this time (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
-    /// No slot after this instant.
+    /// No slots after this time (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
-    /// `end` or `skip`: a time that the clocks skip.
+    /// How to handle local times that do not exist because clocks go forward: `end` (run once at
+    /// the end of the gap) or `skip`. Default: `end`, or `skip` if the minute or hour is a wildcard
+    /// such as `*` or `*/15`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dst_gap: Option<String>,
-    /// `first`, `second` or `both`: a time that the clocks repeat.
+    /// How to handle local times that occur twice because clocks go back: `first`, `second` or
+    /// `both`. Default: `first`, or `both` if the minute or hour is a wildcard such as `*` or
+    /// `*/15`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dst_fold: Option<String>,
-    /// Jobs start up to this long after their slot, spread by name.
+    /// Maximum delay of a job after its slot, such as `30s`. The delay is derived from the schedule
+    /// name and the slot. Default: `0s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<String>,
-    /// `none`, `latest` or `all`: what becomes of slots that nobody fired in time.
+    /// Slots that were not fired in time: `none` (no job), `latest` (one job, for the newest slot)
+    /// or `all` (one job per slot, up to `missed_limit`). Default: `latest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<String>,
-    /// How late a slot may be caught up.
+    /// Maximum age of a missed slot that is still caught up, at least `1m`. Default: `1d`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed_window: Option<String>,
-    /// How many slots are caught up, the newest.
+    /// Maximum number of missed slots to catch up, newest first, 1 to 1,000. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed_limit: Option<u32>,
-    /// How many jobs a second begin while slots are caught up.
+    /// Jobs started per second while catching up, 1 to 1,000. Default: 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed_pace: Option<u32>,
-    /// Are slots of paused time missed, instead of skipped on purpose?
+    /// Treat slots during a pause as missed instead of skipping them. Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed_paused: Option<bool>,
-    /// `allow`, `skip`, `queue_one`, `queue_all` or `cancel_running`: what becomes of a slot while
-    /// an earlier job is unfinished.
+    /// What to do at a slot while an earlier job of the schedule is unfinished: `allow` (run in
+    /// parallel), `skip` (no job), `queue_one` (wait; at most one job waits), `queue_all` (wait) or
+    /// `cancel_running` (cancel the earlier job, then run). Default: `skip`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<String>,
-    /// `any`, `every_node`, `node NAME` or `label KEY=VALUE`: which nodes run its jobs.
+    /// Nodes that run the jobs: `any`, `every_node`, `node NAME` or `label KEY=VALUE`. Default:
+    /// `any`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_on: Option<String>,
-    /// After so many failed jobs in a row it is paused; if nothing is said, it goes on.
+    /// Pause the schedule after this number of failed jobs in a row, 1 to 100. Default: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_after_failures: Option<u32>,
-    /// When it does not fire, in its zone: `2027-12-24`, `2027-12-24..2028-01-02`, `12-25` of every
-    /// year, `Sat`, or `Sat 00:00-Mon 06:00`.
+    /// Dates and times without slots, in the time zone of the schedule: `2027-12-24`,
+    /// `2027-12-24..2028-01-02`, `12-25` (every year), `Sat`, or `Sat 00:00-Mon 06:00`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
-    /// `skip` or `next_working_day`: what becomes of a slot that `exclude` has.
+    /// What to do with an excluded slot: `skip`, or `next_working_day` (move it to the next day
+    /// that is not excluded at that time). Default: `skip`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_excluded: Option<String>,
-    /// The job that a slot becomes.
+    /// The job to create for each slot.
     pub job: ScheduleJob,
 }
 
-/// The job that a slot becomes.
+/// The job that a schedule creates for each slot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleJob {
-    /// Which handler it is for.
+    /// Kind of the job. It selects the handler.
     pub kind: String,
-    /// What the handler is given.
+    /// Payload for the handler: any JSON value, at most 256 KiB.
     #[serde(default)]
     pub payload: Value,
-    /// Where it waits; `default` if nothing is said.
+    /// Queue of the job. Default: `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// −100 to 100, higher first.
+    /// Priority, -100 to 100. Higher priorities run first. Default: 0.
     #[serde(default)]
     pub priority: i16,
-    /// The most counted attempts; 5 if nothing is said.
+    /// Maximum number of attempts, 1 to 1,000. Default: 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
-    /// The most time for one attempt.
+    /// Maximum run time of one attempt. Default: set by the node, normally `15m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
-    /// The most time for all attempts together.
+    /// Maximum total time for all attempts, such as `2h`. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
-    /// No attempt starts later than this after the job was due.
+    /// Start deadline: an attempt must start within this time after the job is due, such as `10m`.
+    /// Otherwise the job fails. Default: no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_within: Option<String>,
-    /// Words to find it by.
+    /// Tags to filter jobs by, at most 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// The waits between attempts: `fixed`, `linear` or `exponential`, a first wait, and perhaps a
-    /// longest, such as `exponential 10s to 1h`; if nothing is said, as its kind or the node is told.
+    /// Wait between attempts: `fixed`, `linear` or `exponential`, the first wait and optionally the
+    /// longest, such as `exponential 10s to 1h`. Default: set by the kind or the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff: Option<String>,
 }
@@ -160,99 +171,101 @@ impl ScheduleBody {
     }
 }
 
-/// A decided slot, or a run of slots skipped alike.
+/// A decided slot, or a range of consecutive slots with the same outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Slot {
-    /// The slot, or the first of the run.
+    /// The slot, or the first slot of the range.
     pub slot: String,
-    /// The last of the run.
+    /// The last slot of the range. Null for a single slot.
     pub end: Option<String>,
-    /// How many slots it stands for.
+    /// Number of slots in the range.
     pub count: u64,
-    /// What became of it.
+    /// `fired`, `caught_up`, `backfilled`, `skipped_overlap`, `skipped_paused`, `skipped_excluded`,
+    /// `missed` or `coalesced`.
     pub outcome: String,
-    /// Why.
+    /// Reason for the outcome.
     pub reason: Option<String>,
-    /// The job that it became.
+    /// Id of the job created for the slot.
     pub job: Option<String>,
-    /// The term that decided it.
+    /// Leader term that decided the slot.
     pub term: i64,
-    /// The node that led it.
+    /// Id of the node that decided the slot.
     pub node: String,
-    /// The schedule's revision then.
+    /// Revision of the schedule at that time.
     pub revision: i64,
-    /// When it was decided.
+    /// Time at which the slot was decided.
     pub decided_at: String,
 }
 
-/// A decided slot, and how its job goes or went.
+/// A decided slot with the state of its job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RecentSlot {
-    /// As in the ledger.
+    /// The slot, as in the ledger.
     #[serde(flatten)]
     pub slot: Slot,
-    /// `running`, or how the job ended; null while it waits, if there is none, and once it is pruned.
+    /// `running` or the final state of the job. Null if the job is waiting, has been deleted after
+    /// its retention period, or was never created.
     pub job_state: Option<String>,
 }
 
-/// One definition of a schedule.
+/// One revision of a schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Revision {
-    /// Its number, from 1.
+    /// Number of the revision, starting at 1.
     pub revision: i64,
     /// The definition.
     pub definition: Value,
-    /// Who made it.
+    /// Actor that created the revision.
     pub who: String,
-    /// Why.
+    /// Reason that the actor gave.
     pub why: String,
-    /// When.
+    /// Time at which the revision was created.
     pub at: String,
-    /// When the next one took its place.
+    /// Time at which the next revision replaced it. Null for the current revision.
     pub superseded_at: Option<String>,
 }
 
-/// Slots that lie ahead.
+/// The next slots of a schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NextSlots {
-    /// In order.
+    /// The slots, earliest first.
     pub next: Vec<String>,
-    /// Those of them that are there instead of an excluded one.
+    /// Slots in `next` that replace an excluded slot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<MovedSlot>,
 }
 
-/// A slot that is there instead of an excluded one.
+/// A slot that replaces an excluded slot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct MovedSlot {
-    /// When it is.
+    /// The new time.
     pub slot: String,
-    /// When it would have been, the last if there are several.
+    /// The excluded time. If several slots moved to the same time, the last of them.
     pub from: String,
 }
 
-/// A job that was made by hand.
+/// The job created by a manual run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Ran {
-    /// The job.
+pub struct RunNowResponse {
+    /// Id of the job.
     pub job: String,
 }
 
-/// How many slots lie ahead, by length of time.
+/// Numbers of future slots by time bucket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Upcoming {
-    /// In order; those without a slot are left out.
+    /// The buckets, earliest first. Buckets without slots are omitted.
     pub buckets: Vec<UpcomingBucket>,
-    /// Were there more schedules than were looked at?
-    pub is_cut: bool,
+    /// True if only the first 2,000 schedules were counted.
+    pub is_truncated: bool,
 }
 
-/// The slots of one length of time.
+/// The slots of one time bucket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UpcomingBucket {
-    /// Its beginning.
+    /// Start of the bucket.
     pub from: String,
-    /// How many slots it has.
+    /// Number of slots in the bucket.
     pub slots: u64,
 }
 
@@ -264,7 +277,7 @@ impl Schedule {
         let etag = format!("\"{}\"", Seen::of(&schedule));
         Schedule {
             id: schedule.id.to_string(),
-            means: rule.map(|rule| {
+            description: rule.map(|rule| {
                 let rules: Vec<String> =
                     rule.spec.whens().iter().map(|when| when.describe()).collect();
                 rules.join("; ")
@@ -276,8 +289,8 @@ impl Schedule {
             revision: schedule.revision,
             etag,
             enabled: schedule.enabled,
-            pause: Paused::at(schedule.pause.as_ref(), now),
-            set_aside: schedule.set_aside,
+            pause: Pause::at(schedule.pause.as_ref(), now),
+            quarantine_reason: schedule.set_aside,
             next_slot: text(schedule.next_slot),
             last_slot: text(schedule.last_slot),
             created_at: schedule.created_at.to_string(),

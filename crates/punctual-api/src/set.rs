@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::list::text;
 use crate::problem::FieldError;
-use crate::queue::Paused;
+use crate::queue::Pause;
 use crate::schedule::ScheduleBody;
 
 /// All schedules of a set.
@@ -22,15 +22,15 @@ pub struct SetBody {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetSchedule {
-    /// Its name.
+    /// Name of the schedule.
     pub name: String,
-    /// Is it planned at all? True if nothing is said.
+    /// False to disable the schedule. Default: true.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// What it was called before: it keeps its history.
+    /// Previous name of the schedule. The schedule keeps its history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renamed_from: Option<String>,
-    /// What it is told.
+    /// Definition of the schedule.
     pub definition: ScheduleBody,
 }
 
@@ -38,71 +38,72 @@ fn yes() -> bool {
     true
 }
 
-/// What was done to a set, or would be.
+/// The changes to a set, applied or only computed (`dry_run`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SetChange {
-    /// The set.
+    /// Name of the set.
     pub set: String,
-    /// Was nothing written?
+    /// True if the changes were only computed and not applied.
     pub dry_run: bool,
-    /// When it was looked at.
+    /// Time at which the changes were computed.
     pub at: String,
-    /// How many are new.
+    /// Number of schedules added.
     pub added: usize,
-    /// How many become others.
+    /// Number of schedules changed.
     pub changed: usize,
-    /// How many go.
+    /// Number of schedules removed.
     pub removed: usize,
-    /// How many nobody wants and stay, since nobody said that such go.
-    pub left: usize,
-    /// How many are as they should be.
+    /// Number of schedules that are not in the request and were kept because `prune` is off.
+    pub retained: usize,
+    /// Number of schedules that did not change.
     pub unchanged: usize,
-    /// One for each schedule.
+    /// One step per schedule.
     pub steps: Vec<SetStep>,
-    /// What is carried out, and is most likely not meant so.
+    /// Warnings about schedules that are probably wrong, such as unknown job kinds.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
 
-/// What is done with one schedule of a set.
+/// The change to one schedule of a set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SetStep {
-    /// Its name.
+    /// Name of the schedule.
     pub name: String,
-    /// `add`, `change`, `remove`, `leave` or `keep`.
+    /// `add`, `change`, `unchanged`, `remove` or `retain`.
     pub action: String,
-    /// What it is called so far, if it is renamed.
+    /// Previous name, if the schedule is renamed.
     pub renamed_from: Option<String>,
-    /// Is it taken over from whoever made it by hand?
+    /// True if a manually created schedule is taken over by the set.
     pub adopted: bool,
-    /// Its rules in words.
-    pub means: Option<String>,
-    /// The kind of its jobs.
+    /// The expressions in plain English.
+    pub description: Option<String>,
+    /// Kind of its jobs.
     pub kind: Option<String>,
-    /// The zone.
+    /// Time zone of the schedule.
     pub tz: Option<String>,
-    /// What changes.
+    /// Changed fields of the definition.
     pub fields: Vec<FieldChange>,
-    /// Its next slots so far.
+    /// The next slots before the change, at most 3.
     pub next_before: Vec<String>,
-    /// Its next slots from now on.
+    /// The next slots after the change, at most 3.
     pub next_after: Vec<String>,
-    /// Who paused it; the pause stays.
-    pub pause: Option<Paused>,
+    /// The current pause, which the change does not affect.
+    pub pause: Option<Pause>,
     /// The last slot that was decided.
     pub last_slot: Option<String>,
-    /// How many of its jobs are unfinished, if it goes: as far as they were counted.
+    /// For `remove` and `retain`: number of unfinished jobs among the newest 100 jobs of the
+    /// schedule.
     pub unfinished: usize,
 }
 
-/// A part of a definition that changes.
+/// A changed field of a definition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FieldChange {
-    /// Which, such as `tz` or `job.queue`.
+    /// Name of the field, such as `tz` or `job.queue`.
     pub field: String,
-    /// What it was.
+    /// The old value.
     pub from: Value,
-    /// What it becomes.
+    /// The new value.
     pub to: Value,
 }
 
@@ -139,7 +140,7 @@ impl SetChange {
             added: count(What::Add),
             changed: count(What::Change),
             removed: count(What::Remove),
-            left: count(What::Leave),
+            retained: count(What::Leave),
             unchanged: count(What::Keep),
             steps: applied.steps.iter().map(|step| SetStep::new(step, applied.at)).collect(),
             warnings: Vec::new(),
@@ -168,15 +169,15 @@ impl SetStep {
             action: match step.what {
                 What::Add => "add",
                 What::Change => "change",
-                What::Keep => "keep",
+                What::Keep => "unchanged",
                 What::Remove => "remove",
-                What::Leave => "leave",
+                What::Leave => "retain",
             }
             .to_owned(),
             renamed_from: Some(old_name.to_owned())
                 .filter(|old| !old.is_empty() && *old != step.name),
             adopted: step.what == What::Change && before.is_some_and(|it| it.set.is_empty()),
-            means: rule.map(|rule| {
+            description: rule.map(|rule| {
                 let rules: Vec<String> =
                     rule.spec.whens().iter().map(|when| when.describe()).collect();
                 rules.join("; ")
@@ -189,7 +190,7 @@ impl SetStep {
             },
             next_before: next(old.as_ref(), old_name, was_on),
             next_after: next(new, &step.name, is_on),
-            pause: Paused::at(before.and_then(|schedule| schedule.pause.as_ref()), at),
+            pause: Pause::at(before.and_then(|schedule| schedule.pause.as_ref()), at),
             last_slot: text(before.and_then(|schedule| schedule.last_slot)),
             unfinished: 0,
         }

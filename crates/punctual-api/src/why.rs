@@ -3,62 +3,62 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Why something is as it is: the first reason is the answer, the others are worth knowing.
+/// Explains the state of a job, a schedule or a queue. The first reason is the main one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Why {
-    /// What was asked about.
+pub struct Explanation {
+    /// The job, schedule or queue.
     pub subject: String,
-    /// How it is, in one word.
+    /// State in one word.
     pub state: String,
-    /// Why.
+    /// Reasons for the state, most important first.
     pub reasons: Vec<Reason>,
-    /// The same for people.
+    /// The explanation as text for people.
     pub text: String,
 }
 
 /// One reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reason {
-    /// A word for programs.
+    /// Stable code for programs.
     pub code: String,
-    /// One sentence for people.
+    /// The reason as text for people.
     pub text: String,
-    /// What to do about it.
+    /// How to fix it.
     pub remedy: Option<String>,
 }
 
-/// What was looked at, and what was found.
+/// The result of a health check of the whole system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Diagnosis {
-    /// Is everything as it should be?
+    /// True if no problems were found.
     pub is_healthy: bool,
-    /// What is not as it should be.
+    /// The findings.
     pub findings: Vec<Finding>,
-    /// The same for people.
+    /// The diagnosis as text for people.
     pub text: String,
 }
 
-/// Something that is not as it should be.
+/// A problem or a warning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Finding {
-    /// A word for programs.
+    /// Stable code for programs.
     pub code: String,
     /// `warning` or `problem`.
     pub severity: String,
-    /// One sentence for people.
+    /// The finding as text for people.
     pub text: String,
-    /// What to do about it.
+    /// How to fix it.
     pub remedy: Option<String>,
 }
 
-impl From<punctual::why::Why> for Why {
-    fn from(why: punctual::why::Why) -> Why {
+impl From<punctual::why::Why> for Explanation {
+    fn from(why: punctual::why::Why) -> Explanation {
         let reason = |reason: punctual::why::Reason| Reason {
             code: reason.code.to_owned(),
             text: reason.text,
             remedy: reason.remedy,
         };
-        Why {
+        Explanation {
             text: why.to_string(),
             subject: why.subject,
             state: why.state,

@@ -8,187 +8,191 @@ use utoipa::ToSchema;
 use crate::job::value;
 use crate::list::text;
 
-/// A worker's wish for jobs.
+/// A request of a remote worker for jobs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Claim {
-    /// The worker's node: a UUID that it makes at each start. Left out, one is made and answered.
+pub struct ClaimRequest {
+    /// Node id of the worker: a UUID that it generates at each start. If omitted, the server
+    /// generates one and returns it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Its lasting name.
+    /// Name of the worker. It stays the same across restarts.
     pub name: String,
-    /// The version of its program.
+    /// Version of the worker program.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// The queues to take jobs from, in this order; `default` if nothing is said.
+    /// Queues to claim from, in this order. Default: `default`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<String>,
-    /// The kinds that it can work on.
+    /// Job kinds that the worker can handle. At least one.
     pub kinds: Vec<String>,
-    /// The most jobs, up to 100; one if nothing is said.
+    /// Maximum number of jobs, 1 to 100. Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<usize>,
-    /// How long to wait for the first one, such as `25s`, up to 55 s; no time if nothing is said.
+    /// How long to wait for a job, such as `25s`, at most `55s`. Default: do not wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<String>,
-    /// All leases that the worker holds, until their end has been answered; none if nothing is said.
-    /// What the server holds for it beyond these was claimed by a request whose answer was lost, and is
-    /// given back.
+    /// All leases that the worker holds, until their results have been acknowledged. The server
+    /// releases any other lease of the worker, because the response that carried it was lost.
+    /// Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leases: Vec<String>,
 }
 
-/// The answer to a claim.
+/// The result of a claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Claimed {
-    /// The worker's node; name it in every further claim.
+pub struct ClaimResponse {
+    /// Node id of the worker. Send it in every further claim.
     pub node: String,
-    /// What time it is.
+    /// Current time of the database.
     pub now: String,
-    /// The jobs; none if none came in time.
+    /// The claimed jobs. Empty if no job became available within `wait`.
     pub leases: Vec<Lease>,
-    /// Jobs of the worker that somebody has called off, by their ids: stop them and report a failure.
+    /// Ids of the worker's jobs for which a cancel was requested: stop them and report a failure.
     pub cancel: Vec<String>,
-    /// Should it take no more jobs, finish and leave?
+    /// True if the worker must claim no new jobs, finish its running jobs and leave.
     pub drain: bool,
-    /// How often the worker has to be heard, by any call.
-    pub heartbeat_every: String,
+    /// Recommended interval between heartbeats, such as `5s`. Any successful call about a lease is
+    /// also a heartbeat.
+    pub heartbeat_interval: String,
 }
 
-/// A job, under the lease that fences it.
+/// A claimed job and its lease.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Lease {
-    /// The name of the lease, for all calls about this attempt.
+    /// The lease. Use it in all calls about this attempt.
     pub lease: String,
-    /// The job.
+    /// Id of the job.
     pub job: String,
-    /// Its kind.
+    /// Kind of the job.
     pub kind: String,
-    /// Where it waited.
+    /// Queue of the job.
     pub queue: String,
-    /// What it is about.
+    /// Payload of the job.
     pub payload: Value,
-    /// The number of this attempt, from 1; it only grows.
+    /// Number of this attempt, starting at 1. It increases with every claim of the job.
     pub attempt: u32,
-    /// The most attempts that count.
+    /// Maximum number of counted attempts.
     pub max_attempts: u32,
-    /// When it was due.
+    /// Time at which the job was due.
     pub due_at: String,
-    /// If the worker is not heard of until then, its jobs are taken back.
+    /// Without a heartbeat before this time, the worker's jobs are reclaimed.
     pub lease_expires_at: String,
-    /// The attempt may take until then.
+    /// Time at which the attempt times out.
     pub deadline_at: String,
-    /// The slot that it was made for.
+    /// Slot that the job was created for.
     pub slot: Option<String>,
-    /// The schedule that made it, as it was then: its name, revision, expressions, zone, and how many
-    /// slots were missed before it.
+    /// The schedule that created the job, as it was at that time: name, revision, expressions, time
+    /// zone and number of missed slots.
     pub schedule: Option<Value>,
-    /// Words to find it by.
+    /// Tags of the job.
     pub tags: Vec<String>,
-    /// The trace that it belongs to.
+    /// W3C `traceparent` of the trace that the job belongs to.
     pub traceparent: Option<String>,
 }
 
-/// How far an attempt is.
+/// A heartbeat for a running job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Heartbeat {
-    /// How far it is; left out, what was said last stands.
+pub struct HeartbeatRequest {
+    /// Progress of the attempt. If omitted, the last report is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<HeartbeatProgress>,
 }
 
-/// How far an attempt is.
+/// A progress report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatProgress {
-    /// How much of the work is done, up to 100.
+    /// Completed share of the work in percent, 0 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent: Option<u8>,
-    /// What it is doing.
+    /// Short description of the current work.
     #[serde(default)]
     pub note: String,
 }
 
-/// The answer to a heartbeat.
+/// The result of a heartbeat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Heartbeaten {
-    /// What time it is.
+pub struct HeartbeatResponse {
+    /// Current time of the database.
     pub now: String,
-    /// If the worker is not heard of until then, its jobs are taken back.
+    /// Without a heartbeat before this time, the worker's jobs are reclaimed. Null for a job that
+    /// was sent as an HTTP request.
     pub lease_expires_at: Option<String>,
-    /// The attempt may take until then.
+    /// Time at which the attempt times out. Null for a job that was sent as an HTTP request.
     pub deadline_at: Option<String>,
-    /// Has somebody called the job off? Then stop, and report a failure.
+    /// True if a cancel was requested: stop the job and report a failure.
     pub cancel: bool,
-    /// Should the worker take no more jobs, finish and leave?
+    /// True if the worker must claim no new jobs, finish its running jobs and leave.
     pub drain: bool,
 }
 
-/// The work is done.
+/// The result of a successful attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Complete {
-    /// What it came to, which is kept with the job.
+pub struct CompleteRequest {
+    /// Result to store with the job: any JSON value, at most 64 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
 }
 
-/// The work could not be done.
+/// The error of a failed attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Fail {
-    /// What went wrong.
+pub struct FailRequest {
+    /// Error message.
     pub error: String,
-    /// May another attempt mend it? Yes, if nothing is said.
+    /// False to fail the job permanently, without further attempts. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<bool>,
-    /// The wait before it, such as `30s`, instead of the usual one.
+    /// Wait before the next attempt, such as `30s`, instead of the normal backoff. Cannot be
+    /// combined with `retry: false`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<String>,
 }
 
-/// The work is put off, which costs no attempt.
+/// A request to run the job again later. The attempt does not count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Snooze {
-    /// For this long, such as `10m`.
+pub struct SnoozeRequest {
+    /// Time until the job is due again, such as `10m`.
     #[serde(rename = "for")]
     pub length: String,
 }
 
-/// Where a job is after its attempt.
+/// The job after its attempt was settled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Settled {
-    /// The job.
+pub struct SettleResponse {
+    /// Id of the job.
     pub job: String,
-    /// Its state.
+    /// New state of the job.
     pub state: String,
 }
 
-/// A line to write to a job's log.
+/// A log line to append.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewLogLine {
-    /// `debug`, `info`, `warn` or `error`; `info` if nothing is said.
+    /// `debug`, `info`, `warn` or `error`. Default: `info`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-    /// What it says.
+    /// Text of the line.
     pub text: String,
 }
 
-/// Lines were written.
+/// The result of appending log lines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Logged {
-    /// The number of the next line.
+pub struct LogAppendResponse {
+    /// Number of the next line.
     pub next: u32,
 }
 
-/// Should a worker take no more jobs?
+/// A request to drain a remote worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Drain {
-    /// Yes, if nothing is said.
+pub struct DrainRequest {
+    /// False to undo an earlier drain request. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<bool>,
 }
@@ -216,9 +220,9 @@ impl From<Leased> for Lease {
     }
 }
 
-impl From<Pulse> for Heartbeaten {
-    fn from(pulse: Pulse) -> Heartbeaten {
-        Heartbeaten {
+impl From<Pulse> for HeartbeatResponse {
+    fn from(pulse: Pulse) -> HeartbeatResponse {
+        HeartbeatResponse {
             now: pulse.at.to_string(),
             lease_expires_at: text(pulse.expires_at),
             deadline_at: text(pulse.deadline),

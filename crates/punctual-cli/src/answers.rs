@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Subcommand;
-use punctual_api::{Diagnosis, Finding, Why};
+use punctual_api::{Diagnosis, Explanation, Finding};
 
 use crate::exit::Failure;
 use crate::output::print_json;
@@ -11,19 +11,19 @@ use crate::target::{Client, Target, part};
 
 #[derive(Subcommand)]
 pub(crate) enum About {
-    /// Why is a job where it is?
+    /// Explain why a job is waiting, running or finished
     Job {
-        /// The job
+        /// Job id
         id: String,
     },
-    /// Why does a schedule fire, or not?
+    /// Explain why a schedule fires or does not fire
     Schedule {
-        /// The schedule
+        /// Schedule name
         name: String,
     },
-    /// Why does a queue move, or not?
+    /// Explain why the jobs of a queue are waiting
     Queue {
-        /// The queue
+        /// Queue name
         name: String,
     },
 }
@@ -35,7 +35,7 @@ pub(crate) fn why(about: About, client: &Client, is_json: bool) -> Result<(), Fa
         About::Schedule { name } => format!("/why/schedules/{}", part(&name)),
         About::Queue { name } => format!("/why/queues/{}", part(&name)),
     };
-    let why: Why = client.get(&path)?;
+    let why: Explanation = client.get(&path)?;
     let mut out = anstream::stdout().lock();
     match is_json {
         true => print_json(&mut out, &why)?,
@@ -67,7 +67,7 @@ pub(crate) fn doctor(target: &Target, is_json: bool) -> Result<(), Failure> {
 
 /// A database whose tables are too old to be read is examined no further.
 fn old_schema(message: &str) -> Diagnosis {
-    let remedy = "bring it up to date: `punctual db migrate`".to_owned();
+    let remedy = "upgrade the database with `punctual db migrate`".to_owned();
     let finding = Finding {
         code: "schema_old".to_owned(),
         severity: "problem".to_owned(),

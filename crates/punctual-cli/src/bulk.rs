@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use punctual_api::{List, Move, Node, Operate, Operation};
+use punctual_api::{List, MoveRequest, Node, Operation, OperationRequest};
 
 use crate::exit::Failure;
 use crate::output::{self, FAINT, print_json};
@@ -12,17 +12,17 @@ use crate::target::{Client, part};
 /// Which jobs.
 #[derive(clap::Args)]
 pub(crate) struct Which {
-    /// The job
+    /// Job id
     #[arg(required_unless_present = "all_matching")]
     pub(crate) id: Option<String>,
-    /// All jobs of a filter instead, such as 'state:failed kind:send_email'
+    /// Apply to all jobs that match, for example 'state:failed kind:send_email'
     #[arg(long, value_name = "FILTER", conflicts_with = "id")]
     pub(crate) all_matching: Option<String>,
-    /// Do not wait until it is done
+    /// Return immediately; the operation continues in the background
     #[arg(long, requires = "all_matching", conflicts_with = "id")]
     no_wait: bool,
-    /// Why
-    #[arg(long, requires = "all_matching", conflicts_with = "id")]
+    /// Reason, recorded in the audit log
+    #[arg(long, value_name = "TEXT", requires = "all_matching", conflicts_with = "id")]
     why: Option<String>,
 }
 
@@ -37,7 +37,9 @@ impl Which {
         match (&self.id, &self.all_matching) {
             (_, Some(filter)) => Ok(Wanted::Many(filter)),
             (Some(id), None) => Ok(Wanted::One(part(id))),
-            (None, None) => Err(Failure::usage("which job? give its id, or --all-matching")),
+            (None, None) => {
+                Err(Failure::usage("missing job id; pass an ID or --all-matching FILTER"))
+            }
         }
     }
 
@@ -47,11 +49,11 @@ impl Which {
         client: &Client,
         action: &str,
         q: &str,
-        to: Option<Move>,
+        to: Option<MoveRequest>,
         is_json: bool,
     ) -> Result<(), Failure> {
         let (action, q) = (action.to_owned(), q.to_owned());
-        let ask = Operate { action, q, to, why: self.why.clone().unwrap_or_default() };
+        let ask = OperationRequest { action, q, to, why: self.why.clone().unwrap_or_default() };
         let operation: Operation = client.post("/operations", &ask)?;
         if self.no_wait {
             let mut out = anstream::stdout().lock();
@@ -59,7 +61,7 @@ impl Which {
                 return Ok(print_json(&mut out, &operation)?);
             }
             let id = &operation.id;
-            writeln!(out, "operation {id} begins in the background")?;
+            writeln!(out, "Started operation {id} in the background")?;
             return Ok(writeln!(
                 out,
                 "{FAINT}Next: punctual job wait {id} · punctual job cancel {id}{FAINT:#}"
@@ -77,7 +79,10 @@ fn warn_without_node(client: &Client) -> Result<(), Failure> {
         node.dead_at.is_none() && node.kinds.iter().any(|kind| kind == "punctual.bulk")
     };
     if !nodes.items.iter().any(does) {
-        output::say_warning("no node does operations now; it begins when `punctual serve` runs");
+        output::say_warning(
+            "no live node runs bulk operations; the operation starts when a worker node is \
+             available",
+        );
     }
     Ok(())
 }
@@ -110,7 +115,14 @@ fn tell(operation: &Operation, is_json: bool) -> Result<(), Failure> {
     if is_json {
         print_json(&mut out, operation)?;
     } else if let Some(counts) = &operation.result {
-        writeln!(out, "{}: {} done, {} refused", operation.action, counts.done, counts.refused)?;
+        let verb = match operation.action.as_str() {
+            "retry" => "Retried",
+            "cancel" => "Cancelled",
+            "move" => "Moved",
+            action => action,
+        };
+        let jobs = if counts.done == 1 { "job" } else { "jobs" };
+        writeln!(out, "{verb} {} {jobs}, skipped {}", counts.done, counts.skipped)?;
         for reason in &counts.reasons {
             writeln!(out, "{FAINT}  {}{FAINT:#}", output::short(reason, 160))?;
         }
@@ -118,8 +130,9 @@ fn tell(operation: &Operation, is_json: bool) -> Result<(), Failure> {
     match operation.state.as_str() {
         "succeeded" => Ok(()),
         state => {
-            let error = operation.error.as_deref().unwrap_or("somebody called it off");
-            Err(Failure::failed(format!("operation {} is {state}: {error}", operation.id)))
+            let error = operation.error.as_ref().map(|error| format!(": {error}"));
+            let error = error.unwrap_or_default();
+            Err(Failure::failed(format!("operation {} {state}{error}", operation.id)))
         }
     }
 }

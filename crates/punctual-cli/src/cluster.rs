@@ -4,7 +4,7 @@ use std::io::Write;
 
 use axum::http::Method;
 use clap::Subcommand;
-use punctual_api::{Drain, Leader, Limits, List, Node, PauseAsk, Queue};
+use punctual_api::{DrainRequest, Leader, Limits, List, Node, PauseRequest, Queue};
 
 use crate::exit::Failure;
 use crate::output::{self, FAINT, print_json};
@@ -12,33 +12,33 @@ use crate::target::{Client, json, part};
 
 #[derive(Subcommand)]
 pub(crate) enum QueueCommand {
-    /// List queues and what is in them
+    /// List queues and their job counts
     #[command(visible_alias = "ls")]
     List,
-    /// Claim nothing more from a queue, until then or until it is resumed
+    /// Pause a queue; waiting jobs stay in it, running jobs finish
     Pause {
-        /// The queue
+        /// Queue name
         name: String,
-        /// Until then
+        /// End of the pause, for example 2027-01-15T08:00:00Z [default: until resumed]
         #[arg(long, value_name = "RFC3339")]
         until: Option<String>,
-        /// Why
-        #[arg(long, default_value = "")]
+        /// Reason, recorded in the audit log
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         why: String,
     },
-    /// Claim from a queue again
+    /// Resume a paused queue
     Resume {
-        /// The queue
+        /// Queue name
         name: String,
     },
-    /// Let at most so many jobs of a queue run at once, on all nodes together
+    /// Limit how many jobs of a queue run at once on all nodes together
     Limit {
-        /// The queue
+        /// Queue name
         name: String,
-        /// How many
-        #[arg(required_unless_present = "none", conflicts_with = "none")]
+        /// Maximum number of running jobs
+        #[arg(value_name = "N", required_unless_present = "none", conflicts_with = "none")]
         max_running: Option<u32>,
-        /// As many as the nodes take
+        /// Remove the limit
         #[arg(long)]
         none: bool,
     },
@@ -49,11 +49,11 @@ pub(crate) enum NodeCommand {
     /// List nodes
     #[command(visible_alias = "ls")]
     List,
-    /// Tell a remote worker to take no more jobs, finish and leave
+    /// Ask a remote worker to finish its jobs and exit
     Drain {
-        /// The node
+        /// Node id
         id: String,
-        /// Take it back: it may claim again
+        /// Cancel the drain; the worker claims jobs again
         #[arg(long)]
         undo: bool,
     },
@@ -65,7 +65,7 @@ impl QueueCommand {
             QueueCommand::List => client.get("/queues")?,
             QueueCommand::Pause { name, until, why } => {
                 let path = format!("/queues/{}/pause", part(&name));
-                List::whole(vec![client.post::<Queue>(&path, &PauseAsk { until, why })?])
+                List::whole(vec![client.post::<Queue>(&path, &PauseRequest { until, why })?])
             }
             QueueCommand::Resume { name } => {
                 let path = format!("/queues/{}/resume", part(&name));
@@ -96,7 +96,7 @@ impl QueueCommand {
         for queue in &queues.items {
             let status = match (&queue.pause, queue.limits.max_running) {
                 (Some(pause), _) => output::paused(pause),
-                (None, Some(limit)) => format!("at most {limit} at once"),
+                (None, Some(limit)) => format!("active (at most {limit} running)"),
                 (None, None) => "active".to_owned(),
             };
             if queue.kinds.is_empty() {
@@ -130,7 +130,7 @@ impl NodeCommand {
             NodeCommand::List => client.get("/nodes")?,
             NodeCommand::Drain { id, undo } => {
                 let path = format!("/nodes/{}/drain", part(&id));
-                List::whole(vec![client.post(&path, &Drain { drain: Some(!undo) })?])
+                List::whole(vec![client.post(&path, &DrainRequest { drain: Some(!undo) })?])
             }
         };
         let mut out = anstream::stdout().lock();
@@ -149,7 +149,7 @@ impl NodeCommand {
                 status(node),
             ]
         });
-        let head = ["ID", "NAME", "VERSION", "QUEUES", "LABELS", "RUNNING", "SEEN", "STATUS"];
+        let head = ["ID", "NAME", "VERSION", "QUEUES", "LABELS", "RUNNING", "LAST SEEN", "STATUS"];
         Ok(output::print_table(&mut out, &head, rows.collect())?)
     }
 }
@@ -160,7 +160,7 @@ fn status(node: &Node) -> String {
     match (&node.dead_at, node.is_draining) {
         (Some(at), _) => format!("dead since {at}{remote}"),
         (None, true) => format!("draining{remote}"),
-        (None, false) => format!("alive{remote}"),
+        (None, false) => format!("live{remote}"),
     }
 }
 
@@ -183,7 +183,7 @@ pub(crate) fn leaders(client: &Client, is_json: bool) -> Result<(), Failure> {
             leader.term.to_string(),
             leader.since.clone(),
             leader.until.clone(),
-            if leader.is_led { "leads".to_owned() } else { "its lease has run out".to_owned() },
+            if leader.is_valid { "leading".to_owned() } else { "lease expired".to_owned() },
         ]
     });
     output::print_table(
@@ -192,7 +192,7 @@ pub(crate) fn leaders(client: &Client, is_json: bool) -> Result<(), Failure> {
         rows.collect(),
     )?;
     if leaders.items.is_empty() {
-        writeln!(out, "{FAINT}nobody has led anything yet{FAINT:#}")?;
+        writeln!(out, "{FAINT}No leaders yet{FAINT:#}")?;
     }
     Ok(())
 }

@@ -13,9 +13,9 @@ use crate::target::Target;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Show every setting and where it comes from
+    /// Show every setting and its source
     Show(Flags),
-    /// Check the settings without starting anything
+    /// Validate the configuration without starting the server
     Check(Flags),
 }
 
@@ -35,7 +35,7 @@ impl Command {
                 serve::admitted(&flags.settings(database)?, target.token())?;
                 match is_json {
                     true => Ok(print_json(&mut out, &serde_json::json!({"ok": true}))?),
-                    false => Ok(writeln!(out, "the settings are good")?),
+                    false => Ok(writeln!(out, "Configuration is valid")?),
                 }
             }
             Command::Show(flags) => {
@@ -67,7 +67,7 @@ impl Command {
                 let rows = shown
                     .into_iter()
                     .map(|it| vec![it.key.to_owned(), it.value.to_string(), it.from]);
-                Ok(output::print_table(&mut out, &["SETTING", "VALUE", "FROM"], rows.collect())?)
+                Ok(output::print_table(&mut out, &["SETTING", "VALUE", "SOURCE"], rows.collect())?)
             }
         }
     }

@@ -13,20 +13,20 @@ use crate::target::{Database, Target, database, interruptible, must_be_there, pr
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Create the tables, or bring them up to date
+    /// Create or upgrade the tables
     Migrate {
-        /// Print the statements for a new database instead of running them
+        /// Print the SQL for a new database instead of running it
         #[arg(long)]
         print: bool,
     },
-    /// Show which database it is and which tables it has
+    /// Show the database version and the schema version
     Status,
-    /// Copy a SQLite file while it is in use; the copy appears when it is whole
+    /// Copy a SQLite database while it is in use
     Backup {
-        /// Where to, a file that does not exist yet
+        /// File to create; it appears when the copy is complete
         file: PathBuf,
     },
-    /// Look whether what is kept is whole; exit 1 if it is not
+    /// Check the integrity of the database; exit code 1 on errors
     Check,
 }
 
@@ -64,7 +64,7 @@ impl Command {
 /// The database itself is needed, not somebody who asks it.
 fn named(target: &Target) -> Result<&str, Failure> {
     target.database().ok_or_else(|| {
-        Failure::usage("which database? name it with --database or PUNCTUAL_DATABASE")
+        Failure::usage("no database given; pass --database URL or set PUNCTUAL_DATABASE")
     })
 }
 
@@ -75,14 +75,15 @@ fn backup(url: &str, file: &Path, is_json: bool, out: &mut impl Write) -> Result
         }
         Database::Postgres(_) => {
             return Err(Failure::usage(
-                "punctual copies SQLite files alone; copy a PostgreSQL database with `pg_dump --schema=punctual`, or by the server's own backups",
+                "`db backup` supports only SQLite; back up a PostgreSQL database with `pg_dump \
+                 --schema=punctual` or with the backups of the PostgreSQL server",
             ));
         }
     }
     let bytes = std::fs::metadata(file).map(|file| file.len()).unwrap_or(0);
     match is_json {
         true => Ok(print_json(out, &json!({ "file": file, "bytes": bytes }))?),
-        false => Ok(writeln!(out, "{} is whole, {bytes} bytes", file.display())?),
+        false => Ok(writeln!(out, "Wrote backup {} ({bytes} bytes)", file.display())?),
     }
 }
 
@@ -94,7 +95,7 @@ fn check(url: &str, is_json: bool, out: &mut impl Write) -> Result<(), Failure> 
     if is_json {
         print_json(out, &json!({ "is_whole": faults.is_empty(), "faults": faults }))?;
     } else if faults.is_empty() {
-        writeln!(out, "whole")?;
+        writeln!(out, "Database OK")?;
     } else {
         for fault in &faults {
             writeln!(out, "problem: {fault}")?;

@@ -9,19 +9,23 @@ use crate::exit::Failure;
 use crate::output::{self, FAINT, print_json};
 use crate::target::{Client, part};
 
+pub(crate) const AFTER_HELP: &str = "\
+Examples:
+  punctual events --since 30m
+  punctual events --follow --topics jobs,schedules";
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Go on for as long as it happens
+    /// Keep streaming new events
     #[arg(long, short = 'f')]
     follow: bool,
-    /// Only these: jobs, schedules, leaders, audit
+    /// Topics, separated by commas: jobs, schedules, leaders, audit [default: all]
     #[arg(long, value_name = "TOPIC", value_delimiter = ',')]
     topics: Vec<String>,
-    /// What has happened since: an instant, or a length of time before now, a day at most
-    /// [default: 1h; with --follow: from now on]
-    #[arg(long, value_name = "WHEN")]
+    /// Start time, or age such as 30m; at most 24h ago [default: 1h; with --follow: now]
+    #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Print JSON, a line for each event
+    /// Print JSON, one line per event
     #[arg(long)]
     json: bool,
 }
@@ -50,7 +54,7 @@ impl Args {
                 Err(failure) if waits == WAITS_MAX => return Err(failure),
                 Err(_) => waits += 1,
             }
-            output::say_warning("the stream has ended; trying to go on where it was");
+            output::say_warning("connection lost, reconnecting");
             pause();
         }
     }
@@ -96,7 +100,8 @@ impl Reader {
                 Err(_) if self.is_endless => return Ok(()),
                 Err(error) => {
                     return Err(Failure::out_of_reach(format!(
-                        "the stream broke off, so that events are missing: {error}\nhint: give the command again"
+                        "event stream failed, some events are missing: {error}\n\
+                         hint: run the command again"
                     )));
                 }
             };
@@ -123,7 +128,7 @@ impl Reader {
         let mut out = anstream::stdout().lock();
         if name == "error" {
             return Err(Failure::out_of_reach(format!(
-                "the stream broke off, so that events are missing: {data}\nhint: give the command again"
+                "event stream failed, some events are missing: {data}\nhint: run the command again"
             )));
         }
         if name == "reset" {
@@ -131,7 +136,7 @@ impl Reader {
             return Ok(());
         }
         let event: Event = serde_json::from_str(data)
-            .map_err(|error| Failure::failed(format!("an event cannot be read: {error}")))?;
+            .map_err(|error| Failure::failed(format!("invalid event: {error}")))?;
         match self.is_json {
             true => print_json(&mut out, &event)?,
             false => {
@@ -164,7 +169,7 @@ fn words(event: &Event) -> String {
     }
     if let Some(leader) = &event.leader {
         return format!(
-            "{} is led by {}, term {}",
+            "new leader of {}: {}, term {}",
             leader.role, leader.term.node, leader.term.term
         );
     }

@@ -6,18 +6,21 @@ use punctual_core::CalendarText;
 
 use crate::exit::Failure;
 
+const EXCLUSIONS: &str = "Exclusions";
+
 /// When a schedule does not fire, and what becomes of its slots then.
 #[derive(clap::Args, Default)]
 pub(crate) struct ExcludeArgs {
-    /// A day or a time of the week at which it does not fire: 2027-12-24, 12-25, Sat or
-    /// 'Sat 00:00-Mon 06:00'; may be given several times
-    #[arg(long, value_name = "WHEN")]
+    /// Day or weekly period without slots, for example 2027-12-24, 12-25, Sat or
+    /// 'Sat 00:00-Mon 06:00'. May be repeated
+    #[arg(long, value_name = "WHEN", help_heading = EXCLUSIONS)]
     exclude: Vec<String>,
-    /// A file of these, one a line, or of all-day events (.ics)
-    #[arg(long, value_name = "FILE")]
+    /// File with one exclusion per line, or an iCalendar file (.ics) with all-day events. May be
+    /// repeated
+    #[arg(long, value_name = "FILE", help_heading = EXCLUSIONS)]
     exclude_file: Vec<PathBuf>,
-    /// skip or next_working_day: what becomes of a slot that is excluded
-    #[arg(long, value_name = "CHOICE")]
+    /// Policy for excluded slots. One of: skip, next_working_day [default: skip]
+    #[arg(long, value_name = "POLICY", help_heading = EXCLUSIONS)]
     pub(crate) on_excluded: Option<String>,
 }
 
@@ -33,7 +36,7 @@ impl ExcludeArgs {
         for file in &self.exclude_file {
             let shown = file.display();
             let text = std::fs::read_to_string(file)
-                .map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}")))?;
+                .map_err(|error| Failure::usage(format!("cannot read {shown}: {error}")))?;
             let is_ics = file.extension().is_some_and(|it| it.eq_ignore_ascii_case("ics"));
             let read = match is_ics {
                 true => CalendarText::from_ics(&text),

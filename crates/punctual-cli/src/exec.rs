@@ -26,15 +26,23 @@ use crate::serve::settings;
 use crate::target::Target;
 use crate::{output, target};
 
+pub(crate) const AFTER_HELP: &str = "\
+The command runs exactly once, even if the run cannot be recorded, and its exit code is the exit
+code of `punctual exec`. Use it in front of the command of a crontab line.
+
+Examples:
+  punctual exec backup --database sqlite:///var/lib/punctual/punctual.db -- /opt/backup.sh --full
+  punctual exec backup --server http://127.0.0.1:7347 -- /opt/backup.sh --full";
+
 #[derive(Args)]
 pub(crate) struct Exec {
-    /// What it is called in lists: the job gets it as its tag
+    /// Name of the run, recorded as a tag of the job
     name: String,
-    /// The file with the settings whose `[secrets]` are masked in what is kept [default:
-    /// punctual.toml, if it is there]
+    /// Configuration file; the values of its `[secrets]` are masked in the record [default:
+    /// punctual.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The command and its arguments
+    /// Command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
 }
@@ -96,9 +104,11 @@ impl Exec {
         }
         let recorded = match whom.database() {
             Some(url) => tokio::time::timeout(PATIENCE, self.record(url, run.clone())).await,
-            None => Ok(Err("neither a database nor a server is named; give --database or --server, or set PUNCTUAL_DATABASE or PUNCTUAL_SERVER".to_owned())),
+            None => Ok(Err("no database or server given; pass --database or --server, \
+                            or set PUNCTUAL_DATABASE or PUNCTUAL_SERVER"
+                .to_owned())),
         };
-        let recorded = recorded.unwrap_or_else(|_| Err("the database does not answer".to_owned()));
+        let recorded = recorded.unwrap_or_else(|_| Err("no response from the database".to_owned()));
         let (node, job) = match recorded {
             Ok(recorded) => recorded,
             Err(why) => {
@@ -110,13 +120,13 @@ impl Exec {
         let code = tokio::select! {
             code = run.end() => code,
             () = run.overdue() => {
-                not_recorded("the database does not answer");
+                not_recorded("no response from the database");
                 run.by_itself().await?
             }
         };
         match node.wait_at_most(job, RECORDING).await {
             Ok(Some(_)) => {}
-            Ok(None) => not_recorded("the database does not take the end of it"),
+            Ok(None) => not_recorded("the database did not accept the result in time"),
             Err(error) => not_recorded(&error.to_string()),
         }
         node.stop().await;
@@ -168,7 +178,9 @@ fn host() -> String {
 }
 
 fn not_recorded(why: &str) {
-    output::say_warning(&format!("not recorded: {why}; the command runs all the same"));
+    output::say_warning(&format!(
+        "this run is not recorded: {why}; the command itself is not affected"
+    ));
 }
 
 async fn exec(_: Kept, cx: Ctx<Arc<Run>>) -> Result<Done<Value>, BoxError> {
@@ -180,7 +192,7 @@ async fn exec(_: Kept, cx: Ctx<Arc<Run>>) -> Result<Done<Value>, BoxError> {
     };
     match code {
         0 => Ok(Done(json!({"exit_code": 0}))),
-        code => Err(punctual::Failure::for_good(format!("exit code {code}")).into()),
+        code => Err(punctual::Failure::permanent(format!("exit code {code}")).into()),
     }
 }
 

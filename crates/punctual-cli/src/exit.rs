@@ -45,7 +45,7 @@ impl Failure {
 
     /// Are the tables older than the program, which may not change them?
     pub(crate) fn is_old_schema(&self) -> bool {
-        self.code == 4 && self.message.contains("may not migrate")
+        self.code == 4 && self.message.contains("this program needs")
     }
 
     /// What is said.
@@ -97,7 +97,7 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure { code: 0, message: String::new() },
-            _ => Failure::failed(format!("cannot write the answer: {error}")),
+            _ => Failure::failed(format!("cannot write the output: {error}")),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::http::Method;
 use clap::Subcommand;
-use punctual_api::{Enqueue, Enqueued, Job, JobDetail, List, LogLine, Move};
+use punctual_api::{EnqueueRequest, EnqueueResponse, Job, JobDetail, List, LogLine, MoveRequest};
 
 use crate::bulk::{Wanted, Which};
 use crate::exit::Failure;
@@ -13,52 +13,68 @@ use crate::output::{self, FAINT, print_json};
 use crate::pages;
 use crate::target::{Client, json, part};
 
+const ENQUEUE_HELP: &str = "\
+Examples:
+  punctual job enqueue echo --payload '\"hello\"' --wait
+  punctual job enqueue send_email --payload '{\"to\": \"ada@example.com\"}' --queue mail --delay 10m";
+
+const LIST_HELP: &str = "\
+States: scheduled, ready, blocked, running, retrying, succeeded, failed, cancelled.
+
+Examples:
+  punctual job list --state failed
+  punctual job list --kind send_email --queue mail -n 200";
+
+const JOB: &str = "Job";
+const DUPLICATES: &str = "Duplicates";
+
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Enqueue a job
+    #[command(after_help = ENQUEUE_HELP)]
     Enqueue(Box<EnqueueArgs>),
     /// List jobs, newest first
-    #[command(visible_alias = "ls")]
+    #[command(visible_alias = "ls", after_help = LIST_HELP)]
     List(ListArgs),
-    /// Show all about a job
+    /// Show a job with its attempts
     Show {
-        /// The job
+        /// Job id
         id: String,
     },
-    /// Wait until a job has ended; exit 0 if it succeeded, 1 if not
+    /// Wait until a job finishes; exit code 0 if it succeeded, 1 if not
     Wait {
-        /// The job
+        /// Job id
         id: String,
     },
-    /// Show the lines that a job's handler has written
+    /// Show the log of a job
     Logs {
-        /// The job
+        /// Job id
         id: String,
-        /// Go on with what is written, until the job has ended
+        /// Keep streaming until the job finishes
         #[arg(long, short)]
         follow: bool,
     },
-    /// Make an ended job ready again, with all its attempts before it
+    /// Run a failed or cancelled job again, with a full set of attempts
     Retry {
         #[command(flatten)]
         which: Which,
     },
-    /// Call a job off
+    /// Cancel a job; a running job is asked to stop
     Cancel {
         #[command(flatten)]
         which: Which,
     },
-    /// Give a waiting job another queue, priority or due time
+    /// Change the queue, priority or due time of a waiting job
     Move {
         #[command(flatten)]
         which: Which,
-        /// Another queue
+        /// New queue
         #[arg(long)]
         queue: Option<String>,
-        /// Another priority
-        #[arg(long, allow_negative_numbers = true)]
+        /// New priority, from -100 to 100
+        #[arg(long, value_name = "N", allow_negative_numbers = true)]
         priority: Option<i16>,
-        /// Another due time
+        /// New due time, for example 2027-01-15T08:00:00Z
         #[arg(long, value_name = "RFC3339")]
         at: Option<String>,
     },
@@ -66,65 +82,72 @@ pub(crate) enum Command {
 
 #[derive(clap::Args)]
 pub(crate) struct EnqueueArgs {
-    /// Which handler it is for
+    /// Job kind
     kind: String,
-    /// What the handler is given
-    #[arg(long, value_name = "JSON", default_value = "null")]
+    /// Payload passed to the handler
+    #[arg(long, value_name = "JSON", default_value = "null", help_heading = JOB)]
     payload: String,
-    /// Where it waits
-    #[arg(long)]
+    /// Queue [default: default]
+    #[arg(long, help_heading = JOB)]
     queue: Option<String>,
-    /// −100 to 100, higher first
-    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    /// Priority from -100 to 100; each point counts as 60 seconds of waiting
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true,
+        help_heading = JOB
+    )]
     priority: i16,
-    /// The most counted attempts
-    #[arg(long, value_name = "N")]
+    /// Maximum number of attempts [default: 5]
+    #[arg(long, value_name = "N", help_heading = JOB)]
     max_attempts: Option<u32>,
-    /// It is due after this long
-    #[arg(long, value_name = "DURATION", conflicts_with = "at")]
-    delay: Option<String>,
-    /// It is due then
-    #[arg(long, value_name = "RFC3339")]
-    at: Option<String>,
-    /// The most time for one attempt
-    #[arg(long, value_name = "DURATION")]
+    /// Maximum run time of one attempt [default: the timeout of the node, usually 15m]
+    #[arg(long, value_name = "DURATION", help_heading = JOB)]
     timeout: Option<String>,
-    /// One unfinished job of its kind at a time may hold this key
-    #[arg(long, value_name = "KEY")]
-    unique_key: Option<String>,
-    /// A word to find it by; may be given several times
-    #[arg(long = "tag", value_name = "TAG")]
+    /// Delay before the job is due, for example 10m
+    #[arg(long, value_name = "DURATION", conflicts_with = "at", help_heading = JOB)]
+    delay: Option<String>,
+    /// Time at which the job is due, for example 2027-01-15T08:00:00Z; cannot be used with --delay
+    #[arg(long, value_name = "RFC3339", help_heading = JOB)]
+    at: Option<String>,
+    /// Tag for searching. May be repeated
+    #[arg(long = "tag", value_name = "TAG", help_heading = JOB)]
     tags: Vec<String>,
-    /// The command may be given again within a day with the same key, and makes no second job
-    #[arg(long, value_name = "KEY")]
+    /// Allow only one unfinished job of this kind with this key. The same payload returns that job;
+    /// another payload is an error
+    #[arg(long, value_name = "KEY", help_heading = DUPLICATES)]
+    unique_key: Option<String>,
+    /// Make the command safe to repeat: within 24 hours, the same key creates no second job
+    #[arg(long, value_name = "KEY", help_heading = DUPLICATES)]
     idempotency_key: Option<String>,
-    /// Enqueue it although no node serves its kind and there never was a job of it
-    #[arg(long)]
-    allow_unknown_kind: bool,
-    /// Wait until it has ended; exit 0 if it succeeded, 1 if not
+    /// Wait until the job finishes; exit code 0 if it succeeded, 1 if not
     #[arg(long)]
     wait: bool,
+    /// Accept a kind that no node serves and no job has used
+    #[arg(long)]
+    allow_unknown_kind: bool,
 }
 
 #[derive(clap::Args)]
 pub(crate) struct ListArgs {
-    /// Only in this state
+    /// Only jobs in this state
     #[arg(long)]
     state: Option<String>,
-    /// Only in this queue
+    /// Only jobs of this queue
     #[arg(long)]
     queue: Option<String>,
-    /// Only of this kind
+    /// Only jobs of this kind
     #[arg(long)]
     kind: Option<String>,
-    /// Only of this schedule
+    /// Only jobs of this schedule
     #[arg(long)]
     schedule: Option<String>,
-    /// Only with this tag
+    /// Only jobs with this tag
     #[arg(long)]
     tag: Option<String>,
-    /// How many
-    #[arg(long, short = 'n', default_value_t = 50, value_parser = pages::some())]
+    /// Maximum number of rows
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 50, value_parser = pages::some())]
     limit: usize,
 }
 
@@ -147,10 +170,10 @@ impl Command {
             Command::Move { which, queue, priority, at } => {
                 if queue.is_none() && priority.is_none() && at.is_none() {
                     return Err(Failure::usage(
-                        "nothing changes; give --queue, --priority or --at",
+                        "nothing to change; pass --queue, --priority or --at",
                     ));
                 }
-                let to = Move { queue, priority, at };
+                let to = MoveRequest { queue, priority, at };
                 match which.wanted()? {
                     Wanted::One(id) => {
                         let path = format!("/jobs/{id}");
@@ -167,10 +190,11 @@ impl EnqueueArgs {
     fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
         let payload = serde_json::from_str(&self.payload).map_err(|error| {
             Failure::usage(format!(
-                "--payload is no JSON: {error}\nhint: write it like --payload '{{\"to\":\"a@example.com\"}}'"
+                "--payload is not valid JSON: {error}\n\
+                 hint: for example --payload '{{\"to\":\"a@example.com\"}}'"
             ))
         })?;
-        let ask = Enqueue {
+        let ask = EnqueueRequest {
             kind: self.kind,
             payload,
             queue: self.queue,
@@ -181,7 +205,7 @@ impl EnqueueArgs {
             timeout: self.timeout,
             unique_key: self.unique_key,
             tags: self.tags,
-            ..Enqueue::default()
+            ..EnqueueRequest::default()
         };
         let key = self.idempotency_key.as_deref().map(|key| ("idempotency-key", key));
         let headers: Vec<(&str, &str)> = key.into_iter().collect();
@@ -189,7 +213,8 @@ impl EnqueueArgs {
             true => "/jobs?allow_unknown_kind=true",
             false => "/jobs",
         };
-        let enqueued: Enqueued = client.ask(Method::POST, path, Some(json(&ask)?), &headers)?;
+        let enqueued: EnqueueResponse =
+            client.ask(Method::POST, path, Some(json(&ask)?), &headers)?;
         if self.wait {
             return wait(client, &enqueued.id, is_json);
         }
@@ -197,8 +222,10 @@ impl EnqueueArgs {
         if is_json {
             return Ok(print_json(&mut out, &enqueued)?);
         }
-        let note = if enqueued.is_new { "enqueued" } else { "was there already" };
-        writeln!(out, "job {} {note}", enqueued.id)?;
+        match enqueued.is_new {
+            true => writeln!(out, "Enqueued job {}", enqueued.id)?,
+            false => writeln!(out, "Job {} already exists (same key)", enqueued.id)?,
+        }
         Ok(writeln!(out, "{FAINT}Next: punctual job wait {}{FAINT:#}", enqueued.id)?)
     }
 }
@@ -272,7 +299,7 @@ fn show(job: &JobDetail, is_json: bool) -> Result<(), Failure> {
         writeln!(out, "{FAINT}progress  {FAINT:#}{percent}{}", progress.note)?;
     }
     for attempt in &job.attempts {
-        let outcome = attempt.outcome.as_deref().unwrap_or("under way");
+        let outcome = attempt.outcome.as_deref().unwrap_or("running");
         let error = attempt.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
         writeln!(
             out,
@@ -298,7 +325,7 @@ fn wait(client: &Client, id: &str, is_json: bool) -> Result<(), Failure> {
     show(&job, is_json)?;
     match job.job.state.as_str() {
         "succeeded" => Ok(()),
-        state => Err(Failure::failed(format!("job {id} is {state}"))),
+        state => Err(Failure::failed(format!("job {id} {state}"))),
     }
 }
 

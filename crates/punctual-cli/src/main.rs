@@ -11,6 +11,7 @@ mod exclude;
 mod exec;
 mod exit;
 mod files;
+mod help;
 mod jobs;
 mod output;
 mod pages;
@@ -32,9 +33,9 @@ use target::Target;
 #[global_allocator]
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Durable cron and background jobs: every due time has exactly one recorded outcome.
+/// Durable cron and background jobs on SQLite or PostgreSQL
 #[derive(Parser)]
-#[command(name = "punctual", version, propagate_version = true)]
+#[command(name = "punctual", version, propagate_version = true, after_help = AFTER_HELP)]
 struct Arguments {
     #[command(flatten)]
     target: Target,
@@ -42,19 +43,64 @@ struct Arguments {
     command: Command,
 }
 
+const AFTER_HELP: &str = "\
+Examples:
+  punctual dev
+  punctual job enqueue echo --payload '\"hello\"' --wait
+  punctual schedule create digest --cron '0 8 * * MON-FRI' --tz Europe/Paris --kind echo
+  punctual why schedule digest
+  punctual apply -f schedules.toml
+
+Exit codes:
+  0  success                     5    conflict, for example a changed or existing object
+  1  failed or unhealthy         6    server or database unreachable
+  2  invalid arguments or input  78   database schema is newer than this program
+  3  not found                   130  interrupted
+  4  not allowed
+
+Run `punctual <COMMAND> --help` for the options of a command.";
+
+const SERVE_HELP: &str = "\
+Settings are read from the configuration file, then from environment variables such as
+PUNCTUAL__SERVER__LISTEN, then from the options; later values replace earlier ones.
+`punctual config show` prints the result. The log goes to stderr; RUST_LOG sets its level.
+
+SIGTERM and Ctrl-C stop the server. Running jobs may finish within `worker.shutdown_grace` (30s);
+then they are released without using an attempt. A second signal stops the server at once.
+
+Examples:
+  punctual serve
+  punctual serve --database postgres://app@db/app --token-file /etc/punctual/token
+  punctual serve --role worker --queue mail,reports --label zone=eu";
+
+const DEV_HELP: &str = "\
+The demo schedules run every few seconds, and some of their jobs fail. Jobs of kind `command` may
+run any program while the server listens on a loopback address.";
+
+const WHY_HELP: &str = "\
+The most important reason is first. A line that starts with → is the suggested fix.
+
+Examples:
+  punctual why schedule nightly-backup
+  punctual why job 01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10
+  punctual why queue mail";
+
 #[derive(Subcommand)]
 enum Command {
-    /// Run the product: API, scheduler and workers in one process
+    /// Run the server: API, dashboard, scheduler and workers in one process
+    #[command(after_help = SERVE_HELP)]
     Serve {
         #[command(flatten)]
         flags: Flags,
-        /// Print a unit for systemd instead
+        /// Print a systemd unit with these options and exit
         #[arg(long)]
         print_systemd_unit: bool,
     },
-    /// Run it to try it: on a file in this directory, with a demonstration that keeps happening
+    /// Run a demo server on a local SQLite file with sample schedules
+    #[command(after_help = DEV_HELP)]
     Dev(Flags),
-    /// When jobs are made
+    /// Manage schedules
+    #[command(after_help = schedules::AFTER_HELP)]
     Schedule {
         /// Print JSON
         #[arg(long, global = true)]
@@ -62,7 +108,7 @@ enum Command {
         #[command(subcommand)]
         command: schedules::Command,
     },
-    /// Units of work
+    /// Manage jobs
     Job {
         /// Print JSON
         #[arg(long, global = true)]
@@ -70,7 +116,7 @@ enum Command {
         #[command(subcommand)]
         command: jobs::Command,
     },
-    /// Where jobs wait
+    /// Manage queues
     Queue {
         /// Print JSON
         #[arg(long, global = true)]
@@ -78,7 +124,7 @@ enum Command {
         #[command(subcommand)]
         command: cluster::QueueCommand,
     },
-    /// Who works
+    /// List nodes and drain remote workers
     Node {
         /// Print JSON
         #[arg(long, global = true)]
@@ -86,46 +132,54 @@ enum Command {
         #[command(subcommand)]
         command: cluster::NodeCommand,
     },
-    /// Who leads what
+    /// Show which node holds each leader role
     Leader {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// What happens, as it happens
+    /// Show recent events, or stream new ones
+    #[command(after_help = events::AFTER_HELP)]
     Events(events::Args),
-    /// Everything on one screen, again and again
+    /// Show a live overview of nodes, queues, schedules and failures
     Top(top::Args),
-    /// Why something is as it is
+    /// Explain the state of a job, schedule or queue
+    #[command(after_help = WHY_HELP)]
     Why {
-        /// Print JSON
+        /// Print JSON, with a stable code for each reason
         #[arg(long, global = true)]
         json: bool,
         #[command(subcommand)]
         about: answers::About,
     },
-    /// Look for whatever is not as it should be; exit 1 if something is wrong
+    /// Check the installation and report problems
+    #[command(after_help = "Exit code 0 if no problem is found, 1 otherwise.")]
     Doctor {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show what files of schedules would change; exit 1 if they would
+    /// Show what applying schedule files would change
+    #[command(after_help = files::DIFF_HELP)]
     Diff(files::Diff),
-    /// Bring schedules to what files say, all of it or nothing
+    /// Apply schedule files
+    #[command(after_help = files::APPLY_HELP)]
     Apply(files::Apply),
-    /// Write schedules as a file
+    /// Export schedules as a schedule file
+    #[command(after_help = files::EXPORT_HELP)]
     Export(files::Export),
-    /// Make a file of schedules from what others keep
+    /// Convert crontabs to a schedule file
     #[command(subcommand)]
     Import(files::Import),
-    /// Show every slot and what becomes of it, for files, a time and outages
+    /// Show the slots of schedule files in a time range and their outcomes
+    #[command(after_help = files::SIMULATE_HELP)]
     Simulate(files::Simulate),
-    /// Print the JSON Schema of files of schedules
+    /// Print the JSON Schema of schedule files
     Schema,
-    /// Run a command of an existing crontab line, and keep what became of it
+    /// Run a command and record its output and exit code
+    #[command(after_help = exec::AFTER_HELP)]
     Exec(exec::Exec),
-    /// The database itself
+    /// Migrate, back up and check the database
     Db {
         /// Print JSON
         #[arg(long, global = true)]
@@ -133,7 +187,7 @@ enum Command {
         #[command(subcommand)]
         command: db::Command,
     },
-    /// What a server would be told
+    /// Show and check the server configuration
     Config {
         /// Print JSON
         #[arg(long, global = true)]
@@ -141,17 +195,18 @@ enum Command {
         #[command(subcommand)]
         command: config::Command,
     },
-    /// Ask what a schedule expression means and when it is due
+    /// Explain and check cron expressions
     #[command(subcommand)]
     Cron(cron::Command),
-    /// Print what a shell needs to complete commands
+    /// Generate shell completions
     Completions {
-        /// The shell
+        /// Shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual of all commands, or of one
+    /// Print a manual page
     Man {
-        /// The command, such as `job enqueue`
+        /// Command, for example `job enqueue` [default: the page of `punctual`]
+        #[arg(value_name = "COMMAND")]
         words: Vec<String>,
     },
 }
@@ -172,7 +227,7 @@ fn main() -> ExitCode {
 
 /// What is asked for. A question about the commands themselves is answered here, and ends the process.
 fn understood() -> Result<Arguments, Failure> {
-    let understood = Arguments::command()
+    let understood = help::arranged(Arguments::command())
         .try_get_matches()
         .and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
     let (Arguments { target, command }, matches) =

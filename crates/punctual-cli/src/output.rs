@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ContentArrangement, Table, presets};
-use punctual_api::Paused;
+use punctual_api::Pause;
 use serde::Serialize;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -112,10 +112,10 @@ pub(crate) fn short(text: &str, most: usize) -> String {
 }
 
 /// A pause in words.
-pub(crate) fn paused(pause: &Paused) -> String {
+pub(crate) fn paused(pause: &Pause) -> String {
     let until = pause.until.as_ref().map(|until| format!(" until {until}")).unwrap_or_default();
-    let why = if pause.why.is_empty() { String::new() } else { format!(", {}", pause.why) };
-    format!("paused{until} ({}{why})", pause.by)
+    let why = if pause.why.is_empty() { String::new() } else { format!(" ({})", pause.why) };
+    format!("paused by {}{until}{why}", pause.by)
 }
 
 /// What time it is where the command is given: for what people read, and never stored.

@@ -42,7 +42,7 @@ pub(crate) fn some() -> RangedU64ValueParser<usize> {
 /// Says that a list is longer than what is shown of it.
 pub(crate) fn say_more<T>(out: &mut impl Write, list: &List<T>) -> io::Result<()> {
     match list.next_cursor {
-        Some(_) => writeln!(out, "{FAINT}there are more; see --limit{FAINT:#}"),
+        Some(_) => writeln!(out, "{FAINT}More results are available; raise --limit{FAINT:#}"),
         None => Ok(()),
     }
 }

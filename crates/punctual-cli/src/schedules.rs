@@ -7,7 +7,8 @@ use std::io::Write;
 use axum::http::Method;
 use clap::Subcommand;
 use punctual_api::{
-    List, NextSlots, PauseAsk, Ran, Revision, Schedule, ScheduleBody, ScheduleJob, Slot,
+    List, NextSlots, PauseRequest, Revision, RunNowResponse, Schedule, ScheduleBody, ScheduleJob,
+    Slot,
 };
 use serde_json::{Map, Value};
 
@@ -17,195 +18,247 @@ use crate::output::{self, FAINT, print_json};
 use crate::pages;
 use crate::target::{Client, json, part};
 
+pub(crate) const AFTER_HELP: &str =
+    "Changes apply from now on. Slots that are already decided are never fired again.";
+
+const CREATE_HELP: &str = "\
+The first slot is the first one after now. If a schedule with this name exists, the command fails
+with exit code 5.
+
+Examples:
+  punctual schedule create digest --cron '0 8 * * MON-FRI' --tz Europe/Paris --kind send_digest
+  punctual schedule create ping --every 15m --kind http --payload '{\"url\": \"https://example.com\"}'
+  punctual schedule create backup --cron '30 2 * * *' --kind command --payload '{\"name\": \"backup\"}'";
+
+const EDIT_HELP: &str = "\
+Options that are not given keep their values. --cron replaces all times of the schedule, --exclude
+and --exclude-file replace all its exclusions.
+
+Examples:
+  punctual schedule edit digest --cron '0 9 * * MON-FRI' --why 'less traffic'
+  punctual schedule edit digest --set '{\"missed_limit\": 10}'";
+
+const TIMES: &str = "Times (at least one of --cron, --every and --at)";
+const JOB: &str = "Job";
+const POLICIES: &str = "Policies";
+
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// List schedules
+    /// List schedules with their next slot, recent history and status
     #[command(visible_alias = "ls")]
     List,
-    /// Show a schedule
+    /// Show a schedule and its definition
     Show {
-        /// The schedule
+        /// Schedule name
         name: String,
     },
-    /// Create a schedule, which begins with its first slot from now on
+    /// Create a schedule
+    #[command(after_help = CREATE_HELP)]
     Create(Box<CreateArgs>),
-    /// Change a schedule, from now on
+    /// Change a schedule
+    #[command(after_help = EDIT_HELP)]
     Edit(Box<EditArgs>),
-    /// Remove a schedule; what it has made stays
+    /// Delete a schedule; its jobs are kept
     Delete {
-        /// The schedule
+        /// Schedule name
         name: String,
-        /// Why
-        #[arg(long, default_value = "")]
+        /// Reason, recorded in the audit log
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         why: String,
     },
-    /// Skip slots, until then or until it is resumed
+    /// Pause a schedule; its slots are skipped
     Pause {
-        /// The schedule
+        /// Schedule name
         name: String,
-        /// Until then
+        /// End of the pause, for example 2027-01-15T08:00:00Z [default: until resumed]
         #[arg(long, value_name = "RFC3339")]
         until: Option<String>,
-        /// Why
-        #[arg(long, default_value = "")]
+        /// Reason, recorded in the audit log
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         why: String,
     },
-    /// Fire slots again, from now on
+    /// Resume a paused schedule, or enable a disabled one
     Resume {
-        /// The schedule
+        /// Schedule name
         name: String,
-        /// Why
-        #[arg(long, default_value = "")]
+        /// Reason, recorded in the audit log
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         why: String,
     },
-    /// Plan it again, from now on, after it was disabled or set aside
+    /// Enable a schedule that was disabled or quarantined
     Enable {
-        /// The schedule
+        /// Schedule name
         name: String,
-        /// Why
-        #[arg(long, default_value = "")]
+        /// Reason, recorded in the audit log
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         why: String,
     },
-    /// Plan it no more, until it is enabled
+    /// Disable a schedule; it has no slots until it is enabled
     Disable {
-        /// The schedule
+        /// Schedule name
         name: String,
-        /// Why
-        #[arg(long, default_value = "")]
+        /// Reason, recorded in the audit log
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         why: String,
     },
-    /// Show the definitions that it has had, newest first
+    /// Show the revisions of the definition, newest first
     Revisions {
-        /// The schedule
+        /// Schedule name
         name: String,
-        /// How many
-        #[arg(long, short = 'n', default_value_t = 20, value_parser = pages::some())]
+        /// Maximum number of rows
+        #[arg(
+            long,
+            short = 'n',
+            value_name = "N",
+            default_value_t = 20,
+            value_parser = pages::some()
+        )]
         limit: usize,
     },
-    /// Make one job of it now, beside its slots
+    /// Create a job now, in addition to the regular slots
     Run {
-        /// The schedule
+        /// Schedule name
         name: String,
-        /// The command may be given again within a day with the same key, and makes no second job
+        /// Make the command safe to repeat: within 24 hours, the same key creates no second job
         #[arg(long, value_name = "KEY")]
         idempotency_key: Option<String>,
     },
     /// Show the next slots
     Next {
-        /// The schedule
+        /// Schedule name
         name: String,
-        /// How many, up to 1000
-        #[arg(short = 'n', default_value_t = 10, value_parser = pages::some().range(1..=1_000))]
+        /// Number of slots, at most 1000
+        #[arg(
+            short = 'n',
+            value_name = "N",
+            default_value_t = 10,
+            value_parser = pages::some().range(1..=1_000)
+        )]
         count: usize,
     },
-    /// Show what became of past slots, newest first
+    /// Show past slots and their outcomes, newest first
     Slots {
-        /// The schedule
+        /// Schedule name
         name: String,
-        /// How many
-        #[arg(long, short = 'n', default_value_t = 50, value_parser = pages::some())]
+        /// Maximum number of rows
+        #[arg(
+            long,
+            short = 'n',
+            value_name = "N",
+            default_value_t = 50,
+            value_parser = pages::some()
+        )]
         limit: usize,
     },
 }
 
 #[derive(clap::Args)]
 pub(crate) struct CreateArgs {
-    /// Its name
+    /// Schedule name
     name: String,
-    /// A cron expression; may be given several times
-    #[arg(long = "cron", value_name = "EXPR", required_unless_present_any = ["every", "at"])]
+    /// Cron expression, for example '0 8 * * MON-FRI'. May be repeated
+    #[arg(
+        long = "cron",
+        value_name = "EXPR",
+        help_heading = TIMES,
+        required_unless_present_any = ["every", "at"]
+    )]
     crons: Vec<String>,
-    /// At a fixed distance
-    #[arg(long, value_name = "DURATION")]
+    /// Fixed interval, for example 15m
+    #[arg(long, value_name = "DURATION", help_heading = TIMES)]
     every: Option<String>,
-    /// Once, at this instant
-    #[arg(long, value_name = "RFC3339")]
+    /// One slot at this time, for example 2027-01-15T08:00:00Z
+    #[arg(long, value_name = "RFC3339", help_heading = TIMES)]
     at: Option<String>,
-    /// The kind of the jobs that it makes
-    #[arg(long)]
-    kind: String,
-    /// What their handler is given
-    #[arg(long, value_name = "JSON", default_value = "null")]
-    payload: String,
-    /// Where they wait
-    #[arg(long)]
-    queue: Option<String>,
-    /// Their most counted attempts
-    #[arg(long, value_name = "N")]
-    max_attempts: Option<u32>,
-    /// The waits between these, such as 'exponential 10s to 1h', 'linear 5s' or 'fixed 30s'
-    #[arg(long, value_name = "WAITS")]
-    backoff: Option<String>,
-    /// The zone
-    #[arg(long, value_name = "ZONE")]
+    /// IANA time zone of the cron expressions, for example Europe/Paris [default: UTC]
+    #[arg(long, value_name = "ZONE", help_heading = TIMES)]
     tz: Option<String>,
-    /// Expressions have a field for seconds
-    #[arg(long)]
+    /// Allow cron expressions with a seconds field (6 or 7 fields)
+    #[arg(long, help_heading = TIMES)]
     seconds: bool,
-    /// none, latest or all: what becomes of slots that nobody fired in time
-    #[arg(long, value_name = "POLICY")]
+    /// Job kind
+    #[arg(long, help_heading = JOB)]
+    kind: String,
+    /// Payload passed to the handler
+    #[arg(long, value_name = "JSON", default_value = "null", help_heading = JOB)]
+    payload: String,
+    /// Queue [default: default]
+    #[arg(long, help_heading = JOB)]
+    queue: Option<String>,
+    /// Maximum number of attempts [default: 5]
+    #[arg(long, value_name = "N", help_heading = JOB)]
+    max_attempts: Option<u32>,
+    /// Delay between attempts, for example 'exponential 10s to 1h', 'linear 5s' or 'fixed 30s'
+    /// [default: set by the job kind or the node, otherwise 'exponential 5s to 15m']
+    #[arg(long, value_name = "BACKOFF", help_heading = JOB)]
+    backoff: Option<String>,
+    /// Policy for slots that are more than 60s late. One of: none, latest, all [default: latest]
+    #[arg(long, value_name = "POLICY", help_heading = POLICIES)]
     missed: Option<String>,
-    /// allow, skip, queue_one, queue_all or cancel_running: while an earlier job is unfinished
-    #[arg(long, value_name = "POLICY")]
+    /// Policy for slots while an earlier job is unfinished. One of: allow, skip, queue_one,
+    /// queue_all, cancel_running [default: skip]
+    #[arg(long, value_name = "POLICY", help_heading = POLICIES)]
     overlap: Option<String>,
-    /// Jobs start up to this long after their slot
-    #[arg(long, value_name = "DURATION")]
+    /// Maximum delay between a slot and its job, to spread the load [default: 0s]
+    #[arg(long, value_name = "DURATION", help_heading = POLICIES)]
     jitter: Option<String>,
-    /// any, every_node, 'node NAME' or 'label KEY=VALUE': which nodes run the jobs
-    #[arg(long, value_name = "NODES")]
+    /// Nodes that run the jobs. One of: any, every_node, 'node NAME', 'label KEY=VALUE'
+    /// [default: any]
+    #[arg(long, value_name = "NODES", help_heading = POLICIES)]
     run_on: Option<String>,
-    /// Pause it after so many failed jobs in a row
-    #[arg(long, value_name = "N")]
+    /// Pause the schedule after N failed jobs in a row [default: never]
+    #[arg(long, value_name = "N", help_heading = POLICIES)]
     pause_after_failures: Option<u32>,
     #[command(flatten)]
     exclude: ExcludeArgs,
-    /// Create it although no node serves its kind and there never was a job of it
+    /// Reason, recorded in the audit log
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    why: String,
+    /// Accept a kind that no node serves and no job has used
     #[arg(long)]
     allow_unknown_kind: bool,
-    /// Why it is created
-    #[arg(long, default_value = "")]
-    why: String,
 }
 
 #[derive(clap::Args)]
 pub(crate) struct EditArgs {
-    /// The schedule
+    /// Schedule name
     name: String,
-    /// Another cron expression; may be given several times
-    #[arg(long = "cron", value_name = "EXPR")]
+    /// Cron expression. May be repeated
+    #[arg(long = "cron", value_name = "EXPR", help_heading = "Times")]
     crons: Vec<String>,
-    /// Another zone
-    #[arg(long, value_name = "ZONE")]
+    /// IANA time zone of the cron expressions
+    #[arg(long, value_name = "ZONE", help_heading = "Times")]
     tz: Option<String>,
-    /// none, latest or all
-    #[arg(long, value_name = "POLICY")]
+    /// Policy for slots that are more than 60s late. One of: none, latest, all
+    #[arg(long, value_name = "POLICY", help_heading = POLICIES)]
     missed: Option<String>,
-    /// allow, skip, queue_one, queue_all or cancel_running
-    #[arg(long, value_name = "POLICY")]
+    /// Policy for slots while an earlier job is unfinished. One of: allow, skip, queue_one,
+    /// queue_all, cancel_running
+    #[arg(long, value_name = "POLICY", help_heading = POLICIES)]
     overlap: Option<String>,
-    /// Jobs start up to this long after their slot
-    #[arg(long, value_name = "DURATION")]
+    /// Maximum delay between a slot and its job, to spread the load
+    #[arg(long, value_name = "DURATION", help_heading = POLICIES)]
     jitter: Option<String>,
-    /// any, every_node, 'node NAME' or 'label KEY=VALUE'
-    #[arg(long, value_name = "NODES")]
+    /// Nodes that run the jobs. One of: any, every_node, 'node NAME', 'label KEY=VALUE'
+    #[arg(long, value_name = "NODES", help_heading = POLICIES)]
     run_on: Option<String>,
-    /// Pause it after so many failed jobs in a row
-    #[arg(long, value_name = "N")]
+    /// Pause the schedule after N failed jobs in a row
+    #[arg(long, value_name = "N", help_heading = POLICIES)]
     pause_after_failures: Option<u32>,
     #[command(flatten)]
     exclude: ExcludeArgs,
-    /// Anything else, as the fields of the definition that change
-    #[arg(long, value_name = "JSON", default_value = "{}")]
+    /// Other fields of the definition to change, as a JSON object
+    #[arg(long, value_name = "JSON", default_value = "{}", hide_default_value = true)]
     set: String,
-    /// Change its kind although no node serves that and there never was a job of it
-    #[arg(long)]
-    allow_unknown_kind: bool,
-    /// Why it is changed
-    #[arg(long, default_value = "")]
-    why: String,
-    /// Only if nobody has changed it since it was shown with this etag
+    /// ETag of the schedule as you have seen it; fails with exit code 5 if it has changed since
     #[arg(long, value_name = "ETAG")]
     etag: Option<String>,
+    /// Reason, recorded in the audit log
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    why: String,
+    /// Accept a kind that no node serves and no job has used
+    #[arg(long)]
+    allow_unknown_kind: bool,
 }
 
 impl Command {
@@ -224,11 +277,11 @@ impl Command {
                 said(
                     is_json,
                     &serde_json::json!({"deleted": name}),
-                    &format!("schedule {name} is gone"),
+                    &format!("Deleted schedule {name}"),
                 )
             }
             Command::Pause { name, until, why } => {
-                show(&client.post(&at(&name, "/pause"), &PauseAsk { until, why })?, is_json)
+                show(&client.post(&at(&name, "/pause"), &PauseRequest { until, why })?, is_json)
             }
             Command::Resume { name, why } => {
                 let path = at(&name, &format!("/resume{}", because(&why)));
@@ -248,8 +301,9 @@ impl Command {
             Command::Run { name, idempotency_key } => {
                 let key = idempotency_key.as_deref().map(|key| ("idempotency-key", key));
                 let headers: Vec<(&str, &str)> = key.into_iter().collect();
-                let ran: Ran = client.ask(Method::POST, &at(&name, "/run"), None, &headers)?;
-                let text = format!("job {} is made\nNext: punctual job wait {0}", ran.job);
+                let ran: RunNowResponse =
+                    client.ask(Method::POST, &at(&name, "/run"), None, &headers)?;
+                let text = format!("Created job {}\nNext: punctual job wait {0}", ran.job);
                 said(is_json, &ran, &text)
             }
             Command::Next { name, count } => {
@@ -296,7 +350,7 @@ fn show(schedule: &Schedule, is_json: bool) -> Result<(), Failure> {
     let facts = [
         ("schedule", schedule.name.clone()),
         ("status", list::status(schedule)),
-        ("means", schedule.means.clone().unwrap_or_else(none)),
+        ("cadence", schedule.description.clone().unwrap_or_else(none)),
         ("next", schedule.next_slot.clone().unwrap_or_else(none)),
         ("last", schedule.last_slot.clone().unwrap_or_else(none)),
         ("history", list::history(schedule)),
@@ -353,7 +407,7 @@ fn revisions(revisions: &List<Revision>, is_json: bool) -> Result<(), Failure> {
             revision.definition.to_string(),
         ]
     });
-    let head = ["REVISION", "AT", "WHO", "WHY", "DEFINITION"];
+    let head = ["REVISION", "CHANGED", "CHANGED BY", "REASON", "DEFINITION"];
     output::print_table(&mut out, &head, rows.collect())?;
     Ok(pages::say_more(&mut out, revisions)?)
 }
@@ -401,7 +455,7 @@ impl EditArgs {
     fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
         let Value::Object(mut changes) = value("--set", &self.set)? else {
             return Err(Failure::usage(
-                "--set is no object; write it like --set '{\"missed_limit\": 10}'",
+                "--set must be a JSON object, for example --set '{\"missed_limit\": 10}'",
             ));
         };
         let fields = [
@@ -426,7 +480,8 @@ impl EditArgs {
         }
         if changes.is_empty() {
             return Err(Failure::usage(
-                "nothing changes; give --cron, --tz, --missed, --overlap, --jitter, --run-on, --pause-after-failures, --exclude, --on-excluded or --set",
+                "nothing to change; pass --cron, --tz, --missed, --overlap, --jitter, --run-on, \
+                 --pause-after-failures, --exclude, --on-excluded or --set",
             ));
         }
         let path = defining(&self.name, &self.why, self.allow_unknown_kind);
@@ -437,5 +492,5 @@ impl EditArgs {
 
 fn value(flag: &str, text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text)
-        .map_err(|error| Failure::usage(format!("{flag} is no JSON: {error}")))
+        .map_err(|error| Failure::usage(format!("{flag} is not valid JSON: {error}")))
 }

@@ -22,7 +22,7 @@ pub(crate) fn man(words: &[String]) -> Result<(), Failure> {
     let mut found = &command;
     for word in words {
         found = found.find_subcommand(word).ok_or_else(|| {
-            Failure::not_found(format!("there is no command `punctual {}`", words.join(" ")))
+            Failure::not_found(format!("unknown command `punctual {}`", words.join(" ")))
         })?;
     }
     let mut page = Vec::new();

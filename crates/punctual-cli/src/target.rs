@@ -20,16 +20,15 @@ use crate::serve::kinds;
 
 /// Whom to ask.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Whom to ask")]
+#[command(next_help_heading = "Connection options")]
 pub(crate) struct Target {
-    /// Ask this server [default: http://127.0.0.1:7347]
+    /// Server URL [default: http://127.0.0.1:7347]
     #[arg(long, global = true, env = "PUNCTUAL_SERVER", value_name = "URL")]
     server: Option<String>,
-    /// Ask this database, without a server: sqlite://FILE or postgres://…
+    /// Database to open directly, without a server: sqlite://FILE or postgres://USER@HOST/DATABASE
     #[arg(long, global = true, env = "PUNCTUAL_DATABASE", value_name = "URL")]
     database: Option<String>,
-    /// The token that the server asks for; for a server itself, unless --token-file names one, the
-    /// token to ask for
+    /// API token
     #[arg(
         long,
         global = true,
@@ -79,7 +78,7 @@ impl Target {
         let is_written = |name| written.value_source(name) == Some(ValueSource::CommandLine);
         match (is_written("server"), is_written("database")) {
             (true, true) => {
-                let message = "--server and --database name two to ask; leave one of them out";
+                let message = "--server and --database cannot be combined; pass one of them";
                 return Err(Failure::usage(message));
             }
             (true, false) => self.database = None,
@@ -205,7 +204,9 @@ pub(crate) fn must_be_there(url: &str) -> Result<(), Failure> {
     // What cannot even be looked at is told by whoever opens it.
     match std::path::Path::new(path).try_exists() {
         Ok(false) => Err(Failure::not_found(format!(
-            "there is no database {url}\nhint: check the name and the directory, or make one with `punctual serve` or `punctual db migrate`"
+            "database not found: {url}\n\
+             hint: check the path, or create the database with `punctual serve` or `punctual db \
+             migrate`"
         ))),
         _ => Ok(()),
     }
@@ -342,7 +343,7 @@ fn read<T: DeserializeOwned>(status: StatusCode, text: String) -> Result<T, Fail
     }
     let text = if text.is_empty() { "null".to_owned() } else { text };
     serde_json::from_str(&text)
-        .map_err(|error| Failure::failed(format!("the answer cannot be read: {error}")))
+        .map_err(|error| Failure::failed(format!("invalid response: {error}")))
 }
 
 fn request_here(
@@ -362,7 +363,7 @@ fn request_here(
     }
     request
         .body(Body::from(body.unwrap_or_default()))
-        .map_err(|error| Failure::usage(format!("this cannot be asked: {error}")))
+        .map_err(|error| Failure::usage(format!("invalid request: {error}")))
 }
 
 /// A body that is made in this process, read as it comes.
@@ -408,12 +409,14 @@ fn request_there(
     }
     request
         .body(body.unwrap_or_default())
-        .map_err(|error| Failure::usage(format!("`{server}` is no address of a server: {error}")))
+        .map_err(|error| Failure::usage(format!("invalid server URL `{server}`: {error}")))
 }
 
 fn does_not_answer(server: &str, error: &ureq::Error) -> Failure {
     Failure::out_of_reach(format!(
-        "the server at {server} does not answer: {error}\nhint: start one with `punctual serve`, name another with --server, or ask a database with --database"
+        "cannot reach the server at {server}: {error}\n\
+         hint: start a server with `punctual serve`, pass --server URL, or open a database with \
+         --database URL"
     ))
 }
 
@@ -462,7 +465,7 @@ fn refused(status: StatusCode, text: &str) -> Failure {
     let problem: Option<Problem> = serde_json::from_str(text).ok();
     let mut message = match &problem {
         Some(problem) => problem.detail.clone(),
-        None => format!("the server answers {status}"),
+        None => format!("the server responded with {status}"),
     };
     if let Some(hint) = problem.as_ref().and_then(|problem| problem.hint.as_ref()) {
         message.push_str(&format!("\nhint: {hint}"));

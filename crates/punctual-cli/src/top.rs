@@ -13,13 +13,13 @@ use crate::target::{Client, part};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Show it once; so it is where there is no terminal
+    /// Print once and exit [default if stdout is not a terminal]
     #[arg(long)]
     once: bool,
-    /// How often
+    /// Refresh interval, at least 200ms
     #[arg(long, value_name = "DURATION", default_value = "2s")]
     every: String,
-    /// Print JSON, a line each time
+    /// Print JSON, one line per refresh
     #[arg(long)]
     json: bool,
 }
@@ -109,7 +109,7 @@ impl Screen {
 
     fn draw(&self, out: &mut impl Write) -> Result<(), Failure> {
         let alive = self.nodes.iter().filter(|node| node.dead_at.is_none()).count();
-        let leads = |leader: &&Leader| leader.is_led;
+        let leads = |leader: &&Leader| leader.is_valid;
         let led: Vec<String> = self.leaders.iter().filter(leads).map(leadership).collect();
         writeln!(
             out,
@@ -120,7 +120,7 @@ impl Screen {
             if alive == 1 { "node" } else { "nodes" },
             self.at
         )?;
-        writeln!(out, "leads     {}", or_nobody(&led))?;
+        writeln!(out, "leaders   {}", or_none(&led))?;
         let pace: Vec<String> = self
             .ended
             .iter()
@@ -134,7 +134,7 @@ impl Screen {
         let rows = self.next.iter().map(|schedule| {
             let slot = instant(schedule.next_slot.as_deref());
             let left = slot.since(now);
-            let means = schedule.means.clone().unwrap_or_default();
+            let means = schedule.description.clone().unwrap_or_default();
             vec![schedule.name.clone(), length(left), output::short(&means, 50)]
         });
         print_table(out, &["SCHEDULE", "IN", "CADENCE"], rows.collect())?;
@@ -144,7 +144,7 @@ impl Screen {
             let error = output::short(job.error.as_deref().unwrap_or(""), 60);
             vec![job.kind.clone(), job.id.clone(), length(ago), error]
         });
-        Ok(print_table(out, &["FAILED", "JOB", "AGO", "ERROR"], rows.collect())?)
+        Ok(print_table(out, &["FAILED JOB", "ID", "AGO", "ERROR"], rows.collect())?)
     }
 }
 
@@ -166,10 +166,6 @@ fn ended(client: &Client, now: Timestamp) -> Result<Vec<Ended>, Failure> {
 fn leadership(leader: &Leader) -> String {
     let node = leader.name.as_ref().unwrap_or(&leader.node);
     format!("{} on {node} (term {})", leader.role, leader.term)
-}
-
-fn or_nobody(parts: &[String]) -> String {
-    if parts.is_empty() { "nobody".to_owned() } else { parts.join(", ") }
 }
 
 fn or_none(parts: &[String]) -> String {

@@ -53,7 +53,7 @@ impl Commands {
     /// nobody knows, a parameter that does not fit, a program where none may be brought.
     pub fn check(&self, payload: &Value) -> Result<(), String> {
         let job: Command = serde_json::from_value(payload.clone())
-            .map_err(|error| format!("the payload does not fit kind `command`: {error}"))?;
+            .map_err(|error| format!("invalid payload for kind `command`: {error}"))?;
         match plan::resolve(&self.0, &job) {
             Ok(_) => Ok(()),
             Err(Refusal { text, .. }) => Err(text),
@@ -72,11 +72,12 @@ impl Commands {
 
 fn prepare(named: Named, config: &Config) -> Result<Prepared, String> {
     if named.argv.first().is_none_or(String::is_empty) {
-        return Err("its argv is empty; name the program first".to_owned());
+        return Err("`argv` must not be empty; its first element is the program".to_owned());
     }
     if named.shell && !config.allow_shell {
         return Err(
-            "it uses a shell, and `command.allow_shell` is false; allow it, or give the program and its arguments one by one"
+            "`shell` is not allowed on this worker; pass the program and its arguments as a list, \
+             or set `command.allow_shell = true`"
                 .to_owned(),
         );
     }
@@ -93,7 +94,8 @@ fn prepare(named: Named, config: &Config) -> Result<Prepared, String> {
     for name in argv.iter().flat_map(Template::places) {
         if !named.params.contains_key(name) {
             return Err(format!(
-                "there is no parameter `{name}`; name its type in `params`, or write `{{{{{name}}}}}` for the braces themselves"
+                "unknown parameter `{name}` in `argv`; declare it in `params`, or write \
+                 `{{{{{name}}}}}` for literal braces"
             ));
         }
     }
@@ -101,14 +103,19 @@ fn prepare(named: Named, config: &Config) -> Result<Prepared, String> {
         |template: &Template| template.parts().iter().all(|part| matches!(part, Part::Text(_)));
     if !argv.first().is_some_and(is_fixed) {
         return Err(match named.shell {
-            true => "a parameter within the text of a shell would be read as shell; give it as a further argument and write \"$1\"".to_owned(),
-            false => "which program runs is not for a parameter to say; name a command for each program".to_owned(),
+            true => "a parameter is not allowed in the text of a shell command, because the shell \
+                would execute it; pass it as an additional argument and use \"$1\""
+                .to_owned(),
+            false => "the first element of `argv` must not contain a parameter; define one \
+                command for each program"
+                .to_owned(),
         });
     }
     for name in named.params.keys() {
         if !argv.iter().any(|template| template.places().any(|place| place == name)) {
             return Err(format!(
-                "the parameter `{name}` is used nowhere; put `{{{name}}}` in argv, or leave it out"
+                "parameter `{name}` is not used; add `{{{name}}}` to `argv`, or remove it from \
+                 `params`"
             ));
         }
     }

@@ -111,7 +111,8 @@ pub struct Named {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     untagged,
-    expecting = "a parameter is string, integer, number or boolean, or a table with `type`, `default` and `values`"
+    expecting = "invalid parameter; expected string, integer, number or boolean, or a table with \
+        `type`, `default` and `values`"
 )]
 pub enum Param {
     /// Anything of this type.
@@ -179,7 +180,8 @@ impl Config {
         match grace <= KILL_GRACE_MAX {
             true => Ok(grace),
             false => Err(format!(
-                "command.kill_grace is {}; the most is 3500ms, since a worker that is out of touch has to end its work before others take it",
+                "command.kill_grace must be at most 3500ms, got {}; a worker that loses contact \
+                 with the database must stop its commands before their jobs are reclaimed",
                 self.kill_grace
             )),
         }
@@ -191,25 +193,27 @@ impl Config {
         if let Some(directory) = self.search_path.iter().find(|directory| !directory.is_absolute())
         {
             return Err(format!(
-                "command.search_path: `{}` is no absolute directory; begin it with `/`",
+                "command.search_path: `{}` is not an absolute path; start it with `/`",
                 directory.display()
             ));
         }
         if !self.cwd.is_absolute() {
             return Err(format!(
-                "command.cwd: `{}` is no absolute directory; begin it with `/`",
+                "command.cwd: `{}` is not an absolute path; start it with `/`",
                 self.cwd.display()
             ));
         }
         if self.log_bytes > LOG_BYTES_MAX {
             return Err(format!(
-                "command.log_bytes is {}; the most is {LOG_BYTES_MAX}, which is what the log of an attempt takes",
+                "command.log_bytes must be at most {LOG_BYTES_MAX} (the size of an attempt's \
+                 log), got {}",
                 self.log_bytes
             ));
         }
         if self.tail_bytes > TAIL_BYTES_MAX {
             return Err(format!(
-                "command.tail_bytes is {}; the most is {TAIL_BYTES_MAX}, which is what is kept with an attempt",
+                "command.tail_bytes must be at most {TAIL_BYTES_MAX} (the output kept with an \
+                 attempt), got {}",
                 self.tail_bytes
             ));
         }
@@ -228,7 +232,8 @@ impl Limits {
         for (name, limit, least) in floors {
             if let Some(limit) = limit.filter(|limit| *limit < least) {
                 return Err(format!(
-                    "{at}.{name} is {limit}; the least is {least}, which is what it takes to start a program"
+                    "{at}.{name} must be at least {least}, got {limit}; a program cannot start \
+                     with less"
                 ));
             }
         }

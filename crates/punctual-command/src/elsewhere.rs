@@ -8,10 +8,7 @@ use crate::{Command, Commands};
 
 /// Says that it cannot be done here.
 pub async fn command(_: Command, _: Ctx<Commands>) -> Result<(), BoxError> {
-    Err(Failure::for_good(
-        "commands run on Linux only, where all that they start can be ended with them; run a worker there",
-    )
-    .into())
+    Err(Failure::permanent("commands are supported on Linux only; run the worker on Linux").into())
 }
 
 /// There are none.

@@ -12,7 +12,8 @@ pub(crate) fn not_started(spec: &Spec, failed: &NotStarted) -> String {
     let errno = failed.errno.map(Errno::from_raw_os_error);
     match failed.step {
         Step::Prepare => format!(
-            "cannot prepare the command: {}; see whether the worker's container or service limits what it may do",
+            "cannot prepare the command: {}; check the restrictions of the worker's container or \
+             service",
             failed.why
         ),
         Step::Directory => directory(spec, errno, &failed.why),
@@ -23,12 +24,13 @@ pub(crate) fn not_started(spec: &Spec, failed: &NotStarted) -> String {
 fn directory(spec: &Spec, errno: Option<Errno>, why: &str) -> String {
     let shown = spec.cwd.display();
     match errno {
-        Some(Errno::NOENT) => format!(
-            "there is no directory `{shown}` on this worker; create it there, or correct `cwd`"
-        ),
-        Some(Errno::NOTDIR) => format!("`{shown}` is no directory; correct `cwd`"),
+        Some(Errno::NOENT) => {
+            format!("directory `{shown}` not found on this worker; create it, or correct `cwd`")
+        }
+        Some(Errno::NOTDIR) => format!("`{shown}` is not a directory; correct `cwd`"),
         Some(Errno::ACCESS) => format!(
-            "{} may not enter the directory `{shown}`; permit it, or give another `cwd`",
+            "permission denied: {} cannot enter the directory `{shown}`; grant access, or use \
+             another `cwd`",
             who(spec)
         ),
         _ => format!("cannot enter the directory `{shown}`: {why}; correct `cwd`"),
@@ -40,47 +42,56 @@ fn program(spec: &Spec, errno: Option<Errno>, why: &str) -> String {
     let shown = path.display();
     let file = path.metadata().ok();
     match errno {
-        Some(Errno::NOENT) if file.is_none() => format!(
-            "there is no program `{shown}` on this worker; install it there, or correct the path"
-        ),
+        Some(Errno::NOENT) if file.is_none() => {
+            format!("program `{shown}` not found on this worker; install it, or correct the path")
+        }
         Some(Errno::NOENT) => match interpreter(path) {
             Some(interpreter) => format!(
-                "`{shown}` asks for the interpreter `{interpreter}`, which is not on this worker; install it there, or correct the first line"
+                "the interpreter `{interpreter}` of `{shown}` was not found on this worker; \
+                 install it, or correct the first line of the script"
             ),
             None => format!(
-                "`{shown}` needs a loader that is not on this worker; take a program that was built for this system"
+                "`{shown}` needs a dynamic loader that is missing on this worker; use a program \
+                 built for this system"
             ),
         },
         Some(Errno::NOTDIR) => {
-            format!("a part of the path `{shown}` is no directory; correct the path")
+            format!("a component of the path `{shown}` is not a directory; correct the path")
         }
         Some(Errno::ACCESS) => match file {
             Some(file) if file.is_dir() => {
-                format!("`{shown}` is a directory; name a program in it")
+                format!("`{shown}` is a directory; use the path of a program")
             }
             Some(file) if file.permissions().mode() & 0o111 == 0 => {
-                format!("`{shown}` is not executable; make it so with `chmod +x {shown}`")
+                format!("`{shown}` is not executable; run `chmod +x {shown}`")
             }
             _ => format!(
-                "{} may not execute `{shown}`; permit it to read and execute the file and to enter its directories, and see that they are not mounted with `noexec`",
+                "permission denied: {} cannot execute `{shown}`; grant read and execute access to \
+                 the file and its directories, and check that the file system is not mounted with \
+                 `noexec`",
                 who(spec)
             ),
         },
         Some(Errno::NOEXEC) => format!(
-            "`{shown}` is neither a program for this machine nor a script whose first line names its interpreter; begin it with a line like `#!/bin/sh`"
+            "`{shown}` is neither a program for this machine nor a script with an interpreter \
+             line; add a first line such as `#!/bin/sh`"
         ),
         Some(Errno::PERM) => format!(
-            "the worker may not become {} to run `{shown}`: {why}; run the worker as root, or leave `user` out",
+            "the worker is not permitted to switch to {} to run `{shown}`: {why}; run the worker \
+             as root, or remove `user`",
             who(spec)
         ),
         Some(Errno::TOOBIG) => format!(
-            "the arguments and variables of `{shown}` are too long for the system; give it what it needs in a file or as `stdin`"
+            "the arguments and environment variables of `{shown}` are too long for the system; \
+             pass the data in a file or as `stdin`"
         ),
         Some(Errno::AGAIN) => format!(
-            "`{shown}` would be one process too many; raise `limits.processes`, or let fewer run at once"
+            "cannot start `{shown}`: too many processes; raise `limits.processes`, or run fewer \
+             jobs at the same time"
         ),
         Some(Errno::TXTBSY) => format!(
-            "`{shown}` is being written to; replace programs by renaming the new one over the old"
+            "`{shown}` is open for writing; to replace a program, rename the new file over the \
+             old one"
         ),
         _ => format!("cannot start `{shown}`: {why}"),
     }
@@ -88,7 +99,7 @@ fn program(spec: &Spec, errno: Option<Errno>, why: &str) -> String {
 
 fn who(spec: &Spec) -> String {
     match spec.become_ids {
-        Some((uid, _)) => format!("user number {uid}"),
+        Some((uid, _)) => format!("user id {uid}"),
         None => "the worker's user".to_owned(),
     }
 }
@@ -108,17 +119,17 @@ pub(crate) fn ended(exit: Exit) -> String {
     match (exit.code, exit.signal) {
         (Some(code), _) => format!("the command exited with code {code}{}", meaning(code)),
         (None, Some(signal)) => {
-            format!("the command was ended by signal {}{}", signal_name(signal), cause(signal))
+            format!("the command was terminated by signal {}{}", signal_name(signal), cause(signal))
         }
-        (None, None) => "nobody saw how the command ended".to_owned(),
+        (None, None) => "the exit status of the command is unknown".to_owned(),
     }
 }
 
 /// What shells mean by some codes.
 fn meaning(code: i32) -> &'static str {
     match code {
-        126 => " (what it called could not be executed)",
-        127 => " (what it called was not found)",
+        126 => " (command cannot be executed)",
+        127 => " (command not found)",
         _ => "",
     }
 }
@@ -135,9 +146,9 @@ pub(crate) fn signal_name(signal: i32) -> String {
 
 fn cause(signal: i32) -> &'static str {
     match signal {
-        9 => "; somebody killed it, or the machine was out of memory",
-        24 => "; it used the processor for longer than `limits.cpu_seconds`",
-        25 => "; it wrote a file larger than `limits.file_bytes`",
+        9 => "; it was killed by another process or by the out-of-memory killer",
+        24 => "; it exceeded the CPU time limit (`limits.cpu_seconds`)",
+        25 => "; it exceeded the file size limit (`limits.file_bytes`)",
         _ => "",
     }
 }

@@ -60,7 +60,7 @@ fn start(Become { spec, shim }: &Become) -> Result<std::convert::Infallible, Not
     // A change of user forgets it.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(errno_at(Step::Prepare))?;
     if getppid().map(Pid::as_raw_pid) != Some(*shim) {
-        let error = io::Error::other("the process that watches over it is gone");
+        let error = io::Error::other("the supervisor process has exited");
         return Err(at(Step::Prepare)(error));
     }
     // As whoever it is by now, who may not enter all that the worker may.

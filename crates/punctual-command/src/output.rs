@@ -50,7 +50,8 @@ impl Room {
             log(
                 LogLevel::Warn,
                 &format!(
-                    "output truncated after {} bytes in {} lines; the last of it is kept with the attempt",
+                    "output truncated after {} bytes in {} lines; the end of the output is kept \
+                     with the attempt",
                     self.bytes, self.lines
                 ),
             );

@@ -84,14 +84,15 @@ fn unknown(known: &Known, name: &str) -> String {
     let hint = match punctual_core::nearest(name, names.iter().copied()) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
         None if names.is_empty() => {
-            format!("put it in the worker's configuration as `[commands.{name}]`")
+            format!("add `[commands.{name}]` to the worker's configuration")
         }
         None => format!(
-            "there are {}; put others in the worker's configuration as `[commands.{name}]`",
+            "expected one of {}; to define it, add `[commands.{name}]` to the worker's \
+             configuration",
             names.join(", ")
         ),
     };
-    format!("there is no command `{name}`; {hint}")
+    format!("unknown command `{name}`; {hint}")
 }
 
 fn of_name(
@@ -112,12 +113,12 @@ fn of_name(
     ];
     if let Some((field, _)) = own.iter().find(|(_, is_given)| *is_given) {
         return Err(format!(
-            "`{field}` is for the configuration to say; leave it out, or change `[commands.{name}]`"
+            "`{field}` cannot be set for a named command; remove it, or change `[commands.{name}]`"
         ));
     }
     if job.stdin.is_some() && !named.stdin {
         return Err(format!(
-            "it takes no `stdin`; leave it out, or set `stdin = true` in `[commands.{name}]`"
+            "`stdin` is not accepted; remove it, or set `stdin = true` in `[commands.{name}]`"
         ));
     }
     let values = fill(&named.params, &job.params)?;
@@ -155,7 +156,7 @@ fn argument(
                 continue;
             }
             Part::Place(name) => {
-                (name, values.get(name).ok_or(format!("there is no parameter `{name}`"))?)
+                (name, values.get(name).ok_or(format!("unknown parameter `{name}`"))?)
             }
         };
         // What is before it may be there and yet be empty.
@@ -163,7 +164,8 @@ fn argument(
         let is_number = params.get(name).is_some_and(Param::is_number);
         if is_first && value.starts_with('-') && !is_number && !are_options_over {
             return Err(format!(
-                "parameter `{name}` is `{value}`, which the program would take for an option; put `--` before it in the command's argv if the program knows it"
+                "parameter `{name}` is `{value}`, which the program would read as an option; put \
+                 `--` before it in the command's `argv` if the program supports this"
             ));
         }
         filled.push((value.clone(), Trust::Data));
@@ -174,25 +176,24 @@ fn argument(
 fn of_argv(known: &Known, job: &Command) -> Result<Wanted, String> {
     let config = &known.config;
     if job.argv.first().is_none_or(String::is_empty) {
-        return Err(
-            "the payload names no command; give `name`, or `argv` where that is allowed".to_owned()
-        );
+        return Err("missing command; set `name`, or `argv` if the worker allows it".to_owned());
     }
     if !config.allow_api_argv {
-        return Err(
-            "a job may not bring its own program here; name a command of the worker's configuration with `name`, or set `command.allow_api_argv = true` if whoever can enqueue may do all that the worker can"
-                .to_owned(),
-        );
+        return Err("`argv` is not allowed on this worker; use `name` with a command from its \
+            configuration, or set `command.allow_api_argv = true` (any client that can enqueue \
+            can then run any program)"
+            .to_owned());
     }
     if job.shell && !config.allow_shell {
         return Err(
-            "a shell is not allowed here; give the program and its arguments one by one, or set `command.allow_shell = true`"
+            "`shell` is not allowed on this worker; pass the program and its arguments as a list, \
+             or set `command.allow_shell = true`"
                 .to_owned(),
         );
     }
     check_script(job.shell, &job.argv)?;
     if !job.params.is_empty() {
-        return Err("`params` belong to a command with a `name`; put them in `argv`".to_owned());
+        return Err("`params` requires `name`; put the values in `argv`".to_owned());
     }
     if let Some(user) = &job.user {
         let asked = match &job.group {
@@ -201,15 +202,16 @@ fn of_argv(known: &Known, job: &Command) -> Result<Wanted, String> {
         };
         if !config.users.contains(&asked) {
             return Err(format!(
-                "a job may not run as `{asked}` here; leave it out, or add `{asked}` to `command.users`"
+                "running as `{asked}` is not allowed on this worker; remove `user`, or add \
+                 `{asked}` to `command.users`"
             ));
         }
     } else if job.group.is_some() {
-        return Err("`group` is given without `user`; give both or none".to_owned());
+        return Err("`group` requires `user`; set both, or remove `group`".to_owned());
     }
     check_variables(&job.env)?;
     if job.argv.iter().any(|argument| argument.contains('\0')) {
-        return Err("an argument contains a NUL byte; leave it out".to_owned());
+        return Err("an argument contains a NUL byte; remove it".to_owned());
     }
     Ok(Wanted {
         argv: job.argv.iter().map(|text| vec![(text.clone(), Trust::MayRefer)]).collect(),
@@ -228,10 +230,11 @@ fn of_argv(known: &Known, job: &Command) -> Result<Wanted, String> {
 /// What is put in the text of a shell is run as shell, and a secret may be any text.
 pub(crate) fn check_script(shell: bool, argv: &[String]) -> Result<(), String> {
     match argv.first() {
-        Some(script) if shell && Secrets::is_reference(script) => Err(
-            "a secret within the text of a shell would be read as shell; put it in `env` as NAME and write \"$NAME\""
-                .to_owned(),
-        ),
+        Some(script) if shell && Secrets::is_reference(script) => {
+            Err("a secret is not allowed in the text of a shell command, because the shell would \
+                execute it; put it in `env` as NAME and use \"$NAME\""
+                .to_owned())
+        }
         _ => Ok(()),
     }
 }
@@ -240,15 +243,19 @@ pub(crate) fn check_script(shell: bool, argv: &[String]) -> Result<(), String> {
 pub(crate) fn check_variables(env: &BTreeMap<String, String>) -> Result<(), String> {
     for (name, value) in env {
         if name.is_empty() || name.contains(['=', '\0']) {
-            return Err(format!("`{}` is no name of a variable", name.escape_debug()));
+            return Err(format!(
+                "invalid environment variable name `{}`; it must not be empty or contain `=` or \
+                 NUL",
+                name.escape_debug()
+            ));
         }
         if name.starts_with("PUNCTUAL_") {
             return Err(format!(
-                "the variable `{name}` is set by punctual; give yours another name"
+                "environment variable `{name}` is reserved (prefix PUNCTUAL_); use another name"
             ));
         }
         if value.contains('\0') {
-            return Err(format!("the variable `{name}` contains a NUL byte; leave it out"));
+            return Err(format!("environment variable `{name}` contains a NUL byte; remove it"));
         }
     }
     Ok(())
@@ -350,7 +357,8 @@ fn identity(
         own if own == (user.uid, gid) => Ok(None),
         (0, _) => Ok(Some((user.uid, gid))),
         (uid, _) => Err(format!(
-            "the worker runs as user number {uid} and may not become `{name}`; run the worker as root, or leave `user` out"
+            "the worker runs as user id {uid} and cannot switch to `{name}`; run the worker as \
+             root, or remove `user`"
         )),
     }
 }
@@ -372,7 +380,7 @@ fn program(name: &str, search_path: &[PathBuf]) -> Result<PathBuf, String> {
     }
     if name.contains('/') {
         return Err(format!(
-            "the program `{name}` is given by a path from some directory; give its absolute path, or its name alone"
+            "program `{name}` is a relative path; use an absolute path, or only the file name"
         ));
     }
     let is_program = |path: &PathBuf| {
@@ -383,7 +391,8 @@ fn program(name: &str, search_path: &[PathBuf]) -> Result<PathBuf, String> {
         let directories: Vec<String> =
             search_path.iter().map(|directory| directory.display().to_string()).collect();
         format!(
-            "there is no program `{name}` in {} on this worker; install it, give its absolute path, or add its directory to `command.search_path`",
+            "program `{name}` not found in {} on this worker; install it, use its absolute path, \
+             or add its directory to `command.search_path`",
             directories.join(", ")
         )
     })

@@ -68,7 +68,7 @@ pub async fn command(job: Command, cx: Ctx<Commands>) -> Result<Done<Report>, Bo
         Ok(plan) => plan,
         Err(Refusal { text, is_final }) => {
             let text = mask.text(&text).into_owned();
-            return Err(if is_final { Failure::for_good(text).into() } else { text.into() });
+            return Err(if is_final { Failure::permanent(text).into() } else { text.into() });
         }
     };
     let (told, report) = attempt.run(&spec).await.map_err(|error| attempt.masked(&error))?;
@@ -81,7 +81,10 @@ pub async fn command(job: Command, cx: Ctx<Commands>) -> Result<Done<Report>, Bo
     if exit.left > 0 {
         cx.log_at(
             LogLevel::Warn,
-            &format!("{} processes were still there at its end and were killed", exit.left),
+            &format!(
+                "killed the processes that were still running when the command exited: {}",
+                exit.left
+            ),
         );
     }
     if exit.code.is_some_and(|code| success_codes.contains(&code)) {
@@ -90,7 +93,7 @@ pub async fn command(job: Command, cx: Ctx<Commands>) -> Result<Done<Report>, Bo
     let error = with_last_words(&explain::ended(exit), &report);
     match retry_codes {
         Some(codes) if exit.code.is_some_and(|code| !codes.contains(&code)) => {
-            Err(Failure::for_good(error).into())
+            Err(Failure::permanent(error).into())
         }
         _ => Err(error.into()),
     }
@@ -126,8 +129,8 @@ fn with_last_words(error: &str, report: &Report) -> String {
         false => ("stderr", report.stderr.trim()),
     };
     match words.is_empty() {
-        true => format!("{error}; it wrote nothing"),
-        false => format!("{error}; the last of its {name}:\n{words}"),
+        true => format!("{error}; no output"),
+        false => format!("{error}; end of {name}:\n{words}"),
     }
 }
 
@@ -193,7 +196,8 @@ impl Attempt<'_> {
                 Err(error) => Err((error, shim.end_orphans().await)),
             };
             if !is_read && tokio::time::timeout(DRAIN, read).await.is_err() {
-                let text = "somebody else holds the command's output; the rest of it is left out";
+                let text = "another process keeps the command's output open; the rest of the \
+                    output is not recorded";
                 self.cx.log_at(LogLevel::Warn, text);
             }
             told
@@ -202,7 +206,8 @@ impl Attempt<'_> {
             Ok(told) => told,
             Err((error, left)) => {
                 if left > 0 {
-                    let text = format!("{left} processes were left behind and were killed");
+                    let text =
+                        format!("killed the processes that the command left running: {left}");
                     self.cx.log_at(LogLevel::Warn, &text);
                 }
                 return Err(self.without_a_word(&error, &mut shim.0).await);
@@ -230,7 +235,8 @@ impl Attempt<'_> {
     fn start(&self) -> Result<(Shim, UnixStream), String> {
         let failed = |error: std::io::Error| {
             format!(
-                "cannot start the process that watches over the command: {error}; the worker may have too many processes or open files"
+                "cannot start the supervisor process of the command: {error}; check the worker's \
+                 limits for processes and open files"
             )
         };
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
@@ -260,7 +266,7 @@ impl Attempt<'_> {
             tokio::select! {
                 line = told.next_line() => {
                     let line = line.map_err(|error| error.to_string())?;
-                    let line = line.ok_or("it ended without a word")?;
+                    let line = line.ok_or("the connection was closed without a result")?;
                     return serde_json::from_str(&line).map_err(|error| error.to_string());
                 }
                 reason = self.cx.cancelled(), if !is_stopped => {
@@ -279,12 +285,13 @@ impl Attempt<'_> {
 
     async fn without_a_word(&self, error: &str, shim: &mut Child) -> String {
         let how = match tokio::time::timeout(DRAIN, shim.wait()).await {
-            Ok(Ok(status)) => format!("it ended with {status}"),
+            Ok(Ok(status)) => format!("the process ended ({status})"),
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "it still runs".to_owned(),
+            Err(_) => "the process is still running".to_owned(),
         };
         format!(
-            "lost touch with the process that watches over the command: {error}; {how}; see whether somebody kills processes of the worker, as a machine without memory does"
+            "lost contact with the supervisor process of the command: {error}; {how}; check \
+             whether worker processes are killed, for example by the out-of-memory killer"
         )
     }
 
@@ -316,7 +323,7 @@ impl Attempt<'_> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a handler of the application's own takes its own time"
+    reason = "a handler runs outside the engine and may use real time"
 )]
 async fn pause(length: Duration) {
     tokio::time::sleep(length).await;
@@ -334,13 +341,16 @@ async fn say(
 fn stopping(reason: StopReason, grace: Duration) -> String {
     let why = match reason {
         StopReason::TimedOut(limit) => {
-            format!("it took longer than {}", punctual_core::format_duration(limit))
+            format!("the timeout of {} was exceeded", punctual_core::format_duration(limit))
         }
-        StopReason::Cancelled => "somebody called it off".to_owned(),
-        StopReason::Shutdown => "the worker shuts down".to_owned(),
-        StopReason::OutOfTouch => "the worker is out of touch with the database".to_owned(),
+        StopReason::Cancelled => "the job was cancelled".to_owned(),
+        StopReason::Shutdown => "the worker is shutting down".to_owned(),
+        StopReason::OutOfTouch => "the worker has lost contact with the database".to_owned(),
     };
-    format!("TERM, since {why}; KILL in {}", punctual_core::format_duration(grace))
+    format!(
+        "sending SIGTERM: {why}; SIGKILL follows after {}",
+        punctual_core::format_duration(grace)
+    )
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -176,7 +176,7 @@ fn reap(command: Pid, exit: &mut Option<Exit>) -> bool {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "it is a process of its own, beside the engine")]
+#[expect(clippy::disallowed_methods, reason = "the shim is a separate process, outside the engine")]
 fn pause(length: Duration) -> Sleep {
     tokio::time::sleep(length)
 }

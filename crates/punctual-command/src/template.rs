@@ -39,7 +39,7 @@ impl Template {
                 rest = behind;
             } else {
                 return Err(format!(
-                    "`{text}` has a brace without its other; write `{{{{` or `}}}}` for the brace itself"
+                    "`{text}` has an unmatched brace; write `{{{{` or `}}}}` for a literal brace"
                 ));
             }
         }
@@ -68,7 +68,7 @@ impl Type {
             Type::String => "a string",
             Type::Integer => "an integer",
             Type::Number => "a number",
-            Type::Boolean => "true or false",
+            Type::Boolean => "a boolean",
         }
     }
 
@@ -109,7 +109,7 @@ impl Param {
         }
         match (&default, &values) {
             (Some(default), Some(values)) if !values.contains(default) => {
-                Err(format!("its default {default} is none of its values"))
+                Err(format!("the default {default} is not one of `values`"))
             }
             _ => Ok(()),
         }
@@ -118,17 +118,20 @@ impl Param {
     fn show(&self, name: &str, given: Option<&Value>) -> Result<String, String> {
         let Full { of, default, values } = self.full();
         let Some(value) = given.or(default.as_ref()) else {
-            return Err(format!("parameter `{name}` is missing; give {}", of.as_str()));
+            return Err(format!("missing parameter `{name}`; expected {}", of.as_str()));
         };
         let Some(text) = of.show(value) else {
-            return Err(format!("parameter `{name}` is {value}; give {}", of.as_str()));
+            return Err(format!("parameter `{name}` must be {}, got {value}", of.as_str()));
         };
         if let Some(values) = values.filter(|values| !values.contains(value)) {
             let all: Vec<String> = values.iter().map(ToString::to_string).collect();
-            return Err(format!("parameter `{name}` is {value}; it may be {}", all.join(", ")));
+            return Err(format!(
+                "parameter `{name}` must be one of {}, got {value}",
+                all.join(", ")
+            ));
         }
         if text.contains('\0') {
-            return Err(format!("parameter `{name}` contains a NUL byte; leave it out"));
+            return Err(format!("parameter `{name}` contains a NUL byte; remove it"));
         }
         Ok(text)
     }
@@ -143,10 +146,10 @@ pub(crate) fn fill(
         let known: Vec<&str> = params.keys().map(String::as_str).collect();
         let hint = match punctual_core::nearest(unknown, known.iter().copied()) {
             Some(nearest) => format!("did you mean `{nearest}`?"),
-            None if known.is_empty() => "it has none".to_owned(),
-            None => format!("there are {}", known.join(", ")),
+            None if known.is_empty() => "this command has no parameters".to_owned(),
+            None => format!("expected one of {}", known.join(", ")),
         };
-        return Err(format!("there is no parameter `{unknown}`; {hint}"));
+        return Err(format!("unknown parameter `{unknown}`; {hint}"));
     }
     let show =
         |(name, param): (&String, &Param)| Ok((name.clone(), param.show(name, given.get(name))?));

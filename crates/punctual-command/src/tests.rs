@@ -76,7 +76,7 @@ fn what_is_beyond_the_room_is_left_out_but_for_its_end() {
     let output: Vec<&[u8]> = vec![b"0123456789\n"; 10];
     let (lines, tail, is_full) = logged(&output, &Mask::default(), 35);
     assert_eq!(lines.len(), 4);
-    assert_snapshot!(lines[3], @"output truncated after 30 bytes in 3 lines; the last of it is kept with the attempt");
+    assert_snapshot!(lines[3], @"output truncated after 30 bytes in 3 lines; the end of the output is kept with the attempt");
     assert_eq!((tail.as_str(), is_full), ("0123456789", true));
 }
 
@@ -115,9 +115,9 @@ fn places_are_read_and_filled() {
     };
     let filled = told(json!({ "n": 7, "b": true })).expect("both are fine");
     assert_eq!((filled["n"].as_str(), filled["b"].as_str()), ("7", "true"));
-    assert_snapshot!(told(json!({ "n": 7.5, "b": true })).expect_err("no integer"), @"parameter `n` is 7.5; give an integer");
-    assert_snapshot!(told(json!({ "n": 7, "b": "true" })).expect_err("a text"), @r#"parameter `b` is "true"; give true or false"#);
-    assert_snapshot!(told(json!({ "n": 7, "x": 1 })).expect_err("unknown"), @"there is no parameter `x`; there are b, n");
+    assert_snapshot!(told(json!({ "n": 7.5, "b": true })).expect_err("no integer"), @"parameter `n` must be an integer, got 7.5");
+    assert_snapshot!(told(json!({ "n": 7, "b": "true" })).expect_err("a text"), @r#"parameter `b` must be a boolean, got "true""#);
+    assert_snapshot!(told(json!({ "n": 7, "x": 1 })).expect_err("unknown"), @"unknown parameter `x`; expected one of b, n");
 }
 
 /// A value that looks like an option does not become one.
@@ -135,7 +135,7 @@ fn a_parameter_is_no_option() {
     ]);
     let commands = Commands::new(Config::default(), all, Secrets::default()).expect("all are fine");
     let check = |name: &str| commands.check(&json!({ "name": name, "params": { "file": "-rf" } }));
-    assert_snapshot!(check("bare").expect_err("an option"), @"command `bare`: parameter `file` is `-rf`, which the program would take for an option; put `--` before it in the command's argv if the program knows it");
+    assert_snapshot!(check("bare").expect_err("an option"), @"command `bare`: parameter `file` is `-rf`, which the program would read as an option; put `--` before it in the command's `argv` if the program supports this");
     assert_eq!((check("after"), check("within")), (Ok(()), Ok(())));
 }
 
@@ -161,10 +161,10 @@ fn only_a_number_begins_with_a_dash() {
     let all = BTreeMap::from(all);
     let commands = Commands::new(Config::default(), all, Secrets::default()).expect("all are fine");
     let check = |name: &str, params| commands.check(&json!({ "name": name, "params": params }));
-    assert_snapshot!(check("{a}{b}", json!({ "a": "", "b": "-la" })).expect_err("an option"), @"command `{a}{b}`: parameter `b` is `-la`, which the program would take for an option; put `--` before it in the command's argv if the program knows it");
+    assert_snapshot!(check("{a}{b}", json!({ "a": "", "b": "-la" })).expect_err("an option"), @"command `{a}{b}`: parameter `b` is `-la`, which the program would read as an option; put `--` before it in the command's `argv` if the program supports this");
     for text in ["-", "-1", "-inf", "-nan", "-1e5"] {
         let refused = check("{a}{b}", json!({ "a": text, "b": "la" })).expect_err(text);
-        assert!(refused.contains("would take for an option"), "{refused}");
+        assert!(refused.contains("would read as an option"), "{refused}");
     }
     assert_eq!(check("{a}{b}", json!({ "a": "x", "b": "-la" })), Ok(()));
     assert_eq!(check("{whole}", json!({ "whole": -1 })), Ok(()));
@@ -181,10 +181,10 @@ fn a_secret_is_no_shell() {
         let all = BTreeMap::from([("a".to_owned(), named)]);
         Commands::new(config.clone(), all, Secrets::default())
     };
-    assert_snapshot!(named(&["echo secret://x"]).expect_err("a script"), @r#"commands.a: a secret within the text of a shell would be read as shell; put it in `env` as NAME and write "$NAME""#);
+    assert_snapshot!(named(&["echo secret://x"]).expect_err("a script"), @r#"commands.a: a secret is not allowed in the text of a shell command, because the shell would execute it; put it in `env` as NAME and use "$NAME""#);
     let commands = named(&[r#"echo "$1""#, "secret://x"]).expect("an argument is data");
     let check = |argv: &[&str]| commands.check(&json!({ "argv": argv, "shell": true }));
-    assert_snapshot!(check(&["echo secret://x"]).expect_err("a script"), @r#"a secret within the text of a shell would be read as shell; put it in `env` as NAME and write "$NAME""#);
+    assert_snapshot!(check(&["echo secret://x"]).expect_err("a script"), @r#"a secret is not allowed in the text of a shell command, because the shell would execute it; put it in `env` as NAME and use "$NAME""#);
     assert_eq!(check(&[r#"echo "$1""#, "secret://x"]), Ok(()));
 }
 
@@ -205,13 +205,13 @@ fn what_the_system_refuses_is_explained() {
         let why = std::io::Error::from_raw_os_error(errno).to_string();
         explain::not_started(&spec(become_ids), &NotStarted { step, errno: Some(errno), why })
     };
-    assert_snapshot!(told(Step::Directory, 13, None), @"the worker's user may not enter the directory `/srv/private`; permit it, or give another `cwd`");
-    assert_snapshot!(told(Step::Start, 13, None), @"the worker's user may not execute `/bin/sh`; permit it to read and execute the file and to enter its directories, and see that they are not mounted with `noexec`");
-    assert_snapshot!(told(Step::Start, 13, Some((33, 33))), @"user number 33 may not execute `/bin/sh`; permit it to read and execute the file and to enter its directories, and see that they are not mounted with `noexec`");
-    assert_snapshot!(told(Step::Start, 1, Some((33, 33))), @"the worker may not become user number 33 to run `/bin/sh`: Operation not permitted (os error 1); run the worker as root, or leave `user` out");
-    assert_snapshot!(told(Step::Start, 7, None), @"the arguments and variables of `/bin/sh` are too long for the system; give it what it needs in a file or as `stdin`");
-    assert_snapshot!(told(Step::Start, 11, None), @"`/bin/sh` would be one process too many; raise `limits.processes`, or let fewer run at once");
-    assert_snapshot!(told(Step::Prepare, 1, None), @"cannot prepare the command: Operation not permitted (os error 1); see whether the worker's container or service limits what it may do");
+    assert_snapshot!(told(Step::Directory, 13, None), @"permission denied: the worker's user cannot enter the directory `/srv/private`; grant access, or use another `cwd`");
+    assert_snapshot!(told(Step::Start, 13, None), @"permission denied: the worker's user cannot execute `/bin/sh`; grant read and execute access to the file and its directories, and check that the file system is not mounted with `noexec`");
+    assert_snapshot!(told(Step::Start, 13, Some((33, 33))), @"permission denied: user id 33 cannot execute `/bin/sh`; grant read and execute access to the file and its directories, and check that the file system is not mounted with `noexec`");
+    assert_snapshot!(told(Step::Start, 1, Some((33, 33))), @"the worker is not permitted to switch to user id 33 to run `/bin/sh`: Operation not permitted (os error 1); run the worker as root, or remove `user`");
+    assert_snapshot!(told(Step::Start, 7, None), @"the arguments and environment variables of `/bin/sh` are too long for the system; pass the data in a file or as `stdin`");
+    assert_snapshot!(told(Step::Start, 11, None), @"cannot start `/bin/sh`: too many processes; raise `limits.processes`, or run fewer jobs at the same time");
+    assert_snapshot!(told(Step::Prepare, 1, None), @"cannot prepare the command: Operation not permitted (os error 1); check the restrictions of the worker's container or service");
 }
 
 /// It has to see the end of its socket, even if its command has stopped it.

@@ -20,7 +20,8 @@ pub(crate) fn user(name: &str) -> Result<User, String> {
     };
     find(Path::new("/etc/passwd"), name, of_line)?.ok_or_else(|| {
         format!(
-            "there is no user `{name}` on this worker; create it there, or correct `user` (only /etc/passwd is asked)"
+            "user `{name}` not found on this worker; create it, or correct `user` (only \
+             /etc/passwd is searched)"
         )
     })
 }
@@ -30,7 +31,8 @@ pub(crate) fn group(name: &str) -> Result<u32, String> {
     let of_line = |fields: &[&str]| fields.get(2)?.parse().ok();
     find(Path::new("/etc/group"), name, of_line)?.ok_or_else(|| {
         format!(
-            "there is no group `{name}` on this worker; create it there, or correct `group` (only /etc/group is asked)"
+            "group `{name}` not found on this worker; create it, or correct `group` (only \
+             /etc/group is searched)"
         )
     })
 }

@@ -89,7 +89,7 @@ pub async fn a_name_of_another_keeps_all_out(world: &World<'_>) {
     ] {
         let error = register(world, entries).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-        assert!(error.to_string().contains("; "), "no way out: {error}");
+        assert!(error.to_string().contains("; "), "the error has no remedy: {error}");
     }
     assert_eq!(world.reread(&a).await, a);
     assert_eq!(world.reread(&b).await, b);

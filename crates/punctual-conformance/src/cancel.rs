@@ -38,7 +38,7 @@ pub async fn a_running_job_is_asked_to_stop_and_not_retried(world: &World<'_>) {
         let job = world.claim_one(node).await;
         assert_eq!(cancel(world, id).await, CancelAnswer::Asked);
         assert_eq!(cancel(world, id).await, CancelAnswer::Asked);
-        assert!(world.job(id).await.cancel_asked);
+        assert!(world.job(id).await.cancel_requested);
         assert_eq!(world.beat(node, &[]).await.cancels, [id]);
         let settlement = world.settlement(&job, outcome);
         let settle = || world.settle_all(std::slice::from_ref(&settlement));

@@ -191,7 +191,7 @@ pub async fn a_claim_that_makes_no_sense_is_refused(world: &World<'_>) {
     let error = world.store().claim(world.at(), &twice).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.to_string().as_str()),
-        (ErrorKind::Invalid, "queue `default` is asked for twice")
+        (ErrorKind::Invalid, "queue `default` is listed twice; remove one")
     );
 }
 

@@ -31,7 +31,7 @@ fn user() -> Option<(u32, u32)> {
         .lines()
         .find(|line| line.starts_with("postgres:"))
         .or_else(|| passwd.lines().find(|line| line.starts_with("nobody:")))
-        .expect("a user that is not root");
+        .expect("a non-root user exists");
     let fields: Vec<&str> = line.split(':').collect();
     Some((fields[2].parse().expect("a user"), fields[3].parse().expect("a group")))
 }
@@ -53,7 +53,7 @@ pub fn program(name: &str) -> Command {
 /// If it cannot be given away.
 pub fn give(path: &Path) {
     if let Some((uid, gid)) = user() {
-        chown(path, Some(uid), Some(gid)).expect("it can be given away");
+        chown(path, Some(uid), Some(gid)).expect("the owner of the directory can be changed");
     }
 }
 
@@ -108,7 +108,7 @@ impl Cluster {
         for setting in settings {
             file.push_str(&format!("\n{setting}"));
         }
-        fs::write(data.join("postgresql.conf"), file + "\n").expect("it can be written");
+        fs::write(data.join("postgresql.conf"), file + "\n").expect("the file can be written");
         let mut cluster = Cluster { port, data, server: None, directory };
         cluster.start();
         cluster
@@ -127,7 +127,7 @@ impl Cluster {
         while !is_ready(&port) {
             let ended = server.try_wait().expect("a child");
             let log = || fs::read_to_string(&log).unwrap_or_default();
-            assert!(ended.is_none(), "PostgreSQL does not start:\n{}", log());
+            assert!(ended.is_none(), "PostgreSQL did not start:\n{}", log());
         }
     }
 
@@ -135,7 +135,7 @@ impl Cluster {
     pub fn crash(&mut self) {
         self.control(&["stop", "-m", "immediate", "-w", "-s"]);
         if let Some(mut server) = self.server.take() {
-            server.wait().expect("it has ended");
+            server.wait().expect("the process ended");
         }
     }
 
@@ -193,7 +193,7 @@ impl Pooler {
              max_client_conn = 1000\ndefault_pool_size = 20\nserver_login_retry = 1\n",
             cluster.port
         );
-        fs::write(&settings, text).expect("it can be written");
+        fs::write(&settings, text).expect("the file can be written");
         // Debian keeps it where only root looks.
         let found = ["/usr/sbin/pgbouncer", "/usr/local/sbin/pgbouncer"];
         let name = found.into_iter().find(|path| Path::new(path).exists()).unwrap_or("pgbouncer");
@@ -201,7 +201,7 @@ impl Pooler {
         let pooler = pooler.arg(&settings).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let mut pooler = pooler.expect("pgbouncer starts");
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(pooler.try_wait().expect("a child").is_none(), "pgbouncer does not start");
+            assert!(pooler.try_wait().expect("a child").is_none(), "pgbouncer did not start");
         }
         Pooler { port, pooler, _directory: directory }
     }

@@ -49,7 +49,10 @@ pub async fn an_enqueued_job_is_ready_and_told_in_full(world: &World<'_>) {
         (found.owner, found.payload, found.tags, found.trace),
         (job.owner, job.payload, job.tags, job.trace)
     );
-    assert_eq!((found.spent, found.crashes, found.result, found.cancel_asked), (0, 0, None, false));
+    assert_eq!(
+        (found.spent, found.crashes, found.result, found.cancel_requested),
+        (0, 0, None, false)
+    );
     assert_eq!(found.attempts, []);
 }
 
@@ -244,7 +247,10 @@ pub async fn too_many_jobs_at_once_are_refused_whole(world: &World<'_>) {
     let batch: Vec<NewJob> = (0..=limits::ENQUEUE_MAX).map(|_| world.new_job()).collect();
     let error = world.store().enqueue(world.at(), &batch).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit);
-    assert_eq!(error.to_string(), "1001 jobs at once; the most is 1000; send them in parts");
+    assert_eq!(
+        error.to_string(),
+        "too many jobs: 1001, maximum 1000 per request; split the request"
+    );
     assert_eq!(world.store().jobs(&JobFilter::default(), None, 10).await.unwrap().items, []);
     let answers = world.enqueue_all(&batch[1..]).await;
     assert!(answers.iter().all(|answer| *answer == EnqueueAnswer::Created));

@@ -57,7 +57,7 @@ impl<S: ?Sized> Faulty<S> {
 fn lost() -> StoreError {
     StoreError::new(
         ErrorKind::Unreachable,
-        "the connection was lost; whether it was done is not known",
+        "the connection was lost; it is unknown whether the request was applied",
     )
 }
 

@@ -13,7 +13,7 @@ pub async fn new_work_is_hinted(world: &World<'_>) {
     assert!(!hints.take());
     let id = world.enqueue_one().await;
     hints.heard().await;
-    assert!(!hints.take(), "one hint is heard once");
+    assert!(!hints.take(), "each hint is received once");
 
     let job = world.claim_one(node).await;
     world.settle(&job, Outcome::Released).await;

@@ -160,6 +160,10 @@ pub async fn a_beat_tells_until_when_the_roles_it_seeks_are_led(world: &World<'_
     let until = world.now() + LEASE;
     assert_eq!(world.beat_as(&ask).await.sought, [None, Some(until)]);
     world.pass(60);
-    assert_eq!(world.beat_as(&ask).await.sought, [None, Some(until)], "over, and nobody's");
+    assert_eq!(
+        world.beat_as(&ask).await.sought,
+        [None, Some(until)],
+        "the term ended and the role has no holder"
+    );
     assert_eq!(world.beat(other, &[]).await.sought, []);
 }

@@ -166,8 +166,10 @@ pub async fn many_jobs_are_looked_at_in_parts(world: &World<'_>) {
     assert_eq!(list(world, JobFilter { queue: Some("bulk".to_owned()), ..any() }).await, [rare]);
 
     let stats = world.store().queue_stats(None, 10).await.unwrap().items;
-    let told: Vec<_> =
-        stats.iter().map(|stats| (stats.queue.as_str(), stats.ready, stats.oldest_due)).collect();
+    let told: Vec<_> = stats
+        .iter()
+        .map(|stats| (stats.queue.as_str(), stats.ready, stats.oldest_due_at))
+        .collect();
     let most = limits::COUNT_MAX as u64;
     assert_eq!(told, [("bulk", 1, Some(oldest)), ("default", most, Some(world.now()))]);
 }
@@ -201,7 +203,7 @@ pub async fn the_history_of_a_job_is_told(world: &World<'_>) {
         [
             (1, Some(Ended::Failed), Some("boom")),
             (2, Some(Ended::Released), None),
-            (3, Some(Ended::TimedOut), Some("took longer than 1s")),
+            (3, Some(Ended::TimedOut), Some("exceeded the time limit of 1s")),
             (4, Some(Ended::Panicked), Some("the handler panicked: ouch")),
             (5, None, None),
         ]

@@ -41,7 +41,7 @@ pub async fn recent_slots_tell_how_their_jobs_went(world: &World<'_>) {
     world.fire(&leader, &[world.plan_slots(&later, Overlap::Allow, 1)]).await;
     let newest = world.store().recent_slots(&[one.id, one.id], 1).await.unwrap();
     let slots: Vec<Timestamp> = newest.iter().map(|run| run.slot.slot).collect();
-    assert_eq!(slots.len(), 2, "one slot for each question");
+    assert_eq!(slots.len(), 2, "one slot per query");
     assert!(slots.iter().all(|newest| *newest > slot), "the newest");
     assert_eq!(world.store().recent_slots(&[], 10).await.unwrap(), []);
     let many = vec![one.id; limits::RECENT_SCHEDULES_MAX + 1];
@@ -101,9 +101,9 @@ pub async fn spans_are_attempts_newest_job_first(world: &World<'_>) {
     assert_eq!(world.store().spans(since, Timestamp::MAX, 1).await.unwrap(), spans[..1]);
     let later = world.now();
     let only: Vec<_> = world.store().spans(later, Timestamp::MAX, 100).await.unwrap();
-    assert_eq!(only, spans[2..], "an ended job that is older is left out");
+    assert_eq!(only, spans[2..], "an older finished job is omitted");
     let before: Vec<_> = world.store().spans(Timestamp::EPOCH, since, 100).await.unwrap();
-    assert_eq!(before, spans[2..], "a job that is younger than the end is left out");
+    assert_eq!(before, spans[2..], "a job newer than the end of the range is omitted");
     assert_eq!(world.store().spans(since, Timestamp::EPOCH, 100).await.unwrap(), []);
 }
 

@@ -114,7 +114,7 @@ pub async fn a_job_has_a_bounded_number_of_steps(world: &World<'_>) {
     let more = store.save_step(at, job.id, job.lease, "more", &Json::null()).await;
     let error = more.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-    assert!(error.to_string().contains("1000 steps; that is the most; "), "{error}");
+    assert!(error.to_string().contains("already has 1000 steps, the maximum; "), "{error}");
     assert_eq!(save(world, &job, "7", "2").await, StepAnswer::Already(json("1")));
     assert_eq!(store.steps(job.id).await.unwrap().len(), limits::STEPS_MAX);
 }
@@ -127,13 +127,13 @@ pub async fn a_step_out_of_bounds_is_refused(world: &World<'_>) {
         let saved = store.save_step(at, job.id, job.lease, &name, &Json::null()).await;
         let error = saved.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-        assert!(error.to_string().contains("; "), "no way out: {error}");
+        assert!(error.to_string().contains("; "), "the error has no remedy: {error}");
     }
     let large = |bytes: usize| Json::new(&"x".repeat(bytes - 2)).unwrap();
     let beyond = large(limits::RESULT_BYTES_MAX + 1);
     let error = store.save_step(at, job.id, job.lease, "a", &beyond).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-    assert!(error.to_string().contains("65537 bytes; the most is 65536; "), "{error}");
+    assert!(error.to_string().contains("65537 bytes, maximum 65536; "), "{error}");
     let (name, result) = ("n".repeat(limits::NAME_BYTES_MAX), large(limits::RESULT_BYTES_MAX));
     let saved = store.save_step(at, job.id, job.lease, &name, &result).await.unwrap();
     assert_eq!(saved, StepAnswer::Saved);
@@ -261,12 +261,12 @@ pub async fn lines_out_of_bounds_are_refused(world: &World<'_>) {
     };
     let error = store.write_log(at, &many(limits::LOG_LINES_MAX + 1)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-    assert!(error.to_string().contains("1001 lines"), "{error}");
+    assert!(error.to_string().contains("too many lines: 1001"), "{error}");
     for (attempt, number) in [(0, 1), (1, 0), (u32::MAX, 1), (1, limits::LOG_NUMBER_MAX + 1)] {
         let lines = [line(job, 1, 1, "x"), line(job, attempt, number, "x")];
         let error = store.write_log(at, &lines).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-        assert!(error.to_string().contains("; "), "no way out: {error}");
+        assert!(error.to_string().contains("; "), "the error has no remedy: {error}");
     }
     assert_eq!(log(world, job).await, [""; 0]);
     write(world, &many(limits::LOG_LINES_MAX)).await;

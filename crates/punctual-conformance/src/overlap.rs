@@ -35,7 +35,9 @@ impl<'a> Firing<'a> {
 
     async fn apply(&mut self, plan: SlotPlan) -> Vec<JobId> {
         let world = self.world;
-        let SlotDecision::Advance { slots, .. } = &plan.decision else { panic!("it fires") };
+        let SlotDecision::Advance { slots, .. } = &plan.decision else {
+            panic!("the plan does not fire")
+        };
         let jobs = slots.iter().filter_map(|row| Some(row.job.as_ref()?.id)).collect();
         let last = slots.last().map_or(world.now(), |row| row.slot);
         world.set(world.now().max(last));
@@ -125,7 +127,7 @@ pub async fn a_slot_is_skipped_while_a_job_is_unfinished(world: &World<'_>) {
 pub async fn one_job_is_queued_and_kept(world: &World<'_>) {
     let mut firing = Firing::new(world).await;
     let jobs = firing.fire(Overlap::QueueOne, 3).await;
-    let reason = "1 wait already";
+    let reason = "jobs already waiting: 1";
     assert_eq!(firing.ledger(3).await, [fired(jobs[0]), fired(jobs[1]), refused(reason)]);
     assert_eq!(states(world, &jobs[..2]).await, [JobState::Ready, JobState::Blocked]);
     assert!(!is_there(world, jobs[2]).await);
@@ -175,7 +177,7 @@ pub async fn no_more_wait_than_a_bound(world: &World<'_>) {
     };
     let (schedule, stamp) = (firing.schedule.id, firing.schedule.stamp);
     let jobs = firing.apply(SlotPlan { schedule, stamp, decision }).await;
-    let reason = format!("{} wait already", limits::LIVE_MAX - 1);
+    let reason = format!("jobs already waiting: {}", limits::LIVE_MAX - 1);
     let last = jobs[limits::LIVE_MAX - 1];
     assert_eq!(firing.ledger(3).await, [fired(last), refused(&reason), refused(&reason)]);
     let more = firing.fire(Overlap::QueueAll, 1).await;
@@ -203,12 +205,12 @@ pub async fn the_running_job_is_called_off_for_the_newest(world: &World<'_>) {
     assert_eq!(claimed.id, old[0]);
     let new = firing.fire(Overlap::CancelRunning, 2).await;
     let last = firing.schedule.last_slot.unwrap();
-    let reason = format!("slot {last} takes its place");
+    let reason = format!("replaced by slot {last}");
     assert_eq!(firing.ledger(2).await, [refused(&reason), fired(new[1])]);
     let expected = [JobState::Running, JobState::Cancelled, JobState::Cancelled];
     assert_eq!(states(world, &old).await, expected);
     assert_eq!(world.state(new[1]).await, JobState::Blocked);
-    assert!(world.job(old[0]).await.cancel_asked);
+    assert!(world.job(old[0]).await.cancel_requested);
     let by = rules::overlap_actor(last);
     assert_eq!(world.job(old[1]).await.view.error, Some(rules::cancel_reason(&by)));
     let audits = world.store().audits(None, 10).await.unwrap().items;
@@ -428,10 +430,11 @@ pub async fn a_blocked_job_is_shown_as_what_it_is(world: &World<'_>) {
     let detail = world.job(jobs[1]).await;
     assert_eq!((detail.view.attempt, detail.spent, detail.crashes), (0, 0, 0));
     assert_eq!(detail.view.due_at, Some(detail.view.created_at));
-    assert_eq!((detail.attempts, detail.cancel_asked), (Vec::new(), false));
+    assert_eq!((detail.attempts, detail.cancel_requested), (Vec::new(), false));
     let stats = world.store().queue_stats(None, 10).await.unwrap().items;
     let empty = QueueStats::empty("default".to_owned(), "mail".to_owned());
-    let expected = QueueStats { ready: 1, blocked: 3, oldest_due: stats[0].oldest_due, ..empty };
+    let expected =
+        QueueStats { ready: 1, blocked: 3, oldest_due_at: stats[0].oldest_due_at, ..empty };
     assert_eq!(stats, [expected]);
     // Nobody is given it.
     let node = world.join().await;

@@ -79,7 +79,7 @@ pub async fn f16_a_batch_runs_in_order_and_nothing_starves(world: &World<'_>) {
         assert!(ranks.is_sorted(), "{ranks:?}");
         claimed_low |= jobs.iter().any(|job| job.id == low);
     }
-    assert!(claimed_low, "the low job starved");
+    assert!(claimed_low, "the low-priority job starved");
 }
 
 /// Success did not free the key, and equal contexts hashed differently because a map has no order.

@@ -104,7 +104,7 @@ pub async fn statistics_are_read_in_pages(world: &World<'_>) {
     assert_eq!(
         seen,
         [
-            QueueStats { ready: 1, oldest_due: due, ..empty("a", "mail") },
+            QueueStats { ready: 1, oldest_due_at: due, ..empty("a", "mail") },
             QueueStats { scheduled: 1, ..empty("a", "report") },
             QueueStats { running: 1, ..empty("b", "report") },
             QueueStats { failed: 1, ..empty("default", "mail") },
@@ -138,17 +138,17 @@ pub async fn statistics_count_each_state(world: &World<'_>) {
     assert_eq!(
         world.store().queue_stats(None, 10).await.unwrap().items,
         [
-            QueueStats { ready: 1, oldest_due: Some(due), ..empty("bulk", "mail") },
+            QueueStats { ready: 1, oldest_due_at: Some(due), ..empty("bulk", "mail") },
             QueueStats {
                 ready: 2,
                 scheduled: 1,
                 retrying: 1,
                 running: 1,
                 failed: 1,
-                oldest_due: Some(due),
+                oldest_due_at: Some(due),
                 ..empty("default", "mail")
             },
-            QueueStats { ready: 1, oldest_due: Some(due), ..empty("default", "report") },
+            QueueStats { ready: 1, oldest_due_at: Some(due), ..empty("default", "report") },
         ]
     );
 }

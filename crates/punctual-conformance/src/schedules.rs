@@ -116,7 +116,7 @@ pub async fn each_definition_is_a_revision(world: &World<'_>) {
     let schedule = change(world, &schedule, define(r#"{"cron":"@daily"}"#)).await;
     let schedule = change(world, &schedule, ScheduleChange::Pause { until: None }).await;
     assert_eq!((schedule.revision, schedule.next_slot), (2, next_slot));
-    assert!(schedule.stamp > first + 1, "it rises with every write");
+    assert!(schedule.stamp > first + 1, "the stamp increases with every write");
     assert_eq!((schedule.owner.as_str(), schedule.changed_at), ("web", world.now()));
     let revisions = world.store().revisions(schedule.id, None, 10).await.unwrap().items;
     assert_eq!(revisions.len(), 2);

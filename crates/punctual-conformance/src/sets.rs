@@ -260,7 +260,7 @@ pub async fn a_registration_out_of_bounds_is_refused(world: &World<'_>) {
     ] {
         let error = store.register(at, &ask).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-        assert!(error.to_string().contains("; "), "no way out: {error}");
+        assert!(error.to_string().contains("; "), "the error has no remedy: {error}");
     }
     let wrong = NewSchedule { set: long, ..world.new_schedule("x") };
     let error = store.create_schedule(at, &wrong).await.unwrap_err();
@@ -271,7 +271,7 @@ pub async fn a_registration_out_of_bounds_is_refused(world: &World<'_>) {
     };
     let error = store.register(at, &create(many(limits::SET_ENTRIES_MAX + 1))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-    assert!(error.to_string().contains("501 schedules of a set"), "{error}");
+    assert!(error.to_string().contains("too many schedules in one set: 501"), "{error}");
     assert_eq!(store.schedules("", None, 10).await.unwrap(), []);
     assert_eq!(generation(world).await, None);
     let registered = store.register(at, &create(many(limits::SET_ENTRIES_MAX))).await.unwrap();

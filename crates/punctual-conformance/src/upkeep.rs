@@ -61,7 +61,7 @@ pub async fn the_third_crash_fails_the_job(world: &World<'_>) {
     }
     let found = world.job(id).await;
     assert_eq!((found.view.state, found.crashes, found.attempts.len()), (JobState::Failed, 3, 3));
-    assert_eq!(found.view.error.as_deref(), Some("its node died 3 times while it ran"));
+    assert_eq!(found.view.error.as_deref(), Some("its node died 3 times while running it"));
 }
 
 /// After an outage of the database every heartbeat is old and every node alive.

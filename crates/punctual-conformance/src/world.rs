@@ -167,7 +167,7 @@ impl<'a> World<'a> {
 
     /// All about a job that must be there.
     pub async fn job(&self, id: JobId) -> JobDetail {
-        self.store().job(id).await.expect("job").expect("the job is there")
+        self.store().job(id).await.expect("job").expect("the job exists")
     }
 
     /// Where a job is.
@@ -206,7 +206,7 @@ impl<'a> World<'a> {
         let nonce = self.nonce();
         match self.store().acquire(self.at(), role, node, nonce, LEASE).await.expect("acquire") {
             Acquired::Won { term, .. } => Fence { role: role.to_owned(), term, nonce },
-            held => panic!("the role is held: {held:?}"),
+            held => panic!("another node holds the role: {held:?}"),
         }
     }
 
@@ -297,7 +297,7 @@ impl<'a> World<'a> {
 
     /// The schedule as it is.
     pub async fn reread(&self, schedule: &Schedule) -> Schedule {
-        self.store().schedule(schedule.id).await.expect("schedule").expect("the schedule is there")
+        self.store().schedule(schedule.id).await.expect("schedule").expect("the schedule exists")
     }
 
     /// The whole ledger of a schedule, newest first.

@@ -34,7 +34,7 @@ pub struct Calendar {
 
 /// Why a text is no calendar.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{place}`: {message}")]
+#[error("{place}: {message}")]
 pub struct CalendarError {
     /// Where, such as `dates[3]` or `line 12`.
     pub place: String,
@@ -102,7 +102,8 @@ impl Calendar {
         if entry.starts_with('@') {
             let shown = crate::cron::echo(entry);
             return Err(format!(
-                "`{shown}` names a calendar, which only a file has; give its entries"
+                "`{shown}` refers to a calendar, which works only in schedule files; list its \
+                 entries instead"
             ));
         }
         match entry.starts_with(|first: char| first.is_ascii_digit()) {
@@ -114,7 +115,7 @@ impl Calendar {
     pub(crate) fn check_length(&self) -> Result<(), String> {
         match self.days.len() + self.yearly.len() + self.weekly.len() {
             entries if entries > ENTRIES_MAX => {
-                Err(format!("{entries} entries; the most is {ENTRIES_MAX}"))
+                Err(format!("too many entries: {entries}, maximum {ENTRIES_MAX}"))
             }
             _ => Ok(()),
         }
@@ -130,7 +131,7 @@ impl Calendar {
         if let Some((first, last)) = text.split_once("..") {
             let (first, last) = (date(first.trim())?, date(last.trim())?);
             if last < first {
-                return Err(format!("`{shown}` ends before it begins; exchange its ends"));
+                return Err(format!("invalid date range `{shown}`: the end is before the start"));
             }
             self.days.push((first, last));
             return Ok(());
@@ -142,7 +143,9 @@ impl Calendar {
                 let day: u32 = day.parse().unwrap_or(0);
                 // The 29th of February is one in every fourth year.
                 if !(1..=12).contains(&month) || !(1..=month_length(2_000, month)).contains(&day) {
-                    return Err(format!("`{shown}` is no day of the year; write it like `12-25`"));
+                    return Err(format!(
+                        "invalid day of the year `{shown}`; use a value such as `12-25`"
+                    ));
                 }
                 self.yearly.insert((month, day));
             }
@@ -164,7 +167,10 @@ impl Calendar {
         };
         if start == end {
             let shown = crate::cron::echo(text);
-            return Err(format!("`{shown}` has no length; write it like `Sat 00:00-Mon 06:00`"));
+            return Err(format!(
+                "invalid weekly period `{shown}`: start and end are equal; use a value such as \
+                 `Sat 00:00-Mon 06:00`"
+            ));
         }
         match start < end {
             true => self.weekly.push((start, end)),
@@ -256,7 +262,7 @@ impl Calendar {
 fn date(text: &str) -> Result<i64, String> {
     let wrong = || {
         let shown = crate::cron::echo(text);
-        format!("`{shown}` is no date; write it like `2027-12-24`, or `12-24` for every year")
+        format!("invalid date `{shown}`; use `2027-12-24`, or `12-24` for every year")
     };
     let mut parts = text.split('-').map(|part| part.parse::<u32>().ok());
     let (Some(Some(year)), Some(Some(month)), Some(Some(day)), None) =
@@ -278,7 +284,7 @@ fn day_of_week(text: &str) -> Result<i64, String> {
     let found = WEEKDAYS.iter().position(|day| *day == name);
     found.and_then(|day| i64::try_from(day).ok()).ok_or_else(|| {
         let shown = crate::cron::echo(text);
-        format!("`{shown}` is no day of the week; there are Mon, Tue, Wed, Thu, Fri, Sat, Sun")
+        format!("unknown weekday `{shown}`; expected one of Mon, Tue, Wed, Thu, Fri, Sat, Sun")
     })
 }
 
@@ -286,7 +292,9 @@ fn day_of_week(text: &str) -> Result<i64, String> {
 fn time_of_week(text: &str) -> Result<i64, String> {
     let Some((day, time)) = text.split_once(char::is_whitespace) else {
         let shown = crate::cron::echo(text);
-        return Err(format!("`{shown}` is no day with its time; write it like `Sat 06:00`"));
+        return Err(format!(
+            "invalid weekly time `{shown}`; use a day and a time, such as `Sat 06:00`"
+        ));
     };
     let day = day_of_week(day)?;
     let (hour, minute) = time.trim().split_once(':').unwrap_or_default();
@@ -295,7 +303,7 @@ fn time_of_week(text: &str) -> Result<i64, String> {
         (Ok(24), Ok(0)) => Ok((day + 1).rem_euclid(7) * DAY),
         _ => {
             let shown = crate::cron::echo(time);
-            Err(format!("`{shown}` is no time of day; write it like `06:00`"))
+            Err(format!("invalid time of day `{shown}`; use a value such as `06:00`"))
         }
     }
 }

@@ -46,20 +46,21 @@ impl Every {
         let seconds = |start: usize, part: &str| match parse_duration(part) {
             Ok(length) if length.subsec_nanos() == 0 => Ok(length.as_secs()),
             Ok(_) => {
-                Err(refuse(start, part, format!("`{}` is finer than a second", cron::echo(part))))
+                let message = format!("`{}` is not a whole number of seconds", cron::echo(part));
+                Err(refuse(start, part, message))
             }
             Err(message) => Err(refuse(start, part, message)),
         };
         if interval_text.is_empty() {
-            let message = "`@every` needs a length of time after it".to_owned();
-            return Err(refuse(0, text, message).with_hint("`@every 15m`"));
+            let message = "`@every` needs a duration after it".to_owned();
+            return Err(refuse(0, text, message).with_hint("for example, `@every 15m`"));
         }
         let interval = seconds(interval_at, interval_text)?;
         if !(1..=LONGEST_SECONDS).contains(&interval) {
             let shown = cron::echo(interval_text);
-            let message = format!("an interval lasts from 1s to 366d, not {shown}");
+            let message = format!("the interval must be between 1s and 366d, got {shown}");
             let hint = (interval > LONGEST_SECONDS).then(|| {
-                "for dates further apart write a cron expression, such as `@yearly`".to_owned()
+                "for a longer interval, use a cron expression such as `@yearly`".to_owned()
             });
             return Err(refuse(interval_at, interval_text, message).with_hint(hint));
         }
@@ -67,7 +68,7 @@ impl Every {
             (None, _) => (0, false),
             (Some("H"), Some(name)) => (hash::mix(hash::seed(name)) % interval, true),
             (Some("H"), None) => {
-                let message = "`H` spreads by the schedule's name, and none was given";
+                let message = "`H` is derived from the schedule name, but no name was given";
                 let span = offset_at..offset_at + 1;
                 return Err(CronError::new(CronErrorCode::NameNeeded, text, span, message)
                     .with_hint(cron::NAME_NEEDED));
@@ -75,7 +76,8 @@ impl Every {
             (Some(offset_text), _) => (seconds(offset_at, offset_text)?, false),
         };
         if phase >= interval {
-            let message = format!("an offset is shorter than its interval of {interval} seconds");
+            let message =
+                format!("the offset must be shorter than the interval of {interval} seconds");
             return Err(refuse(offset_at, offset_text.unwrap_or(body), message));
         }
         // Both are at most a year's seconds.

@@ -9,7 +9,7 @@ use crate::Timestamp;
 
 /// A text that is no identity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no id; an id looks like 01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10")]
+#[error("invalid id `{text}`; expected a UUID such as 01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10")]
 pub struct IdError {
     text: String,
 }
@@ -106,6 +106,6 @@ mod tests {
         let id = LeaseId::mint(Timestamp::from_seconds(1_800_000_000), [7; 10]);
         assert_eq!(id.to_string().parse(), Ok(id));
         assert_eq!(LeaseId::from_bytes(*id.as_bytes()), id);
-        insta::assert_snapshot!("7".parse::<JobId>().unwrap_err(), @"`7` is no id; an id looks like 01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10");
+        insta::assert_snapshot!("7".parse::<JobId>().unwrap_err(), @"invalid id `7`; expected a UUID such as 01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10");
     }
 }

@@ -42,15 +42,15 @@ impl Spec {
         for (index, when) in self.whens.iter().enumerate() {
             let When::Cron(cron) = when else {
                 return Err(format!(
-                    "`next_working_day` needs cron expressions, which name a time of day, and \
-                     `{when}` has none; say `skip`, or write it as a cron expression"
+                    "`next_working_day` supports only cron expressions, but `{when}` is not one; \
+                     use `skip`, or a cron expression"
                 ));
             };
             let count = times.len() + cron.times_a_day();
             if count > TIMES_MAX {
                 return Err(format!(
-                    "`next_working_day` is for at most {TIMES_MAX} times of day, and the rules up to \
-                     `{cron}` name {count}; say `skip`, or name fewer"
+                    "`next_working_day` supports at most {TIMES_MAX} times of day, but the \
+                     expressions up to `{cron}` have {count}; use `skip`, or fewer times"
                 ));
             }
             times.extend(cron.times_of_day().into_iter().map(|time| (index, time)));
@@ -101,9 +101,9 @@ impl Spec {
     }
 }
 
-const NO_FREE_DAY: &str = "not moved: its time is excluded on the 31 days that follow as well";
+const NO_FREE_DAY: &str = "not moved: the same time is also excluded on each of the next 31 days";
 const SKIPPED_BY_CLOCKS: &str =
-    "not moved: the clocks skip its time on the next working day, and `dst_gap` drops it";
+    "not moved: a clock change skips this time on the next working day, and `dst_gap` is `skip`";
 const BEYOND_THE_WINDOW: &str = "not moved: the next working day is after the schedule's `end`";
 
 impl Moves {

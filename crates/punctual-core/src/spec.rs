@@ -197,14 +197,14 @@ impl Spec {
             return None;
         }
         if let Some(last) = self.previous(Timestamp::MAX) {
-            return Some(format!("its last slot was at {last}"));
+            return Some(format!("the last slot was at {last}"));
         }
         let reason = self.whens.iter().find_map(|when| match when {
             When::Cron(cron) => cron.never_fires(),
             When::Every(_) | When::At(_) => None,
         });
         Some(reason.unwrap_or_else(|| {
-            "its window and the rules for clock changes leave it no slot".to_owned()
+            "`start`, `end` and the rules for clock changes exclude every slot".to_owned()
         }))
     }
 

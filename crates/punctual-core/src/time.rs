@@ -106,7 +106,8 @@ impl fmt::Debug for Timestamp {
 /// A text that is no RFC 3339 instant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is not an instant; write it like 2027-03-28T01:00:00Z or 2027-03-28T03:00:00+02:00"
+    "invalid time `{text}`; expected RFC 3339, such as 2027-03-28T01:00:00Z or \
+     2027-03-28T03:00:00+02:00"
 )]
 pub struct TimestampError {
     text: String,
@@ -130,23 +131,24 @@ impl FromStr for Timestamp {
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim_matches(crate::cron::BLANKS);
     let refuse = |why: &str| {
-        Err(format!("`{}` {why}; write it like 90s, 15m, 1h30m or 2d", crate::cron::echo(text)))
+        let text = crate::cron::echo(text);
+        Err(format!("invalid duration `{text}`{why}; use a value such as 90s, 15m, 1h30m or 2d"))
     };
     let span = match SpanParser::new().parse_span(text) {
         // One way of writing is enough: no clock notation, no line ends.
         Ok(span) if !text.contains([':', '\n', '\r']) => span,
-        _ => return refuse("is not a length of time"),
+        _ => return refuse(""),
     };
     if span.get_years() != 0 || span.get_months() != 0 {
-        return refuse("counts months or years, which have no fixed length");
+        return refuse(": months and years have no fixed length");
     }
     if span.is_negative() {
-        return refuse("is negative");
+        return refuse(": it is negative");
     }
     match span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()) {
         Ok(length) if length.subsec_nanos() % 1_000 == 0 => Ok(length.unsigned_abs()),
-        Ok(_) => refuse("is finer than a microsecond"),
-        Err(_) => refuse("is too long"),
+        Ok(_) => refuse(": the smallest unit is a microsecond"),
+        Err(_) => refuse(": it is too long"),
     }
 }
 
@@ -187,7 +189,7 @@ mod tests {
     #[test]
     fn a_text_that_is_no_instant_is_named_in_the_error() {
         let error = "tomorrow".parse::<Timestamp>().unwrap_err();
-        insta::assert_snapshot!(error, @"`tomorrow` is not an instant; write it like 2027-03-28T01:00:00Z or 2027-03-28T03:00:00+02:00");
+        insta::assert_snapshot!(error, @"invalid time `tomorrow`; expected RFC 3339, such as 2027-03-28T01:00:00Z or 2027-03-28T03:00:00+02:00");
     }
 
     #[test]
@@ -223,12 +225,12 @@ mod tests {
         let errors =
             ["", "15", "1mo", "-5m", "1ns", "soon"].map(|text| parse_duration(text).unwrap_err());
         insta::assert_snapshot!(errors.join("\n"), @"
-        `` is not a length of time; write it like 90s, 15m, 1h30m or 2d
-        `15` is not a length of time; write it like 90s, 15m, 1h30m or 2d
-        `1mo` counts months or years, which have no fixed length; write it like 90s, 15m, 1h30m or 2d
-        `-5m` is negative; write it like 90s, 15m, 1h30m or 2d
-        `1ns` is finer than a microsecond; write it like 90s, 15m, 1h30m or 2d
-        `soon` is not a length of time; write it like 90s, 15m, 1h30m or 2d
+        invalid duration ``; use a value such as 90s, 15m, 1h30m or 2d
+        invalid duration `15`; use a value such as 90s, 15m, 1h30m or 2d
+        invalid duration `1mo`: months and years have no fixed length; use a value such as 90s, 15m, 1h30m or 2d
+        invalid duration `-5m`: it is negative; use a value such as 90s, 15m, 1h30m or 2d
+        invalid duration `1ns`: the smallest unit is a microsecond; use a value such as 90s, 15m, 1h30m or 2d
+        invalid duration `soon`; use a value such as 90s, 15m, 1h30m or 2d
         ");
     }
 }

@@ -36,20 +36,23 @@ impl Spec {
     }
 }
 
-const EVERY_SECOND: &str = "fires every second: up to 86400 jobs a day";
-const WHOLE_DAYS: &str = "an interval of whole days moves by an hour on the wall clock when clocks change; for a fixed \
-     time of day write a cron expression, such as `0 9 * * *`";
+const EVERY_SECOND: &str = "fires every second: up to 86400 jobs per day";
+const WHOLE_DAYS: &str = "an interval of whole days shifts in local time when clocks change; for a \
+     fixed time of day, use a cron expression such as `0 9 * * *`";
 
 impl Cron {
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.field_count() > 5 {
-            warnings.push(format!("{} fields: the first one is seconds", self.field_count()));
+            warnings.push(format!(
+                "the expression has {} fields; the first is for seconds",
+                self.field_count()
+            ));
         }
         if self.is_one_day_field_enough() {
             warnings.push(
-                "both day fields are set and a day that matches one of them is enough; to need both \
-                 write `+` before the day-of-week"
+                "day-of-month and day-of-week are both set, and a day that matches either is \
+                 enough; to require both, put `+` before day-of-week"
                     .to_owned(),
             );
         }
@@ -61,14 +64,14 @@ impl Cron {
                 let noun = unit.name();
                 let last = if rest == 1 { noun.to_owned() } else { format!("{noun}s") };
                 warnings.push(format!(
-                    "a step of {step} {noun}s starts anew each {around}, so that its last one is {rest} \
-                     {last}; for an even distance write `@every {step}{letter}`"
+                    "a step of {step} {noun}s restarts every {around}, so the last interval is \
+                     {rest} {last}; for a constant interval, use `@every {step}{letter}`"
                 ));
             }
         }
         if let Some(day) = self.first_day_missing_in_some_month() {
             warnings.push(format!(
-                "months without a day {day} have no slot; the last day of every month is `L`"
+                "months without day {day} have no slot; for the last day of every month, use `L`"
             ));
         }
         warnings

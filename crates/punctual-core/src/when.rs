@@ -53,7 +53,7 @@ impl When {
 
     fn once(text: &str) -> Result<When, String> {
         if text.is_empty() {
-            return Err("`@at` needs an instant after it, such as 2027-03-28T01:00:00Z".to_owned());
+            return Err("`@at` needs a time after it, such as 2027-03-28T01:00:00Z".to_owned());
         }
         match text.parse::<Timestamp>() {
             Ok(instant) => a_slot(instant, text).map(When::At).map_err(|error| error.to_string()),
@@ -114,7 +114,7 @@ impl FromStr for When {
     }
 }
 
-/// The normalised form, which reads back as an equal value.
+/// The normalized form, which reads back as an equal value.
 impl fmt::Display for When {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -130,14 +130,15 @@ impl fmt::Display for When {
 pub enum AtError {
     /// Neither an instant nor a local time.
     #[error(
-        "`{text}` is neither an instant such as 2027-03-28T01:00:00Z nor a local time such as 2027-03-28T03:00"
+        "invalid time `{text}`; use RFC 3339 such as 2027-03-28T01:00:00Z, or a local time such as \
+         2027-03-28T03:00"
     )]
     NotATime {
         /// What was written.
         text: String,
     },
     /// The local time exists never or twice.
-    #[error("`{text}` {times} in {zone}; write the instant you mean: {earlier} or {later}")]
+    #[error("local time `{text}` {times} in {zone}; use {earlier} or {later}")]
     NotOnce {
         /// What was written.
         text: String,
@@ -151,13 +152,13 @@ pub enum AtError {
         later: Timestamp,
     },
     /// Before 1970 or after 2199.
-    #[error("`{text}` is outside the years 1970 to 2199, in which slots lie")]
+    #[error("time `{text}` is out of range; use a year from 1970 to 2199")]
     OutOfYears {
         /// What was written.
         text: String,
     },
     /// Slots are whole seconds.
-    #[error("`{text}` has a fraction of a second; slots are whole seconds")]
+    #[error("time `{text}` has a fraction of a second; use whole seconds")]
     Fraction {
         /// What was written.
         text: String,

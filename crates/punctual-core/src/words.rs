@@ -71,7 +71,7 @@ pub(crate) use words;
 
 /// A word that is none of the set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{word}` is no {what}; there are {known}")]
+#[error("unknown {what} `{word}`; expected one of {known}")]
 pub struct UnknownWord {
     what: &'static str,
     word: String,

@@ -39,7 +39,7 @@ impl ZoneError {
 
     fn remedy(&self) -> String {
         match &self.nearest {
-            Some(nearest) => format!(", did you mean `{nearest}`?"),
+            Some(nearest) => format!("; did you mean `{nearest}`?"),
             None => "; use an IANA name such as `UTC` or `Europe/Paris`".to_owned(),
         }
     }
@@ -218,14 +218,14 @@ mod tests {
         ];
         let errors = written.map(|name| Zone::get(name).unwrap_err().to_string());
         insta::assert_snapshot!(errors.join("\n"), @"
-        unknown time zone `Europe/Pariss`, did you mean `Europe/Paris`?
-        unknown time zone `Paris`, did you mean `Europe/Paris`?
-        unknown time zone `new york`, did you mean `America/New_York`?
+        unknown time zone `Europe/Pariss`; did you mean `Europe/Paris`?
+        unknown time zone `Paris`; did you mean `Europe/Paris`?
+        unknown time zone `new york`; did you mean `America/New_York`?
         unknown time zone `Mars/Olympus`; use an IANA name such as `UTC` or `Europe/Paris`
         unknown time zone ``; use an IANA name such as `UTC` or `Europe/Paris`
         unknown time zone `+02:00`; use an IANA name such as `UTC` or `Europe/Paris`
-        unknown time zone `right/UTC`, did you mean `Etc/UTC`?
-        unknown time zone `posix/Europe/Paris`, did you mean `Europe/Paris`?
+        unknown time zone `right/UTC`; did you mean `Etc/UTC`?
+        unknown time zone `posix/Europe/Paris`; did you mean `Europe/Paris`?
         unknown time zone `localtime`; use an IANA name such as `UTC` or `Europe/Paris`
         unknown time zone `Europe`; use an IANA name such as `UTC` or `Europe/Paris`
         unknown time zone `é/�`; use an IANA name such as `UTC` or `Europe/Paris`

@@ -30,7 +30,7 @@ impl Attributes {
 
     fn take(&mut self, meta: &ParseNestedMeta) -> Result<()> {
         let Some(name) = meta.path.get_ident().map(ToString::to_string) else {
-            return Err(meta.error(format!("there are {KNOWN}")));
+            return Err(meta.error(format!("unknown job setting; expected one of {KNOWN}")));
         };
         match name.as_str() {
             "kind" => self.kind = Some(meta.value()?.parse()?),
@@ -45,7 +45,7 @@ impl Attributes {
             "max_attempts" => {
                 let attempts: LitInt = meta.value()?.parse()?;
                 if attempts.base10_parse::<u32>()? == 0 {
-                    return Err(Error::new(attempts.span(), "a job has at least 1 attempt"));
+                    return Err(Error::new(attempts.span(), "max_attempts must be at least 1"));
                 }
                 self.settings.push(quote!(max_attempts: #attempts));
             }
@@ -60,9 +60,8 @@ impl Attributes {
             }
             "unique" => self.unique = Some(unique(meta)?),
             other => {
-                return Err(
-                    meta.error(format!("`{other}` is no setting of a job; there are {KNOWN}"))
-                );
+                let text = format!("unknown job setting `{other}`; expected one of {KNOWN}");
+                return Err(meta.error(text));
             }
         }
         Ok(())
@@ -84,7 +83,7 @@ fn unique(meta: &ParseNestedMeta) -> Result<TokenStream> {
                 let length = length(&inner.value()?.parse()?)?;
                 lifetime = quote!(.during(#length));
             } else {
-                return Err(inner.error("there are `by` and `during`"));
+                return Err(inner.error("unknown `unique` setting; expected `by` or `during`"));
             }
             Ok(())
         })?;

@@ -10,13 +10,13 @@ pub(crate) fn job(input: &DeriveInput) -> Result<TokenStream> {
     if let Some(lifetime) = input.generics.lifetimes().next() {
         return Err(Error::new_spanned(
             lifetime,
-            "a job is kept and read again, so that it owns what it holds; take `String` instead of `&str`",
+            "a job type must own its data, because jobs are stored; use `String` instead of `&str`",
         ));
     }
     if let Some(parameter) = input.generics.type_params().next() {
         return Err(Error::new_spanned(
             parameter,
-            "a kind stands for one type; derive `Job` for a type without parameters",
+            "`Job` cannot be derived for a generic type; use a type without parameters",
         ));
     }
     let Attributes { kind, settings, unique } = Attributes::read(input)?;

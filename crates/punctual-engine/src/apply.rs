@@ -91,7 +91,10 @@ impl Schedules {
         actor: &Actor,
     ) -> Result<Applied, ScheduleError> {
         if set.starts_with(OF_PROGRAMS) {
-            let message = format!("the set `{set}` belongs to a program; take another name");
+            let message = format!(
+                "invalid set name `{set}`: names that start with `{OF_PROGRAMS}` are reserved for \
+                 schedules declared in code; use another name"
+            );
             return Err(StoreError::invalid(message).into());
         }
         for _ in 0..TRIES {
@@ -108,7 +111,7 @@ impl Schedules {
                 Registered::Done(_) => return Ok(Applied { at, steps }),
                 Registered::Superseded(higher) => {
                     let message = format!(
-                        "the set `{}` is declared by a program, in generation {higher}; take another name",
+                        "set `{}` is declared by a program (generation {higher}); use another name",
                         ask.set
                     );
                     return Err(StoreError::new(ErrorKind::Conflict, message).into());
@@ -129,7 +132,7 @@ impl Schedules {
         let mut names = BTreeSet::new();
         for one in wanted {
             if !names.insert(one.name.as_str()) {
-                let twice = ScheduleError::Job("it is declared twice; leave one out".to_owned());
+                let twice = ScheduleError::Job("declared twice; remove one".to_owned());
                 wrong.push(twice.of(&one.name));
                 continue;
             }
@@ -153,7 +156,7 @@ impl Schedules {
         for schedule in gone {
             let what = if look.manner.prune { What::Remove } else { What::Leave };
             if what == What::Remove {
-                let reason = format!("removed by {} before it was decided", look.actor.who);
+                let reason = format!("removed by {} before the slot was processed", look.actor.who);
                 let passed = passed(&schedule, look.at, &reason);
                 entries.push(SetEntry::Remove { id: schedule.id, stamp: schedule.stamp, passed });
             }
@@ -207,10 +210,10 @@ impl Schedules {
         if let Some(other) = self.store.schedule_named(look.tenant, &wanted.name).await? {
             return match other.set.as_str() {
                 "" if look.manner.adopt => Ok(Some(other)),
-                "" => {
-                    Err(taken("was made by hand; take it over with `adopt`, or take another name"))
-                }
-                set => Err(taken(&format!("belongs to the set `{set}`; take another name"))),
+                "" => Err(taken(
+                    "was created manually; take it over with `adopt`, or use another name",
+                )),
+                set => Err(taken(&format!("belongs to set `{set}`; use another name"))),
             };
         }
         let Some(old) = &wanted.renamed_from else { return Ok(None) };
@@ -239,7 +242,7 @@ impl Schedules {
         if before.as_ref() != Some(definition) || schedule.name != *name {
             let renamed = Schedule { name: name.clone(), ..schedule.clone() };
             self.check_job(&renamed, definition)?;
-            let reason = format!("changed by {} before it was decided", look.actor.who);
+            let reason = format!("changed by {} before the slot was processed", look.actor.who);
             changes.push(ScheduleChange::Define {
                 spec: stored(definition)?,
                 owner: schedule.owner.clone(),
@@ -254,11 +257,12 @@ impl Schedules {
         };
         let change = match (schedule.enabled, *enabled) {
             (true, false) => {
-                let reason = format!("disabled by {} before it was decided", look.actor.who);
+                let reason =
+                    format!("disabled by {} before the slot was processed", look.actor.who);
                 Some(ScheduleChange::Disable { passed: undecided(&reason) })
             }
             (false, true) => {
-                let passed = undecided("could not be planned");
+                let passed = undecided("the schedule was quarantined");
                 Some(ScheduleChange::Enable { next_slot: next_slot()?, passed })
             }
             _ => None,
@@ -279,7 +283,7 @@ struct Look<'a> {
 }
 
 fn taken(owner: &str) -> ScheduleError {
-    let message = format!("the name is taken by one that {owner}");
+    let message = format!("a schedule with this name {owner}");
     StoreError::new(ErrorKind::Conflict, message).into()
 }
 

@@ -103,9 +103,9 @@ fn why(most: usize, last: &JobView) -> String {
         1 => "1 failure".to_owned(),
         most => format!("{most} failures in a row"),
     };
-    let error = last.error.as_deref().unwrap_or("no error was told");
+    let error = last.error.as_deref().unwrap_or("no error message");
     // The job is named first: an error may be longer than a reason.
-    format!("{failed}; the last: job {}: {error}", last.id)
+    format!("{failed}; last failed job {}: {error}", last.id)
 }
 
 /// The schedules of which jobs failed since then, newest first.

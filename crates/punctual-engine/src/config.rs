@@ -161,7 +161,7 @@ impl Config {
     /// Says what cannot be, and what would.
     pub fn check(&self) -> Result<(), EngineError> {
         let invalid = |message: String| Err(EngineError::Config(message));
-        if let Err(message) = limits::check_name("node's name", &self.name, false) {
+        if let Err(message) = limits::check_name("node name", &self.name, false) {
             return invalid(message);
         }
         if let Err(message) = check_node_name(&self.name) {
@@ -170,26 +170,28 @@ impl Config {
         for (index, (label, _)) in self.labels.iter().enumerate() {
             if label.is_empty() || label.contains('=') {
                 return invalid(format!(
-                    "label `{label}` is empty or contains `=`; give its name and its value apart"
+                    "invalid label name `{label}`; it must not be empty or contain `=`"
                 ));
             }
             if self.labels[..index].iter().any(|(other, _)| other == label) {
-                return invalid(format!("label `{label}` is given twice; give it one value"));
+                return invalid(format!("label `{label}` is set twice; set it once"));
             }
         }
         if self.max_running == 0 && !self.queues.is_empty() {
             return invalid(
-                "max_running is 0, so that no job of the queues can run; set it to 1 or more, or serve no queue".to_owned(),
+                "max_running must be at least 1 for a node that serves queues, got 0; raise it, or \
+                 serve no queues"
+                    .to_owned(),
             );
         }
         if self.max_running > MAX_RUNNING_MAX {
             return invalid(format!(
-                "max_running is {}; the most is {MAX_RUNNING_MAX}; run more nodes instead",
+                "max_running must be at most {MAX_RUNNING_MAX}, got {}; run more nodes instead",
                 self.max_running
             ));
         }
         if self.timeout.is_zero() {
-            return invalid("timeout is zero, so that no attempt could take any time".to_owned());
+            return invalid("timeout must be greater than zero".to_owned());
         }
         for (index, queue) in self.queues.iter().enumerate() {
             if let Err(message) = limits::check_name("queue", &queue.name, false) {
@@ -197,22 +199,25 @@ impl Config {
             }
             if queue.name.starts_with(NODE_QUEUE) {
                 return invalid(format!(
-                    "queue `{}` is that of a node or of a label; a node serves its own without being told",
+                    "queue `{}` is reserved for a node or label; a node serves its own queues \
+                     automatically",
                     queue.name
                 ));
             }
             if self.queues[..index].iter().any(|other| other.name == queue.name) {
-                return invalid(format!("queue `{}` is served twice; name it once", queue.name));
+                return invalid(format!("queue `{}` is listed twice; list it once", queue.name));
             }
             if queue.weight == 0 {
                 return invalid(format!(
-                    "queue `{}` has weight 0 and would never come first; set it to 1 or more, or do not serve it",
+                    "queue `{}`: weight must be at least 1, got 0; raise it, or do not serve the \
+                     queue",
                     queue.name
                 ));
             }
             if queue.max_running == Some(0) {
                 return invalid(format!(
-                    "queue `{}` has max_running 0; pause the queue, or do not serve it",
+                    "queue `{}`: max_running must be at least 1, got 0; pause the queue, or do not \
+                     serve it",
                     queue.name
                 ));
             }
@@ -238,9 +243,9 @@ impl Timing {
             if short >= long {
                 let show = punctual_core::format_duration;
                 return Err(EngineError::Config(format!(
-                    "{less} is {} and must be shorter than {more}, which is {}",
-                    show(short),
-                    show(long)
+                    "{less} must be shorter than {more} ({}), got {}",
+                    show(long),
+                    show(short)
                 )));
             }
         }
@@ -255,7 +260,9 @@ impl Timing {
             ("poll", self.poll),
         ];
         match periods.iter().find(|(_, period)| period.is_zero()) {
-            Some((name, _)) => Err(EngineError::Config(format!("{name} is zero"))),
+            Some((name, _)) => {
+                Err(EngineError::Config(format!("{name} must be greater than zero")))
+            }
             None => Ok(()),
         }
     }

@@ -12,6 +12,6 @@ pub enum EngineError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The operating system refused.
-    #[error("cannot start a thread for the heartbeat: {0}")]
+    #[error("cannot start the heartbeat thread: {0}")]
     Thread(String),
 }

@@ -100,7 +100,7 @@ impl Handlers {
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         if self.0.len() > limits::KINDS_MAX {
             return Err(EngineError::Config(format!(
-                "{} kinds have a handler; the most is {}; spread them over several nodes",
+                "too many kinds with a handler: {}, maximum {}; split them across several nodes",
                 self.0.len(),
                 limits::KINDS_MAX
             )));

@@ -63,7 +63,7 @@ impl Log {
         }
         let is_last = before + text.len() > ATTEMPT_BYTES_MAX || number == limits::LOG_NUMBER_MAX;
         let (level, text) = if is_last {
-            (LogLevel::Warn, "the log of this attempt is full; what follows is left out")
+            (LogLevel::Warn, "the log of this attempt is full; further lines are dropped")
         } else {
             (level, text)
         };

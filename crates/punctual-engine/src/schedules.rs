@@ -35,7 +35,7 @@ pub enum ScheduleError {
     #[error("`job`: {0}")]
     Job(String),
     /// The key of a run stands for something else.
-    #[error("the key was used for something else; take another")]
+    #[error("the key was already used for a different request; use another key")]
     KeyTaken,
     /// One of several schedules cannot be so.
     #[error("schedule `{0}`: {1}")]
@@ -44,13 +44,13 @@ pub enum ScheduleError {
     #[error("{}", all(.0))]
     Several(Vec<ScheduleError>),
     /// There is none of that name.
-    #[error("there is no schedule named `{0}`")]
+    #[error("schedule `{0}` not found")]
     NotFound(String),
     /// It is not as the caller saw it any more.
-    #[error("schedule `{0}` was changed since it was looked at; look again")]
+    #[error("schedule `{0}` was changed by another request; read it again and repeat the change")]
     Changed(String),
     /// Others change it all the time.
-    #[error("schedule `{0}` was changed by others again and again; try again")]
+    #[error("schedule `{0}` is being changed by other requests; try again")]
     Busy(String),
     /// The store refused.
     #[error(transparent)]
@@ -101,7 +101,7 @@ impl std::str::FromStr for Seen {
             let changed_at = Timestamp::from_micros(changed_at.parse().ok()?);
             Some(Seen { revision: revision.parse().ok()?, changed_at })
         };
-        read().ok_or_else(|| format!("`{text}` was not given by us"))
+        read().ok_or_else(|| format!("invalid ETag `{text}`"))
     }
 }
 
@@ -182,7 +182,7 @@ impl Schedules {
                 passed: passed(
                     schedule,
                     now,
-                    &format!("changed by {} before it was decided", actor.who),
+                    &format!("changed by {} before the slot was processed", actor.who),
                 ),
             })
         })
@@ -221,7 +221,7 @@ impl Schedules {
             let definition = Definition::parse(schedule.spec.as_str())?;
             let after = now.max(schedule.last_slot.unwrap_or(now));
             let next_slot = definition.rule_from(name, after)?.spec.next(after);
-            let passed = passed(schedule, now, "could not be planned");
+            let passed = passed(schedule, now, "the schedule was quarantined");
             Ok(ScheduleChange::Enable { next_slot, passed })
         })
         .await
@@ -234,7 +234,7 @@ impl Schedules {
         name: &str,
         actor: &Actor,
     ) -> Result<Schedule, ScheduleError> {
-        let reason = format!("disabled by {} before it was decided", actor.who);
+        let reason = format!("disabled by {} before the slot was processed", actor.who);
         self.change(tenant, name, actor, |schedule, now| {
             Ok(ScheduleChange::Disable { passed: passed(schedule, now, &reason) })
         })

@@ -117,12 +117,13 @@ pub(crate) async fn within<T>(
     tokio::select! {
         biased;
         answer = caught(call) => answer.unwrap_or_else(|panic| {
-            let message = format!("the store panicked, which is a bug: {panic}");
+            let message = format!("the store panicked (this is a bug): {panic}");
             Err(StoreError::new(ErrorKind::Unreachable, message))
         }),
         () = env.sleep(patience) => {
             let waited = punctual_core::format_duration(patience);
-            Err(StoreError::new(ErrorKind::Unreachable, format!("the store gave no answer within {waited}")))
+            let message = format!("no response from the store within {waited}");
+            Err(StoreError::new(ErrorKind::Unreachable, message))
         }
     }
 }
@@ -144,5 +145,5 @@ pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> std::result::R
 fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "something that is no text".to_owned())
+        .unwrap_or_else(|| "panic message is not text".to_owned())
 }

@@ -132,11 +132,11 @@ impl Schedules {
         let Some(schedule) = found else {
             if let Some(other) = self.store.schedule_named(tenant, name).await? {
                 let owner = match other.set.as_str() {
-                    "" => "was made by hand".to_owned(),
-                    set => format!("belongs to `{set}`"),
+                    "" => "was created manually".to_owned(),
+                    set => format!("belongs to set `{set}`"),
                 };
                 let message = format!(
-                    "the name is taken by one that {owner}; take another, or delete that one"
+                    "a schedule with this name {owner}; use another name, or delete that schedule"
                 );
                 return Err(StoreError::new(ErrorKind::Conflict, message).into());
             }
@@ -151,7 +151,7 @@ impl Schedules {
         if schedule.spec != spec {
             self.check_job(schedule, definition)?;
             let after = now.max(schedule.last_slot.unwrap_or(now));
-            let reason = format!("changed by {} before it was decided", actor.who);
+            let reason = format!("changed by {} before the slot was processed", actor.who);
             changes.push(ScheduleChange::Define {
                 spec,
                 owner: schedule.owner.clone(),

@@ -44,7 +44,7 @@ impl Settler {
                     item.transition = Transition {
                         outcome: AttemptOutcome::Failed,
                         next: Next::Failed,
-                        error: Some(format!("its outcome was refused: {error}")),
+                        error: Some(format!("the outcome could not be saved: {error}")),
                     };
                     item.result = None;
                     item.then.clear();

@@ -108,7 +108,8 @@ async fn call_off_in(
         is_waiting && job.schedule.is_some() && job.due_at.is_some_and(|due| due + STRANDED <= now)
     };
     let length = format_duration(STRANDED);
-    let why = format!("no live node serves queue `{queue}`, and it was due {length} ago");
+    let why =
+        format!("no live node serves queue `{queue}`; the job was due more than {length} ago");
     let actor = Actor::new("punctual", &why);
     let filter = JobFilter { queue: Some(queue.to_owned()), ..JobFilter::default() };
     let (mut after, mut called_off) = (None::<Cursor>, 0);

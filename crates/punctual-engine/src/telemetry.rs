@@ -1,32 +1,32 @@
-//! Every metric and span of the engine, by name. What is not here is not measured.
+//! All metrics and spans of the engine.
 //!
-//! | name | kind | labels | what |
+//! | name | kind | labels | description |
 //! |---|---|---|---|
-//! | `punctual_service_passes_total` | counter | `service` | passes that did something |
-//! | `punctual_service_errors_total` | counter | `service` | passes that failed |
-//! | `punctual_service_panics_total` | counter | `service` | passes that panicked: bugs |
-//! | `punctual_jobs_claimed_total` | counter | | jobs taken from the store |
-//! | `punctual_attempts_total` | counter | `outcome` | attempts that were settled |
-//! | `punctual_settles_fenced_total` | counter | | results that came too late to count |
-//! | `punctual_results_late_total` | counter | | results of handlers that had been given up |
-//! | `punctual_log_lines_dropped_total` | counter | | lines of jobs' logs that the store did not take |
-//! | `punctual_strays_total` | counter | | jobs given back because the answer to their claim was lost |
-//! | `punctual_jobs_reaped_total` | counter | | jobs taken back from dead nodes |
-//! | `punctual_jobs_stranded_total` | counter | | jobs of schedules called off because their node did not come back |
+//! | `punctual_service_passes_total` | counter | `service` | service passes that did work |
+//! | `punctual_service_errors_total` | counter | `service` | service passes that failed |
+//! | `punctual_service_panics_total` | counter | `service` | service passes that panicked (bugs) |
+//! | `punctual_jobs_claimed_total` | counter | | jobs claimed |
+//! | `punctual_attempts_total` | counter | `outcome` | attempts settled |
+//! | `punctual_settles_fenced_total` | counter | | results rejected because the lease was lost |
+//! | `punctual_results_late_total` | counter | | results of handlers that were already abandoned |
+//! | `punctual_log_lines_dropped_total` | counter | | job log lines dropped because writing them failed |
+//! | `punctual_strays_total` | counter | | jobs released because the claim response was lost |
+//! | `punctual_jobs_reaped_total` | counter | | jobs reclaimed from dead nodes |
+//! | `punctual_jobs_stranded_total` | counter | | jobs of schedules cancelled because no live node serves their queue |
 //! | `punctual_nodes_dead_total` | counter | | nodes declared dead |
-//! | `punctual_terms_begun_total` | counter | `role` | terms that this node won |
-//! | `punctual_terms_lost_total` | counter | `role` | terms that ended before they were given up |
-//! | `punctual_step_downs_total` | counter | | times the node stopped leading because it was unsure |
+//! | `punctual_terms_begun_total` | counter | `role` | leader terms won by this node |
+//! | `punctual_terms_lost_total` | counter | `role` | leader terms lost by this node |
+//! | `punctual_step_downs_total` | counter | | times the node stopped leading because its lease was unconfirmed |
 //! | `punctual_handlers_stuck_total` | counter | `kind` | handlers that block their thread and cannot be stopped |
-//! | `punctual_rejoins_total` | counter | | times the node was declared dead and came back |
-//! | `punctual_slots_total` | counter | `outcome` | slots that were decided; one that was refused for overlap also counts as planned |
-//! | `punctual_fire_late_seconds` | histogram | | from a slot to the commit that fired it |
-//! | `punctual_start_late_seconds` | histogram | | from a slot to the claim of its job's first attempt |
-//! | `punctual_schedules_set_aside_total` | counter | | schedules that could not be planned |
-//! | `punctual_schedules_paused_for_failures_total` | counter | | schedules paused because their jobs failed in a row |
-//! | `punctual_histories_forked_total` | counter | | times the database went on with another history, as after a failover |
-//! | `punctual_clock_held` | gauge | | 1 while the database's clock is held to be wrong |
-//! | span `attempt` | | `job`, `kind`, `queue`, `attempt` | one attempt at a job |
+//! | `punctual_rejoins_total` | counter | | times the node was declared dead and rejoined |
+//! | `punctual_slots_total` | counter | `outcome` | slots processed; a slot skipped because of overlap also counts as planned |
+//! | `punctual_fire_late_seconds` | histogram | | time from a slot to the commit that fired it |
+//! | `punctual_start_late_seconds` | histogram | | time from a slot to the claim of the first attempt of its job |
+//! | `punctual_schedules_set_aside_total` | counter | | schedules quarantined |
+//! | `punctual_schedules_paused_for_failures_total` | counter | | schedules paused after repeated failures |
+//! | `punctual_histories_forked_total` | counter | | database failovers detected |
+//! | `punctual_clock_held` | gauge | | 1 while the database clock is not trusted |
+//! | span `attempt` | | `job`, `kind`, `queue`, `attempt` | one attempt of a job |
 
 use std::time::Duration;
 
@@ -50,12 +50,12 @@ pub(crate) fn passed(service: &'static str, report: &Report) {
 
 pub(crate) fn failed(service: &'static str, error: &StoreError) {
     metrics::counter!("punctual_service_errors_total", "service" => service).increment(1);
-    tracing::warn!(service, %error, "failed and is tried again");
+    tracing::warn!(service, %error, "service pass failed, retrying");
 }
 
 pub(crate) fn panicked(service: &'static str, message: &str) {
     metrics::counter!("punctual_service_panics_total", "service" => service).increment(1);
-    tracing::error!(service, message, "panicked, which is a bug, and is tried again");
+    tracing::error!(service, message, "service pass panicked (this is a bug), retrying");
 }
 
 pub(crate) fn claimed(jobs: usize) {
@@ -70,14 +70,14 @@ pub(crate) fn settled(job: JobId, outcome: AttemptOutcome, answer: Settled) {
         }
         Settled::Fenced => {
             count("punctual_settles_fenced_total", 1);
-            tracing::warn!(job = %job, outcome, "came too late: the job is another's");
+            tracing::warn!(job = %job, outcome, "result rejected: the lease was lost");
         }
     }
 }
 
 pub(crate) fn log_lines_dropped(lines: usize) {
     count("punctual_log_lines_dropped_total", lines);
-    tracing::warn!(lines, "lines of jobs' logs were dropped: the store does not take them");
+    tracing::warn!(lines, "job log lines dropped: writing them to the store failed");
 }
 
 pub(crate) fn late_result() {
@@ -86,25 +86,25 @@ pub(crate) fn late_result() {
 
 pub(crate) fn strays(jobs: usize) {
     count("punctual_strays_total", jobs);
-    tracing::warn!(jobs, "given back: the answer to their claim was lost");
+    tracing::warn!(jobs, "released unlisted leases: the claim response was lost");
 }
 
 pub(crate) fn reaped(reaped: &Reaped) {
     count("punctual_jobs_reaped_total", reaped.jobs.len());
     count("punctual_nodes_dead_total", reaped.dead.len());
     for node in &reaped.dead {
-        tracing::warn!(%node, "has been silent for too long and is declared dead");
+        tracing::warn!(%node, "node declared dead: no heartbeat");
     }
 }
 
 pub(crate) fn term_began(fence: &Fence) {
     metrics::counter!("punctual_terms_begun_total", "role" => fence.role.clone()).increment(1);
-    tracing::info!(role = fence.role, term = fence.term, "leads");
+    tracing::info!(role = fence.role, term = fence.term, "became leader");
 }
 
 pub(crate) fn term_lost(fence: &Fence) {
     metrics::counter!("punctual_terms_lost_total", "role" => fence.role.clone()).increment(1);
-    tracing::info!(role = fence.role, term = fence.term, "leads no more");
+    tracing::info!(role = fence.role, term = fence.term, "no longer leader");
 }
 
 /// Slots that asked for a job and found earlier ones unfinished; they count as both.
@@ -117,14 +117,14 @@ pub(crate) fn refused(slots: usize) {
 pub(crate) fn stranded(jobs: usize) {
     count("punctual_jobs_stranded_total", jobs);
     if jobs > 0 {
-        tracing::warn!(jobs, "called off: no live node has served their queue since they were due");
+        tracing::warn!(jobs, "jobs cancelled: no live node serves their queue");
     }
 }
 
 /// A schedule whose jobs failed too often.
 pub(crate) fn paused_for_failures(schedule: &str, failures: usize) {
     count("punctual_schedules_paused_for_failures_total", 1);
-    tracing::warn!(schedule, failures, "paused: its last jobs have all failed");
+    tracing::warn!(schedule, failures, "schedule paused after repeated failures");
 }
 
 /// Slots that no live node takes.
@@ -153,7 +153,7 @@ pub(crate) fn started(job: &ClaimedJob) {
 
 pub(crate) fn set_aside(schedule: ScheduleId, reason: &str) {
     count("punctual_schedules_set_aside_total", 1);
-    tracing::error!(%schedule, reason, "cannot be planned and is set aside until it is mended");
+    tracing::error!(%schedule, reason, "schedule quarantined, it does not fire until it is fixed");
 }
 
 pub(crate) fn clock_held(was_held: bool, is_held: bool) {
@@ -161,10 +161,10 @@ pub(crate) fn clock_held(was_held: bool, is_held: bool) {
         metrics::gauge!("punctual_clock_held").set(f64::from(u8::from(is_held)));
         if is_held {
             tracing::error!(
-                "the database's clock was stepped forward; later slots wait until it has gone right for two minutes"
+                "database clock jumped forward; later slots wait until it is stable for two minutes"
             );
         } else {
-            tracing::info!("the database's clock is trusted again");
+            tracing::info!("database clock is trusted again");
         }
     }
 }
@@ -173,12 +173,12 @@ pub(crate) fn history_forked(wait: Duration) {
     count("punctual_histories_forked_total", 1);
     tracing::error!(
         ?wait,
-        "the database goes on with another history, as after a failover; what was written last may be lost, and nothing is fired for a while"
+        "database failover detected; the last writes may be lost, and schedules do not fire for a short time"
     );
 }
 
 pub(crate) fn unreadable_facts(job: JobId, error: &serde_json::Error) {
-    tracing::warn!(%job, %error, "what its schedule told cannot be read");
+    tracing::warn!(%job, %error, "cannot read the schedule data of a job");
 }
 
 pub(crate) fn stepped_down() {
@@ -187,16 +187,16 @@ pub(crate) fn stepped_down() {
 
 pub(crate) fn stuck(kind: &str, job: JobId) {
     metrics::counter!("punctual_handlers_stuck_total", "kind" => kind.to_owned()).increment(1);
-    tracing::error!(kind, %job, "the handler blocks its thread and cannot be stopped; use spawn_blocking for blocking work");
+    tracing::error!(kind, %job, "handler blocks its thread and cannot be stopped; use spawn_blocking for blocking work");
 }
 
 pub(crate) fn rejoined() {
     count("punctual_rejoins_total", 1);
-    tracing::warn!("declared dead; comes back under a new id");
+    tracing::warn!("this node was declared dead, rejoining with a new id");
 }
 
 pub(crate) fn not_rejoined(error: &crate::EngineError) {
-    tracing::warn!(%error, "could not come back yet");
+    tracing::warn!(%error, "rejoining failed, retrying");
 }
 
 pub(crate) fn attempt_span(job: &ClaimedJob) -> Span {

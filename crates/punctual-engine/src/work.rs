@@ -130,7 +130,8 @@ impl From<Transition> for Ending {
 }
 
 /// What is wrong with an attempt whose success was written in a transaction that came to nothing.
-const NOT_COMMITTED: &str = "the transaction that the job was settled in was not committed; commit it before the handler returns";
+const NOT_COMMITTED: &str = "the transaction that settled the job was not committed; commit it \
+                             before the handler returns";
 
 impl Work {
     pub(crate) fn new(
@@ -639,7 +640,7 @@ fn stopped(reason: StopReason) -> Outcome {
     match reason {
         StopReason::TimedOut(limit) => Outcome::TimedOut(limit),
         StopReason::Shutdown if is_planted(Bug::DrainBurnsAttempts) => {
-            Outcome::Fail("the node shuts down".to_owned())
+            Outcome::Fail("the node is shutting down".to_owned())
         }
         StopReason::Cancelled | StopReason::Shutdown | StopReason::OutOfTouch => Outcome::Released,
     }
@@ -653,7 +654,8 @@ fn bounded(ended: Ended) -> Ended {
         return ended;
     }
     let message = format!(
-        "the handler returned {bytes} bytes; the most is {}; store them elsewhere and return a reference",
+        "the result is too large: {bytes} bytes, maximum {}; store it outside the job and return a \
+         reference",
         limits::RESULT_BYTES_MAX
     );
     Ended::from(Outcome::FailForGood(message))

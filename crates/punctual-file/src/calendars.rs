@@ -53,8 +53,8 @@ impl Calendars {
         let mut calendars = Calendars::default();
         let mut mistakes = Vec::new();
         let DeValue::Table(table) = value.get_ref() else {
-            let message = format!("`calendars` is {}, not a table", what(value.get_ref()));
-            let wrong = Wrong::new(message).hint("write `[calendars.holidays]`");
+            let message = format!("`calendars` must be a table, got {}", what(value.get_ref()));
+            let wrong = Wrong::new(message).hint("use `[calendars.holidays]`");
             return (calendars, vec![wrong.at(source, value.span())]);
         };
         for (name, value) in table {
@@ -75,7 +75,7 @@ impl Calendars {
     ) -> Result<Json, Vec<Mistake>> {
         let DeValue::Array(_) = value.get_ref() else {
             let wrong =
-                expected(key, value.get_ref(), "a list of texts", "[\"@holidays\", \"12-24\"]");
+                expected(key, value.get_ref(), "an array of strings", "[\"@holidays\", \"12-24\"]");
             return Err(vec![wrong.at(source, value.span())]);
         };
         let texts = each_text(source, key, value).map_err(|mistake| vec![mistake])?;
@@ -101,7 +101,7 @@ impl Calendars {
         match self.named.get(name) {
             Some(entries) => Ok(entries.as_deref().unwrap_or_default()),
             None => {
-                let wrong = Wrong::new(format!("the file has no calendar `{}`", echo(name)));
+                let wrong = Wrong::new(format!("unknown calendar `{}`", echo(name)));
                 let names = self.named.keys().map(String::as_str);
                 Err(match punctual_core::nearest(name, names) {
                     Some(nearest) => wrong.hint(format!("did you mean `@{nearest}`?")),
@@ -120,18 +120,19 @@ fn entries(
     mistakes: &mut Vec<Mistake>,
 ) -> Vec<String> {
     let DeValue::Table(table) = value.get_ref() else {
-        let wrong = Wrong::new(format!("a calendar is {}, not a table", what(value.get_ref())))
-            .hint("write `[calendars.holidays]`, and below it `dates = [\"12-25\"]`");
+        let wrong =
+            Wrong::new(format!("a calendar must be a table, got {}", what(value.get_ref())))
+                .hint("use `[calendars.holidays]` with keys such as `dates = [\"12-25\"]`");
         mistakes.push(wrong.at(source, value.span()));
         return Vec::new();
     };
     let known = ["dates", "weekly", "ics"];
     for (key, _) in table.iter().filter(|(key, _)| !known.contains(&key.get_ref().as_ref())) {
         let name = key.get_ref().as_ref();
-        let wrong = Wrong::new(format!("a calendar has no key `{}`", echo(name)));
+        let wrong = Wrong::new(format!("unknown key `{}` in a calendar", echo(name)));
         let wrong = match punctual_core::nearest(name, known) {
             Some(nearest) => wrong.hint(format!("did you mean `{nearest}`?")),
-            None => wrong.hint("it has `dates`, `weekly` and `ics`"),
+            None => wrong.hint("expected one of `dates`, `weekly`, `ics`"),
         };
         mistakes.push(wrong.at(source, key.span()));
     }
@@ -162,7 +163,7 @@ fn listed(
 ) -> Vec<String> {
     let DeValue::Array(items) = value.get_ref() else {
         let example = if key == "dates" { "[\"12-25\"]" } else { "[\"Sat\", \"Sun\"]" };
-        let wrong = expected(key, value.get_ref(), "a list of texts", example);
+        let wrong = expected(key, value.get_ref(), "an array of strings", example);
         mistakes.push(wrong.at(source, value.span()));
         return Vec::new();
     };
@@ -173,7 +174,9 @@ fn listed(
             // A date need not be quoted.
             DeValue::Datetime(date) => date.to_string(),
             other => {
-                mistakes.push(expected(key, other, "a text", "[\"…\"]").at(source, item.span()));
+                mistakes.push(
+                    expected(key, other, "an array of strings", "[\"…\"]").at(source, item.span()),
+                );
                 continue;
             }
         };
@@ -196,7 +199,7 @@ fn listed(
 fn events(source: &Source, value: &Value<'_>, beside: Beside<'_>) -> Result<Vec<String>, Mistake> {
     let wrong = |wrong: Wrong| wrong.at(source, inside(source, value));
     let DeValue::String(name) = value.get_ref() else {
-        return Err(wrong(expected("ics", value.get_ref(), "a text", "\"holidays.ics\"")));
+        return Err(wrong(expected("ics", value.get_ref(), "a string", "\"holidays.ics\"")));
     };
     let text = beside(source, name)
         .map_err(|error| wrong(Wrong::new(format!("cannot read `{}`: {error}", echo(name)))))?;
@@ -210,11 +213,9 @@ fn checked(text: &str) -> Result<(), Wrong> {
     let own = CalendarText::from_lines(text);
     let read = match text.contains('#') || text.trim().is_empty() {
         true => {
-            return Err(Wrong::new(format!(
-                "`{}` is neither a day nor a time of the week",
-                echo(text)
-            ))
-            .hint("write it like `2027-12-24`, `12-25`, `Sat` or `Sat 00:00-Mon 06:00`"));
+            return Err(Wrong::new(format!("invalid exclusion `{}`", echo(text))).hint(
+                "use a value such as `2027-12-24`, `12-25`, `Sat` or `Sat 00:00-Mon 06:00`",
+            ));
         }
         false => own.read(),
     };

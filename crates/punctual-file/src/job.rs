@@ -42,7 +42,10 @@ pub(crate) fn read(source: &Source, key: &str, value: &Value<'_>) -> Result<Work
             DeValue::String(url) => Ok(("http".to_owned(), json!({"url": url}))),
             other => {
                 let example = "{ method = \"POST\", url = \"https://…\" }";
-                Err(vec![expected("http", other, "a table", example).at(source, value.span())])
+                Err(vec![
+                    expected("http", other, "a string or a table", example)
+                        .at(source, value.span()),
+                ])
             }
         },
         _ => job(source, value),
@@ -55,7 +58,10 @@ fn job(source: &Source, value: &Value<'_>) -> Result<Work, Vec<Mistake>> {
         DeValue::String(kind) if !kind.is_empty() => return Ok((kind.to_string(), Json::Null)),
         DeValue::Table(table) => table,
         other => {
-            return Err(vec![expected("job", other, "a table", example).at(source, value.span())]);
+            return Err(vec![
+                expected("job", other, "a non-empty string or a table", example)
+                    .at(source, value.span()),
+            ]);
         }
     };
     let (mut kind, mut payload, mut mistakes) = (None, Json::Null, Vec::new());
@@ -63,14 +69,16 @@ fn job(source: &Source, value: &Value<'_>) -> Result<Work, Vec<Mistake>> {
         match (key.get_ref().as_ref(), value.get_ref()) {
             ("kind", DeValue::String(text)) if !text.is_empty() => kind = Some(text.to_string()),
             ("kind", other) => {
-                mistakes.push(expected("kind", other, "a name", "\"…\"").at(source, value.span()));
+                mistakes.push(
+                    expected("kind", other, "a non-empty string", "\"…\"").at(source, value.span()),
+                );
             }
             ("payload", any) => payload = to_json(any),
             // For what TOML cannot say, such as null.
             ("payload_json", DeValue::String(text)) => match serde_json::from_str(text) {
                 Ok(json) => payload = json,
                 Err(error) => mistakes.push(
-                    Wrong::new(format!("`payload_json` is no JSON: {error}"))
+                    Wrong::new(format!("`payload_json` is not valid JSON: {error}"))
                         .at(source, inside(source, value)),
                 ),
             },
@@ -79,18 +87,18 @@ fn job(source: &Source, value: &Value<'_>) -> Result<Work, Vec<Mistake>> {
                 let hint = match other {
                     "args" | "data" | "params" => Some("did you mean `payload`?".to_owned()),
                     "queue" | "priority" | "max_attempts" | "backoff" | "timeout" | "tags" => {
-                        Some(format!("`{other}` stands beside `job`, not in it"))
+                        Some(format!("`{other}` is a key of the schedule, not of `job`"))
                     }
                     _ => crate::keys::meant(other, known.into_iter()),
                 };
-                let message = format!("`job` has no key `{}`", echo(other));
+                let message = format!("unknown key `{}` in `job`", echo(other));
                 mistakes.push(source.mistake(key.span(), message, hint));
             }
         }
     }
     if kind.is_none() && mistakes.is_empty() {
         let wrong =
-            Wrong::new("`job` has no `kind`").hint(format!("write it like `job = {example}`"));
+            Wrong::new("`job` has no `kind`").hint(format!("for example, `job = {example}`"));
         mistakes.push(wrong.at(source, value.span()));
     }
     match kind {
@@ -105,17 +113,19 @@ fn command(source: &Source, value: &Value<'_>) -> Result<Work, Vec<Mistake>> {
             let words = each_text(source, "command", value).map_err(|mistake| vec![mistake])?;
             let argv: Vec<&str> = words.into_iter().map(|(word, _)| word).collect();
             if argv.first().is_none_or(|program| program.is_empty()) {
-                let wrong = Wrong::new("`command` names no program")
-                    .hint("write it like `command = [\"pg_dump\", \"-Fc\", \"app\"]`");
+                let wrong = Wrong::new("`command` has no program")
+                    .hint("for example, `command = [\"pg_dump\", \"-Fc\", \"app\"]`");
                 return Err(vec![wrong.at(source, value.span())]);
             }
             return Ok(("command".to_owned(), json!({"argv": argv})));
         }
         DeValue::Table(table) => table,
         other => {
-            let wrong = Wrong::new(format!("`command` is {}, not a list of words", what(other)));
+            let wrong =
+                Wrong::new(format!("`command` must be an array or a table, got {}", what(other)));
             let wrong = wrong.hint(
-                "write it like `command = [\"pg_dump\", \"-Fc\", \"app\"]`; for a line of shell, `command = { argv = [\"…\"], shell = true }`",
+                "for example, `command = [\"pg_dump\", \"-Fc\", \"app\"]`; for a shell command, \
+                 `command = { argv = [\"…\"], shell = true }`",
             );
             return Err(vec![wrong.at(source, value.span())]);
         }
@@ -125,7 +135,7 @@ fn command(source: &Source, value: &Value<'_>) -> Result<Work, Vec<Mistake>> {
         let name = key.get_ref().as_ref();
         let Some((_, part)) = COMMAND.iter().find(|(known, _)| *known == name) else {
             let hint = crate::keys::meant(name, COMMAND.iter().map(|(known, _)| *known));
-            let message = format!("`command` has no key `{}`", echo(name));
+            let message = format!("unknown key `{}` in `command`", echo(name));
             mistakes.push(source.mistake(key.span(), message, hint));
             continue;
         };
@@ -137,7 +147,7 @@ fn command(source: &Source, value: &Value<'_>) -> Result<Work, Vec<Mistake>> {
     let is_named = payload.contains_key("name");
     let has_words = payload.get("argv").and_then(Json::as_array).is_some_and(|it| !it.is_empty());
     if mistakes.is_empty() && !is_named && !has_words {
-        let wrong = Wrong::new("`command` names no program").hint("give `argv = [\"…\"]`");
+        let wrong = Wrong::new("`command` has no program").hint("add `argv = [\"…\"]`");
         mistakes.push(wrong.at(source, value.span()));
     }
     if mistakes.is_empty() {
@@ -162,16 +172,17 @@ fn check(source: &Source, name: &str, part: Part, value: &Value<'_>) -> Result<J
         (Part::Table, DeValue::Table(table)) => {
             for item in table.values() {
                 if !matches!(item.get_ref(), DeValue::String(_)) {
-                    let wrong = expected(name, item.get_ref(), "a text", "{ NAME = \"…\" }");
+                    let wrong =
+                        expected(name, item.get_ref(), "a table of strings", "{ NAME = \"…\" }");
                     return Err(wrong.at(source, item.span()));
                 }
             }
             Ok(to_json(value.get_ref()))
         }
-        (Part::Text, _) => refuse("a text", "\"…\""),
+        (Part::Text, _) => refuse("a string", "\"…\""),
         (Part::Flag, _) => refuse("true or false", "true"),
-        (Part::Texts, _) => refuse("a list of texts", "[\"…\"]"),
-        (Part::Table, _) => refuse("a table of texts", "{ NAME = \"…\" }"),
+        (Part::Texts, _) => refuse("an array of strings", "[\"…\"]"),
+        (Part::Table, _) => refuse("a table of strings", "{ NAME = \"…\" }"),
     }
 }
 

@@ -47,125 +47,141 @@ const fn key(name: &'static str, at: &'static str, kind: Kind, about: &'static s
 
 /// Keys that a schedule and `[defaults]` may have, in the order in which they are written.
 pub(crate) const KEYS: &[Key] = &[
+    key("tz", "/tz", Kind::Zone, "IANA time zone of the cron expressions; default UTC"),
     key(
-        "tz",
-        "/tz",
-        Kind::Zone,
-        "The zone of cron expressions, by its IANA name; UTC if nothing is said",
+        "seconds",
+        "/seconds",
+        Kind::Flag,
+        "Allow cron expressions with a seconds field; default false",
     ),
-    key("seconds", "/seconds", Kind::Flag, "May expressions have a field for seconds?"),
-    key("start", "/start", Kind::Instant, "No slot before this instant"),
-    key("end", "/end", Kind::Instant, "No slot after this instant"),
+    key("start", "/start", Kind::Instant, "No slots before this time"),
+    key("end", "/end", Kind::Instant, "No slots after this time"),
     key(
         "jitter",
         "/jitter",
         Kind::Length,
-        "Jobs start up to this long after their slot, spread by name",
+        "Maximum delay between a slot and its job, derived from schedule name and slot; default 0s",
     ),
     key(
         "dst_gap",
         "/dst_gap",
         Kind::Word(&["end", "skip"]),
-        "What becomes of a time that the clocks skip",
+        "Local times that a clock change skips: fire once at the end of the gap, or skip them",
     ),
     key(
         "dst_fold",
         "/dst_fold",
         Kind::Word(&["first", "second", "both"]),
-        "What becomes of a time that the clocks repeat",
+        "Local times that a clock change repeats: fire the first time, the second time, or both",
     ),
     key(
         "missed",
         "/missed",
         Kind::Word(&["none", "latest", "all"]),
-        "What becomes of slots that nobody fired in time",
+        "What to do with slots that are more than 60s late: record them (none), create one job for \
+         the latest, or one job for each (all); default latest",
     ),
-    key("missed_window", "/missed_window", Kind::Length, "How late a slot may be caught up"),
+    key(
+        "missed_window",
+        "/missed_window",
+        Kind::Length,
+        "Maximum lateness of a slot that is caught up; default 1d",
+    ),
     key(
         "missed_limit",
         "/missed_limit",
         Kind::Number(1, 1_000),
-        "How many slots are caught up, the newest",
+        "Maximum number of slots to catch up, newest first; default 100",
     ),
     key(
         "missed_pace",
         "/missed_pace",
         Kind::Number(1, 1_000),
-        "How many jobs a second begin while slots are caught up",
+        "Number of jobs started per second while slots are caught up; default 5",
     ),
     key(
         "missed_paused",
         "/missed_paused",
         Kind::Flag,
-        "Are slots of paused time missed, instead of skipped on purpose?",
+        "Treat slots during a pause as missed instead of skipped; default false",
     ),
     key(
         "overlap",
         "/overlap",
         Kind::Word(&["allow", "skip", "queue_one", "queue_all", "cancel_running"]),
-        "What becomes of a slot while an earlier job is unfinished",
+        "What to do with a slot while an earlier job is unfinished; default skip",
     ),
     key(
         "run_on",
         "/run_on",
         Kind::RunOn,
-        "Which nodes run its jobs: any, every_node, node NAME, label K=V",
+        "Nodes that run the jobs: any, every_node, node NAME or label KEY=VALUE; default any",
     ),
     key(
         "pause_after_failures",
         "/pause_after_failures",
         Kind::Number(1, 1_000_000),
-        "Paused after this many failed jobs in a row",
+        "Pause the schedule after this many failed jobs in a row",
     ),
     key(
         "exclude",
         "/exclude",
         Kind::Excluded,
-        "Days and times of the week at which it does not fire; `@NAME` stands for a calendar",
+        "Days and weekly periods without slots; `@NAME` refers to a calendar",
     ),
     key(
         "on_excluded",
         "/on_excluded",
         Kind::Word(&["skip", "next_working_day"]),
-        "What becomes of a slot that `exclude` has",
+        "What to do with an excluded slot: skip it, or move it to the next day on which its time \
+         is not excluded; default skip",
     ),
-    key("queue", "/job/queue", Kind::Text, "Where its jobs wait"),
-    key("priority", "/job/priority", Kind::Number(-100, 100), "Higher goes first"),
+    key("queue", "/job/queue", Kind::Text, "Queue of the jobs; default `default`"),
+    key(
+        "priority",
+        "/job/priority",
+        Kind::Number(-100, 100),
+        "Priority of the jobs, higher first; default 0",
+    ),
     key(
         "max_attempts",
         "/job/max_attempts",
         Kind::Number(1, 1_000),
-        "The most counted attempts of a job",
+        "Maximum number of attempts; default 5",
     ),
     key(
         "backoff",
         "/job/backoff",
         Kind::Backoff,
-        "The waits between attempts: fixed, linear or exponential, a first wait, and perhaps a longest",
+        "Delay between attempts: fixed, linear or exponential, a base, and optionally a maximum",
     ),
-    key("timeout", "/job/timeout", Kind::Length, "The most time for one attempt"),
-    key("budget", "/job/budget", Kind::Length, "The most time for all attempts together"),
+    key("timeout", "/job/timeout", Kind::Length, "Maximum run time of one attempt"),
+    key("budget", "/job/budget", Kind::Length, "Maximum run time of all attempts together"),
     key(
-        "must_start_within",
+        "start_within",
         "/job/start_within",
         Kind::Length,
-        "No attempt starts later than this after its job was due",
+        "Start deadline: no attempt starts later than this after the job was due",
     ),
-    key("tags", "/job/tags", Kind::Texts, "Words to find its jobs by"),
+    key("tags", "/job/tags", Kind::Texts, "Tags of the jobs"),
 ];
 
 /// Keys that only a schedule has, and that say what it is.
 pub(crate) const OWN: &[(&str, &str)] = &[
-    ("name", "Its name, which is what it is known by"),
-    ("renamed_from", "What it was called before: it keeps its history"),
-    ("enabled", "Is it planned at all? True if nothing is said"),
-    ("cron", "One or several cron expressions"),
-    ("every", "A length of time: slots at this distance"),
-    ("at", "An instant, or a local time of the zone: one slot"),
-    ("job", "The job that a slot becomes: a kind, and what its handler is given"),
-    ("command", "A command that a slot runs"),
-    ("http", "A request that a slot sends"),
+    ("name", "Schedule name"),
+    ("renamed_from", "Previous name of the schedule; its history is kept"),
+    ("enabled", "Whether the schedule fires; default true"),
+    ("cron", "One or more cron expressions"),
+    ("every", "One or more fixed intervals, such as 15m"),
+    ("at", "One or more single slots: a time in RFC 3339, or a local time in `tz`"),
+    ("job", "Job to create: a kind, or a table with kind and payload"),
+    ("command", "Command to run: program and arguments, or a table"),
+    ("http", "HTTP request to send: a URL or a table"),
 ];
+
+/// Deprecated names of keys, each with the current name. They are read with a warning and never
+/// written.
+pub(crate) const DEPRECATED: &[(&str, &str)] = &[("must_start_within", "start_within")];
 
 /// What others call it; two where they have one.
 const ALIASES: &[(&str, &str)] = &[
@@ -187,14 +203,19 @@ const ALIASES: &[(&str, &str)] = &[
     ("argv", "command"),
     ("url", "http"),
     ("kind", "job"),
-    ("start_within", "must_start_within"),
-    ("on_time_within", "must_start_within"),
+    ("must_start_within", "start_within"),
+    ("on_time_within", "start_within"),
     ("holidays", "exclude"),
     ("blackout", "exclude"),
     ("not_before", "start"),
     ("not_after", "end"),
     ("disabled", "enabled"),
 ];
+
+/// The current name of a key, if this one is deprecated.
+pub(crate) fn renamed(name: &str) -> Option<&'static str> {
+    DEPRECATED.iter().find(|(old, _)| *old == name).map(|(_, current)| *current)
+}
 
 /// The key that was probably meant, of these.
 pub(crate) fn meant(written: &str, known: impl Iterator<Item = &'static str>) -> Option<String> {

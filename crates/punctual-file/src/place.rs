@@ -141,8 +141,8 @@ impl fmt::Display for Mistakes {
             writeln!(f, "{mistake}")?;
         }
         match self.0.len() {
-            1 => write!(f, "1 mistake; nothing is written until it is mended"),
-            count => write!(f, "{count} mistakes; nothing is written until they are mended"),
+            1 => write!(f, "1 error found"),
+            count => write!(f, "{count} errors found"),
         }
     }
 }

@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::calendars::{Beside, Calendars};
 use crate::job;
-use crate::keys::{KEYS, Kind, OWN, meant};
+use crate::keys::{KEYS, Kind, OWN, meant, renamed};
 use crate::place::{Mistake, Mistakes, Place, Source, echo};
 use crate::value::{self, Value, Wrong, each_text, expected, inside};
 
@@ -21,6 +21,8 @@ pub struct Set {
     pub name: String,
     /// Its schedules, in the order of the files.
     pub schedules: Vec<Declared>,
+    /// Deprecated keys in its files, with their places, in the order of the files.
+    pub warnings: Vec<Mistake>,
 }
 
 /// A schedule as a file has it.
@@ -46,7 +48,7 @@ const NAME_BYTES_MAX: usize = 200;
 /// Reads files, of which several may be of one set. If anything is wrong anywhere, all that is
 /// wrong is told and nothing else.
 pub fn read(sources: &[Source]) -> Result<Vec<Set>, Mistakes> {
-    read_beside(sources, &|_, _| Err("files beside this one are not read here".to_owned()))
+    read_beside(sources, &|_, _| Err("other files are not read here".to_owned()))
 }
 
 /// The same for files that name others beside them (`ics = "holidays.ics"`): these are read by
@@ -56,17 +58,28 @@ pub fn read_beside(
     beside: &dyn Fn(&Source, &str) -> Result<String, String>,
 ) -> Result<Vec<Set>, Mistakes> {
     let mut mistakes = Vec::new();
-    let mut sets: BTreeMap<String, Vec<Declared>> = BTreeMap::new();
+    let mut sets: BTreeMap<String, Set> = BTreeMap::new();
     let mut names: BTreeMap<String, Place> = BTreeMap::new();
     for source in sources {
         let calendars = Calendars::default();
-        let mut file = File { source, mistakes: Vec::new(), names: &mut names, calendars, beside };
-        if let Some((set, schedules)) = file.read() {
-            sets.entry(set).or_default().extend(schedules);
+        let mut file = File {
+            source,
+            mistakes: Vec::new(),
+            warnings: Vec::new(),
+            names: &mut names,
+            calendars,
+            beside,
+        };
+        if let Some((name, schedules)) = file.read() {
+            let empty = Set { name: name.clone(), schedules: Vec::new(), warnings: Vec::new() };
+            let set = sets.entry(name).or_insert(empty);
+            set.schedules.extend(schedules);
+            file.warnings.sort_by_key(|warning| warning.place.clone());
+            set.warnings.append(&mut file.warnings);
         }
         mistakes.append(&mut file.mistakes);
     }
-    for schedule in sets.values().flatten() {
+    for schedule in sets.values().flat_map(|set| &set.schedules) {
         // It would be renamed and kept at once.
         if let Some(old) = &schedule.renamed_from
             && let Some(place) = names.get(old)
@@ -74,11 +87,12 @@ pub fn read_beside(
                 (sources.iter().find(|it| it.path == place.path), &schedule.place)
         {
             let message = format!(
-                "schedule `{}` was renamed from `{}`, which is declared as well, at {place}",
+                "schedule `{}` is renamed from `{}`, but that schedule is also declared, at \
+                 {place}",
                 schedule.name,
                 echo(old)
             );
-            let hint = Some("take that one out, or leave out `renamed_from`".to_owned());
+            let hint = Some("remove that schedule, or remove `renamed_from`".to_owned());
             let source = sources.iter().find(|it| it.path == at.path).unwrap_or(source);
             let byte = source.byte(at);
             mistakes.push(source.mistake(byte..byte + schedule.name.len(), message, hint));
@@ -92,13 +106,14 @@ pub fn read_beside(
         mistakes.sort_by_key(rank);
         return Err(Mistakes(mistakes));
     }
-    Ok(sets.into_iter().map(|(name, schedules)| Set { name, schedules }).collect())
+    Ok(sets.into_values().collect())
 }
 
 /// One file while it is read.
 struct File<'a> {
     source: &'a Source,
     mistakes: Vec<Mistake>,
+    warnings: Vec<Mistake>,
     names: &'a mut BTreeMap<String, Place>,
     calendars: Calendars,
     beside: Beside<'a>,
@@ -121,7 +136,7 @@ impl File<'_> {
         let (document, errors) = DeTable::parse_recoverable(&source.text);
         for error in &errors {
             let span = error.span().unwrap_or(0..0);
-            self.wrong(span, format!("this is no TOML: {}", error.message()), None);
+            self.wrong(span, format!("invalid TOML: {}", error.message()), None);
         }
         let table = document.get_ref();
         let mut set = None;
@@ -135,23 +150,24 @@ impl File<'_> {
         for (key, value) in table {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("set", DeValue::String(name)) => {
-                    set = self.name("set", name, inside(source, value));
+                    set = self.name("set name", name, inside(source, value));
                 }
                 ("set", other) => {
-                    self.mistakes
-                        .push(expected("set", other, "a name", "\"ops\"").at(source, value.span()));
+                    self.mistakes.push(
+                        expected("set", other, "a string", "\"ops\"").at(source, value.span()),
+                    );
                 }
                 ("defaults", DeValue::Table(table)) => {
-                    defaults = self.told(table, &[], "[defaults]");
+                    defaults = self.told(table, &[], "`[defaults]`");
                 }
                 ("defaults", other) => {
-                    let message = format!("`defaults` is {}, not a table", value::what(other));
-                    self.wrong(value.span(), message, Some("write `[defaults]`".to_owned()));
+                    let message = format!("`defaults` must be a table, got {}", value::what(other));
+                    self.wrong(value.span(), message, Some("use `[defaults]`".to_owned()));
                 }
                 ("schedule", DeValue::Array(_)) | ("calendars", _) => {}
                 ("schedule", _) => {
-                    let hint = Some("write `[[schedule]]`, with two brackets".to_owned());
-                    self.wrong(key.span(), "`schedule` is no list of schedules", hint);
+                    let hint = Some("use `[[schedule]]`, with two brackets".to_owned());
+                    self.wrong(key.span(), "`schedule` must be an array of tables", hint);
                 }
                 (other, _) => {
                     let known = ["set", "defaults", "calendars", "schedule"];
@@ -159,22 +175,21 @@ impl File<'_> {
                         "schedules" => Some("did you mean `schedule`?".to_owned()),
                         // It would have been meant for a schedule, or for all of them.
                         _ if is_key(other) => {
-                            Some(format!("put `{other}` into `[defaults]` or a `[[schedule]]`"))
+                            Some(format!("move `{other}` to `[defaults]` or `[[schedule]]`"))
                         }
                         _ => meant(other, known.into_iter()).or_else(|| {
                             let keys = KEYS.iter().map(|key| key.name);
-                            meant(other, keys)
-                                .map(|hint| format!("{hint} It goes into `[defaults]`"))
+                            meant(other, keys).map(|hint| format!("{hint} Put it in `[defaults]`"))
                         }),
                     };
-                    self.wrong(key.span(), format!("a file has no key `{}`", echo(other)), hint);
+                    self.wrong(key.span(), format!("unknown key `{}`", echo(other)), hint);
                 }
             }
         }
         let has_set = table.keys().any(|key| key.get_ref() == "set");
         if !has_set && errors.is_empty() {
-            let hint = "begin the file with `set = \"ops\"`: it says whose these schedules are";
-            self.wrong(0..0, "the file names no set", Some(hint.to_owned()));
+            let hint = "start the file with the name of the set, such as `set = \"ops\"`";
+            self.wrong(0..0, "missing key `set`", Some(hint.to_owned()));
         }
         let schedules = match table.get("schedule").map(|value| value.get_ref()) {
             Some(DeValue::Array(items)) => {
@@ -188,19 +203,20 @@ impl File<'_> {
     /// A name that can be kept.
     fn name(&mut self, what: &str, name: &str, span: Range<usize>) -> Option<String> {
         let message = if name.is_empty() {
-            format!("the {what} is empty")
+            format!("the {what} must not be empty")
         } else if name.len() > NAME_BYTES_MAX {
-            format!("the {what} has {} bytes; the most is {NAME_BYTES_MAX}", name.len())
+            format!("the {what} is too long: {} bytes, maximum {NAME_BYTES_MAX}", name.len())
         } else if name.chars().any(char::is_control) {
             format!("the {what} `{}` contains a control character", echo(name))
-        } else if what == "set" && name.starts_with(OF_PROGRAMS) {
+        } else if what == "set name" && name.starts_with(OF_PROGRAMS) {
             format!(
-                "sets that begin with `{OF_PROGRAMS}` belong to programs that declare schedules"
+                "set names that start with `{OF_PROGRAMS}` are reserved for schedules declared in \
+                 code"
             )
         } else {
             return Some(name.to_owned());
         };
-        self.wrong(span, message, Some("take another one".to_owned()));
+        self.wrong(span, message, Some("use another name".to_owned()));
         None
     }
 
@@ -212,16 +228,28 @@ impl File<'_> {
             if own.iter().any(|(known, _)| *known == name) {
                 continue;
             }
-            let Some(known) = KEYS.iter().find(|known| known.name == name) else {
+            let current = renamed(name);
+            let Some(known) = KEYS.iter().find(|known| known.name == current.unwrap_or(name))
+            else {
                 let all =
                     KEYS.iter().map(|known| known.name).chain(own.iter().map(|(name, _)| *name));
                 let hint = match OWN.iter().any(|(other, _)| *other == name) {
-                    true => Some("it is for each schedule to say".to_owned()),
+                    true => Some("set it in each `[[schedule]]`".to_owned()),
                     false => meant(name, all),
                 };
-                self.wrong(key.span(), format!("{within} has no key `{}`", echo(name)), hint);
+                self.wrong(key.span(), format!("unknown key `{}` in {within}", echo(name)), hint);
                 continue;
             };
+            if let Some(current) = current {
+                if table.contains_key(current) {
+                    let message = format!("`{current}` and `{name}` cannot be combined");
+                    let hint = format!("remove `{name}`, which is deprecated");
+                    self.wrong(key.span(), message, Some(hint));
+                    continue;
+                }
+                let message = format!("`{name}` is deprecated; use `{current}`");
+                self.warnings.push(self.source.mistake(key.span(), message, None));
+            }
             told.places.insert(known.at.to_owned(), inside(self.source, value));
             let read = match known.kind {
                 Kind::Excluded => self.calendars.expand(self.source, name, value),
@@ -238,8 +266,9 @@ impl File<'_> {
     fn schedule(&mut self, item: &Value<'_>, defaults: &Told) -> Option<Declared> {
         let before = self.mistakes.len();
         let DeValue::Table(table) = item.get_ref() else {
-            let message = format!("a schedule is {}, not a table", value::what(item.get_ref()));
-            self.wrong(item.span(), message, Some("write `[[schedule]]`".to_owned()));
+            let message =
+                format!("a schedule must be a table, got {}", value::what(item.get_ref()));
+            self.wrong(item.span(), message, Some("use `[[schedule]]`".to_owned()));
             return None;
         };
         // The header alone, so that a caret is under one line.
@@ -248,7 +277,7 @@ impl File<'_> {
         let (name, place) = self.own_name(table, &header);
         let enabled = self.enabled(table);
         let renamed_from = self.renamed_from(table, name.as_deref());
-        let own = self.told(table, OWN, "a schedule");
+        let own = self.told(table, OWN, "`[[schedule]]`");
         let mut told = defaults.clone();
         told.values.extend(own.values);
         told.places.extend(own.places);
@@ -297,27 +326,23 @@ impl File<'_> {
         header: &Range<usize>,
     ) -> (Option<String>, Option<Place>) {
         let Some(value) = table.get("name") else {
-            let hint = Some("give it one: `name = \"nightly-backup\"`".to_owned());
-            self.wrong(header.clone(), "the schedule has no name", hint);
+            let hint = Some("add one, such as `name = \"nightly-backup\"`".to_owned());
+            self.wrong(header.clone(), "the schedule has no `name`", hint);
             return (None, None);
         };
         let span = inside(self.source, value);
         let DeValue::String(name) = value.get_ref() else {
-            let wrong = expected("name", value.get_ref(), "a text", "\"nightly-backup\"");
+            let wrong = expected("name", value.get_ref(), "a string", "\"nightly-backup\"");
             self.mistakes.push(wrong.at(self.source, span));
             return (None, None);
         };
         let place = self.source.place(span.start);
-        let Some(name) = self.name("schedule's name", name, span.clone()) else {
+        let Some(name) = self.name("schedule name", name, span.clone()) else {
             return (None, None);
         };
         if let Some(first) = self.names.get(&name) {
             let message = format!("schedule `{name}` is declared twice; first at {first}");
-            self.wrong(
-                span,
-                message,
-                Some("take one of them out, or give it another name".to_owned()),
-            );
+            self.wrong(span, message, Some("remove one of them, or use another name".to_owned()));
             return (Some(name), Some(place));
         }
         self.names.insert(name.clone(), place.clone());
@@ -341,13 +366,17 @@ impl File<'_> {
         let span = inside(self.source, value);
         match value.get_ref() {
             DeValue::String(old) if Some(old.as_ref()) == name => {
-                let hint = Some("leave out `renamed_from`".to_owned());
-                self.wrong(span, format!("it is called `{}` still", echo(old)), hint);
+                let hint = Some("remove `renamed_from`".to_owned());
+                self.wrong(
+                    span,
+                    format!("`renamed_from` is the current name, `{}`", echo(old)),
+                    hint,
+                );
                 None
             }
-            DeValue::String(old) => self.name("schedule's old name", old, span),
+            DeValue::String(old) => self.name("previous schedule name", old, span),
             other => {
-                let wrong = expected("renamed_from", other, "a text", "\"old-name\"");
+                let wrong = expected("renamed_from", other, "a string", "\"old-name\"");
                 self.mistakes.push(wrong.at(self.source, span));
                 None
             }
@@ -374,7 +403,7 @@ impl File<'_> {
             }
             let texts = match each_text(source, key, value) {
                 Ok(texts) if texts.is_empty() => {
-                    self.wrong(value.span(), format!("`{key}` is empty"), None);
+                    self.wrong(value.span(), format!("`{key}` must not be empty"), None);
                     continue;
                 }
                 Ok(texts) => texts,
@@ -388,8 +417,8 @@ impl File<'_> {
             }
         }
         if !has_key {
-            let hint = Some("give it `cron`, `every` or `at`".to_owned());
-            self.wrong(header.clone(), "the schedule does not say when it is due", hint);
+            let hint = Some("add `cron`, `every` or `at`".to_owned());
+            self.wrong(header.clone(), "the schedule has no times", hint);
         }
         rules
     }
@@ -440,14 +469,14 @@ impl File<'_> {
         let keys = ["job", "command", "http"];
         let mut found = table.iter().filter(|(key, _)| keys.contains(&key.get_ref().as_ref()));
         let Some((key, value)) = found.next() else {
-            let hint = "give it one of `job`, `command` and `http`".to_owned();
-            self.wrong(header.clone(), "the schedule does not say what to run", Some(hint));
+            let hint = "add `job`, `command` or `http`".to_owned();
+            self.wrong(header.clone(), "the schedule has no job", Some(hint));
             return None;
         };
         if let Some((other, _)) = found.next() {
             let (first, second) = (key.get_ref(), other.get_ref());
-            let wrong = Wrong::new(format!("both `{first}` and `{second}` say what to run"))
-                .hint("leave one of them out");
+            let wrong = Wrong::new(format!("`{first}` and `{second}` cannot be combined"))
+                .hint("remove one of them");
             self.mistakes.push(wrong.at(self.source, later(key.span(), other.span())));
             return None;
         }

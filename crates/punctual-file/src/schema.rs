@@ -2,31 +2,38 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::keys::{KEYS, Key, Kind};
+use crate::keys::{DEPRECATED, KEYS, Key, Kind};
 
 /// The JSON Schema of a file of schedules.
 pub fn schema() -> Json {
-    let shared: Map<String, Json> = KEYS.iter().map(|key| (key.name.to_owned(), of(key))).collect();
+    let mut shared: Map<String, Json> =
+        KEYS.iter().map(|key| (key.name.to_owned(), of(key))).collect();
+    for (old, current) in DEPRECATED {
+        let mut schema = shared[*current].clone();
+        schema["deprecated"] = json!(true);
+        schema["description"] = json!(format!("Deprecated: use `{current}`"));
+        shared.insert((*old).to_owned(), schema);
+    }
     let mut own = shared.clone();
     own.extend(own_keys());
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "punctual schedules",
-        "description": "Schedules as code: applied with `punctual apply -f FILE`",
+        "description": "Schedule file of punctual, applied with `punctual apply -f FILE`",
         "type": "object",
         "additionalProperties": false,
         "required": ["set"],
         "properties": {
-            "set": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Whose schedules these are: apply touches no others"},
+            "set": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Set that these schedules belong to; `apply` changes only schedules of this set"},
             "defaults": {
                 "type": "object",
-                "description": "What every schedule of this file is told unless it says otherwise",
+                "description": "Default values for every schedule of this file",
                 "additionalProperties": false,
                 "properties": shared,
             },
             "calendars": {
                 "type": "object",
-                "description": "Days and times under a name, for which `@NAME` stands in `exclude`",
+                "description": "Named lists of days and weekly periods; `exclude` refers to them as `@NAME`",
                 "additionalProperties": {
                     "type": "object",
                     "additionalProperties": false,
@@ -83,9 +90,9 @@ fn calendar_keys() -> Json {
         "ics": {"type": "string", "minLength": 1, "examples": ["holidays.ics"]},
     });
     for (key, about) in [
-        ("dates", "Days: of one year, from one to another, or of every year"),
-        ("weekly", "Times of every week"),
-        ("ics", "An iCalendar file beside this one: its all-day events"),
+        ("dates", "Days: a date, a range of dates, or a day of every year"),
+        ("weekly", "Weekly periods: a weekday, or a range such as `Sat 00:00-Mon 06:00`"),
+        ("ics", "iCalendar file with all-day events; the path is relative to this file"),
     ] {
         keys[key]["description"] = json!(about);
     }

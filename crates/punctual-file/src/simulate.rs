@@ -79,7 +79,7 @@ pub struct Simulated {
     /// In the order of decisions.
     pub decisions: Vec<Decision>,
     /// Was there more than is shown?
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// Decisions of one answer: more is no longer for reading.
@@ -146,8 +146,8 @@ impl World<'_> {
     }
 
     fn is_full(&mut self) -> bool {
-        self.done.is_cut |= self.done.decisions.len() >= DECISIONS_MAX;
-        self.done.is_cut
+        self.done.is_truncated |= self.done.decisions.len() >= DECISIONS_MAX;
+        self.done.is_truncated
     }
 
     /// The first slot that is not decided.
@@ -201,7 +201,7 @@ impl World<'_> {
             (last, jobs) = (state.last, state.jobs);
             if let Some(first) = state.next.filter(|next| *next <= now && state.enabled) {
                 let nothing = Rule { missed: Missed::None, ..state.rule };
-                let reason = "changed by apply before it was decided".to_owned();
+                let reason = "changed by apply before the slot was processed".to_owned();
                 let run = merged(plan(&nothing, &schedule.name, first, None, now).slots);
                 last = run.as_ref().map(|slot| slot.end.unwrap_or(slot.slot)).or(last);
                 self.done.decisions.extend(run.map(|slot| Decision {
@@ -223,7 +223,7 @@ impl World<'_> {
     fn leave_open(&mut self) {
         let names: Vec<String> = self.states.keys().cloned().collect();
         for name in names {
-            let Some(first) = self.due(&name).filter(|_| !self.done.is_cut) else { continue };
+            let Some(first) = self.due(&name).filter(|_| !self.done.is_truncated) else { continue };
             let Some(state) = self.states.get(&name) else { continue };
             let count = state.rule.spec.count(first, self.to);
             let last = state.rule.spec.previous(self.to).filter(|last| *last > first);
@@ -233,7 +233,7 @@ impl World<'_> {
                 end: last,
                 count,
                 outcome: "undecided".to_owned(),
-                reason: Some("nobody is there by the end".to_owned()),
+                reason: Some("no node runs at the end of the time range".to_owned()),
                 decided_at: self.to,
                 due_at: None,
                 starts_at: None,

@@ -39,12 +39,12 @@ impl Wrong {
 /// What kind of value stands there, in words.
 pub(crate) fn what(value: &DeValue<'_>) -> &'static str {
     match value {
-        DeValue::String(_) => "a text",
-        DeValue::Integer(_) => "a number",
-        DeValue::Float(_) => "a number with a fraction",
-        DeValue::Boolean(_) => "true or false",
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "an integer",
+        DeValue::Float(_) => "a float",
+        DeValue::Boolean(_) => "a boolean",
         DeValue::Datetime(_) => "a date or time",
-        DeValue::Array(_) => "a list",
+        DeValue::Array(_) => "an array",
         DeValue::Table(_) => "a table",
     }
 }
@@ -79,23 +79,21 @@ pub(crate) fn read(
         Kind::Number(least, most) => match number(value.get_ref()) {
             Some(number) if (least..=most).contains(&number) => Ok(json!(number)),
             Some(number) => {
-                Err(wrong(Wrong::new(format!("`{key}`: {number} is outside {least} to {most}"))))
+                let message = format!("`{key}` must be between {least} and {most}, got {number}");
+                Err(wrong(Wrong::new(message)))
             }
-            None => Err(wrong(expected(
-                key,
-                value.get_ref(),
-                "a whole number",
-                &least.max(1).to_string(),
-            ))),
+            None => {
+                Err(wrong(expected(key, value.get_ref(), "an integer", &least.max(1).to_string())))
+            }
         },
         Kind::Instant => match value.get_ref() {
             DeValue::Datetime(written) => instant(key, &written.to_string()).map_err(wrong),
             DeValue::String(text) => instant(key, text).map_err(wrong),
-            other => Err(wrong(expected(key, other, "an instant", "\"2027-03-28T01:00:00Z\""))),
+            other => Err(wrong(expected(key, other, "a time", "\"2027-03-28T01:00:00Z\""))),
         },
         Kind::Text | Kind::Word(_) | Kind::Zone | Kind::Length | Kind::RunOn | Kind::Backoff => {
             let DeValue::String(text) = value.get_ref() else {
-                return Err(wrong(expected(key, value.get_ref(), "a text", example(kind))));
+                return Err(wrong(expected(key, value.get_ref(), "a string", example(kind))));
             };
             word(key, kind, text).map_err(wrong)
         }
@@ -113,8 +111,8 @@ fn example(kind: Kind) -> &'static str {
 }
 
 pub(crate) fn expected(key: &str, found: &DeValue<'_>, asked: &str, example: &str) -> Wrong {
-    Wrong::new(format!("`{key}` is {}, not {asked}", what(found)))
-        .hint(format!("write it like `{key} = {example}`"))
+    Wrong::new(format!("`{key}` must be {asked}, got {}", what(found)))
+        .hint(format!("for example, `{key} = {example}`"))
 }
 
 fn word(key: &str, kind: Kind, text: &str) -> Result<Json, Wrong> {
@@ -130,18 +128,26 @@ fn word(key: &str, kind: Kind, text: &str) -> Result<Json, Wrong> {
             parse_duration(text).map_err(|error| Wrong::new(format!("`{key}`: {error}")))?;
         }
         Kind::Word(known) if !known.contains(&text) => {
-            let wrong = Wrong::new(format!("`{}` is none of {}", echo(text), known.join(", ")));
+            let wrong = Wrong::new(format!(
+                "`{key}`: unknown value `{}`; expected one of {}",
+                echo(text),
+                known.join(", ")
+            ));
             return Err(match punctual_core::nearest(text, known.iter().copied()) {
                 Some(nearest) => wrong.hint(format!("did you mean `{nearest}`?")),
                 None => wrong,
             });
         }
-        Kind::RunOn => drop(RunOn::parse(text).map_err(Wrong::new)?),
+        Kind::RunOn => {
+            RunOn::parse(text).map_err(|error| Wrong::new(format!("`{key}`: {error}")))?;
+        }
         Kind::Backoff => {
             text.parse::<Backoff>().map_err(|error| Wrong::new(format!("`{key}`: {error}")))?;
         }
         _ if text.trim().is_empty() => {
-            return Err(Wrong::new(format!("`{key}` is empty; give one, or leave it out")));
+            return Err(Wrong::new(format!(
+                "`{key}` must not be empty; set a value, or remove the key"
+            )));
         }
         _ => {}
     }
@@ -163,7 +169,7 @@ pub(crate) fn each_text<'v, 't>(
 ) -> Result<Vec<(&'v str, Range<usize>)>, Mistake> {
     let one = |item: &'v Value<'t>| match item.get_ref() {
         DeValue::String(text) => Ok((text.as_ref(), inside(source, item))),
-        other => Err(expected(key, other, "a text", "\"…\"").at(source, item.span())),
+        other => Err(expected(key, other, "a string", "\"…\"").at(source, item.span())),
     };
     match value.get_ref() {
         DeValue::Array(items) => items.iter().map(one).collect(),
@@ -173,7 +179,7 @@ pub(crate) fn each_text<'v, 't>(
 
 fn texts(source: &Source, key: &str, value: &Value<'_>) -> Result<Json, Mistake> {
     let DeValue::Array(_) = value.get_ref() else {
-        let wrong = expected(key, value.get_ref(), "a list of texts", "[\"…\"]");
+        let wrong = expected(key, value.get_ref(), "an array of strings", "[\"…\"]");
         return Err(wrong.at(source, value.span()));
     };
     let texts = each_text(source, key, value)?;

@@ -39,23 +39,23 @@ pub(crate) fn verdict(
     if is_good {
         return Verdict::Done;
     }
-    let told = match status.canonical_reason() {
-        Some(reason) => format!("answered {} ({})", status.as_u16(), reason.to_lowercase()),
-        None => format!("answered {}", status.as_u16()),
+    let summary = match status.canonical_reason() {
+        Some(reason) => format!("returned {} ({})", status.as_u16(), reason.to_lowercase()),
+        None => format!("returned {}", status.as_u16()),
     };
     match status.as_u16() {
-        429 | 503 => Verdict::Again(retry_after(headers, now), told),
-        408 | 425 | 500..=599 => Verdict::Again(None, told),
+        429 | 503 => Verdict::Again(retry_after(headers, now), summary),
+        408 | 425 | 500..=599 => Verdict::Again(None, summary),
         410 => Verdict::Never(format!(
-            "{told}: it wants no more of this; take the job off its schedule"
+            "{summary}: the receiver no longer accepts this request; remove the job or its schedule"
         )),
         300..=399 => Verdict::Never(format!(
-            "{told}; call where it leads, or set `follow_redirects` to 1, 2 or 3"
+            "{summary}; use the target URL, or set `follow_redirects` to 1, 2 or 3"
         )),
-        401 | 403 => Verdict::Never(format!("{told}; check the headers that show who asks")),
-        200..=299 => Verdict::Never(format!("{told}, which `success` does not name")),
+        401 | 403 => Verdict::Never(format!("{summary}; check the authentication headers")),
+        200..=299 => Verdict::Never(format!("{summary}, which is not listed in `success`")),
         _ => Verdict::Never(format!(
-            "{told}; the request is wrong for it, and would be the next time, too"
+            "{summary}; the receiver rejected the request, so it is not retried"
         )),
     }
 }

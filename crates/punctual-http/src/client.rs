@@ -41,7 +41,7 @@ pub(crate) struct Answer {
 pub(crate) struct Body {
     pub(crate) bytes: Vec<u8>,
     /// Was there more than is read?
-    pub(crate) is_cut: bool,
+    pub(crate) is_truncated: bool,
 }
 
 /// Sends requests.
@@ -74,12 +74,16 @@ impl Client {
             send(stream, request, &mut driver).await
         };
         let response = response.map_err(|error| {
-            format!("{} broke off before an answer came: {}", shown(url), in_words(&error))
+            format!(
+                "the request to {} failed before a response arrived: {}",
+                shown(url),
+                in_words(&error)
+            )
         })?;
         let (head, incoming) = response.into_parts();
         let body = match wants_body {
             true => Some(read(incoming).await.map_err(|error| {
-                format!("{} broke off within its answer: {}", shown(url), in_words(&error))
+                format!("the response from {} is incomplete: {}", shown(url), in_words(&error))
             })?),
             false => None,
         };
@@ -94,20 +98,21 @@ impl Client {
         let connector = self.tls.get_or_init(|| connector(self.ca_file.as_deref())).clone()?;
         let name = match url.host() {
             Some(Host::Domain(host)) => ServerName::try_from(host.to_owned())
-                .map_err(|_| format!("`{host}` is no name that a certificate could have"))?,
+                .map_err(|_| format!("`{host}` is not a valid TLS server name"))?,
             Some(Host::Ipv4(address)) => ServerName::from(std::net::IpAddr::V4(address)),
             Some(Host::Ipv6(address)) => ServerName::from(std::net::IpAddr::V6(address)),
-            None => return Err("the URL names no host".to_owned()),
+            None => return Err("the URL has no host".to_owned()),
         };
         match tokio::time::timeout(CONNECT, connector.connect(name, stream)).await {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(error)) => Err(format!(
-                "no encrypted connection with {} came about: {}; check its certificate, or name the authority that signed it in `http.ca_file` of the workers' configuration",
+                "the TLS handshake with {} failed: {}; check its certificate, or add the CA that \
+                 signed it with `http.ca_file` in the workers' configuration",
                 shown(url),
                 in_words(&error)
             )),
             Err(_) => Err(format!(
-                "no encrypted connection with {} came about within {}s",
+                "the TLS handshake with {} timed out after {}s",
                 shown(url),
                 CONNECT.as_secs()
             )),
@@ -127,11 +132,11 @@ async fn connect(url: &Url, addresses: &[SocketAddr]) -> Result<TcpStream, Strin
         match tokio::time::timeout(CONNECT, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => troubles.push(format!("{address}: {error}")),
-            Err(_) => troubles.push(format!("{address}: no answer within {}s", CONNECT.as_secs())),
+            Err(_) => troubles.push(format!("{address}: timed out after {}s", CONNECT.as_secs())),
         }
     }
     Err(format!(
-        "{} cannot be reached ({}); check that it runs, and that this machine may reach it",
+        "cannot connect to {} ({}); check that it is running and reachable from this machine",
         shown(url),
         troubles.join("; ")
     ))
@@ -159,24 +164,25 @@ async fn read(mut incoming: Incoming) -> hyper::Result<Body> {
         let room = BODY_BYTES_MAX - bytes.len();
         bytes.extend_from_slice(&data[..data.len().min(room)]);
         if data.len() > room {
-            return Ok(Body { bytes, is_cut: true });
+            return Ok(Body { bytes, is_truncated: true });
         }
     }
-    Ok(Body { bytes, is_cut: false })
+    Ok(Body { bytes, is_truncated: false })
 }
 
 fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| format!("TLS cannot be set up: {error}"))?;
+        .map_err(|error| format!("cannot initialize TLS: {error}"))?;
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(file) = ca_file {
         let unreadable = |why: String| {
             let file = file.display();
             format!(
-                "the certificates of `http.ca_file` in `{file}` cannot be used ({why}); give a file in PEM form"
+                "cannot load the certificates of `http.ca_file` from `{file}` ({why}); use a file \
+                 in PEM format"
             )
         };
         for certificate in
@@ -187,7 +193,9 @@ fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, String> {
         }
     }
     if roots.is_empty() {
-        return Err("this machine has no certificates to check others with; install them (ca-certificates), or name a file in `http.ca_file`".to_owned());
+        return Err("no trusted root certificates found on this machine; install them (package \
+            ca-certificates), or set `http.ca_file`"
+            .to_owned());
     }
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];

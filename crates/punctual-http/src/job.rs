@@ -45,25 +45,26 @@ impl Caller {
         tokio::select! {
             ended = attempt => ended,
             // The connection is dropped, so that the receiver can see it.
-            reason = cx.cancelled() => Err(format!("broken off: {reason:?}").into()),
+            reason = cx.cancelled() => Err(format!("the request was aborted: {reason:?}").into()),
         }
     }
 
     async fn attempt(&self, payload: Value, cx: &Ctx) -> Result<Done<Value>, BoxError> {
         let masked = |text: &str| self.secrets.mask().text(text).into_owned();
-        let for_good = |text: String| Failure::for_good(masked(&text));
+        let permanent = |text: String| Failure::permanent(masked(&text));
         let wanted = Payload::read(payload)
             .and_then(|payload| payload.wanted(&Variables::of(cx), &self.secrets))
-            .map_err(for_good)?;
+            .map_err(permanent)?;
         let answer = match tokio::time::timeout(wanted.timeout, self.send(&wanted, cx)).await {
             Ok(Ok((_, answer))) => answer,
             Ok(Err(Trouble::Passing(text))) => return Err(masked(&text).into()),
-            Ok(Err(Trouble::Lasting(text))) => return Err(for_good(text).into()),
+            Ok(Err(Trouble::Lasting(text))) => return Err(permanent(text).into()),
             Err(_) => {
                 let limit = punctual_core::format_duration(wanted.timeout);
                 let url = shown(&wanted.url);
                 return Err(masked(&format!(
-                    "{url} has not answered within {limit}; it may be slow, or `timeout` too short"
+                    "{url} did not respond within {limit}; the receiver may be slow, or `timeout` \
+                     too short"
                 ))
                 .into());
             }
@@ -73,24 +74,24 @@ impl Caller {
         match verdict(answer.status, &answer.headers, wanted.success.as_deref(), wall()) {
             Verdict::Done => Ok(Done(kept)),
             Verdict::Later => self.wait(cx).await,
-            Verdict::Again(wait, told) => {
-                let told = masked(&format!("{url} {told}"));
+            Verdict::Again(wait, summary) => {
+                let summary = masked(&format!("{url} {summary}"));
                 match wait {
-                    Some(wait) => Err(Failure::retry_after(wait, told).into()),
-                    None => Err(told.into()),
+                    Some(wait) => Err(Failure::retry_after(wait, summary).into()),
+                    None => Err(summary.into()),
                 }
             }
-            Verdict::Never(told) => Err(for_good(format!("{url} {told}")).into()),
+            Verdict::Never(summary) => Err(permanent(format!("{url} {summary}")).into()),
         }
     }
 
     /// The receiver has taken the job and settles it by the name of its lease.
     async fn wait(&self, cx: &Ctx) -> Result<Done<Value>, BoxError> {
         // No line of the log: those are for the receiver to number.
-        cx.progress(0, "accepted (202): it is done when the receiver completes its lease");
+        cx.progress(0, "accepted (202): waiting for the receiver to complete the lease");
         match cx.settled_elsewhere().await? {
             AttemptOutcome::Succeeded => Ok(Done(Value::Null)),
-            outcome => Err(format!("the receiver has settled it: {outcome}").into()),
+            outcome => Err(format!("the receiver settled the job: {outcome}").into()),
         }
     }
 
@@ -135,7 +136,8 @@ impl Caller {
             has_left |= next.origin() != url.origin();
             if has_left && !body.is_empty() {
                 return Err(Trouble::Lasting(format!(
-                    "{} leads elsewhere: to {}, which would get the body, too; call that itself if it may",
+                    "redirect from {} to {} not followed: the body would be sent to another \
+                     origin; use the target URL if this is intended",
                     shown(&url),
                     shown(&next)
                 )));
@@ -153,8 +155,9 @@ impl Caller {
         let masked = self.secrets.mask().text(&text).into_owned();
         let mut end = masked.floor_char_boundary(KEPT_BYTES_MAX);
         loop {
-            let is_cut = body.is_cut || end < masked.len();
-            let kept = json!({ "status": status, "body": &masked[..end], "is_cut": is_cut });
+            let is_truncated = body.is_truncated || end < masked.len();
+            let kept =
+                json!({ "status": status, "body": &masked[..end], "is_truncated": is_truncated });
             // What has to be escaped takes more room.
             if end == 0 || kept.to_string().len() <= 2 * KEPT_BYTES_MAX {
                 return kept;
@@ -199,7 +202,7 @@ fn signed(headers: &mut HeaderMap, secret: &str, cx: &Ctx, body: &[u8]) -> Resul
         ("webhook-signature", signature),
     ] {
         let value = HeaderValue::from_str(&text)
-            .map_err(|error| Trouble::Lasting(format!("the header `{name}`: {error}")))?;
+            .map_err(|error| Trouble::Lasting(format!("header `{name}`: {error}")))?;
         headers.insert(HeaderName::from_static(name), value);
     }
     Ok(())
@@ -229,7 +232,7 @@ fn built(
     request
         .header(header::CONNECTION, "close")
         .body(Full::new(body))
-        .map_err(|error| Trouble::Lasting(format!("this cannot be sent: {error}")))
+        .map_err(|error| Trouble::Lasting(format!("cannot build the request: {error}")))
 }
 
 /// Where an answer leads, if it leads elsewhere.
@@ -238,23 +241,21 @@ fn redirect(answer: &Answer, from: &Url) -> Option<Result<Url, String>> {
         return None;
     }
     let place = answer.headers.get(header::LOCATION)?;
-    let wrong = |why: String| format!("{} leads elsewhere: {why}", shown(from));
+    let wrong = |why: String| format!("redirect from {} not followed: {why}", shown(from));
     let joined = place
         .to_str()
-        .map_err(|_| wrong("its `Location` is no text".to_owned()))
+        .map_err(|_| wrong("the `Location` header is not valid text".to_owned()))
         .and_then(|place| from.join(place).map_err(|error| wrong(error.to_string())))
         .and_then(|url| policy::url(url.as_str()).map_err(wrong));
     Some(joined.and_then(|url| match (from.scheme(), url.scheme()) {
-        ("https", "http") => {
-            Err(wrong("to a place that is not encrypted, which is not followed".to_owned()))
-        }
+        ("https", "http") => Err(wrong("the target URL is not encrypted".to_owned())),
         _ => Ok(url),
     }))
 }
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "others compare it with clocks of their own; nothing of ours goes by it"
+    reason = "the receiver compares it with its own clock; the engine does not use it"
 )]
 fn wall() -> SystemTime {
     SystemTime::now()

@@ -84,16 +84,17 @@ impl Allow {
         for entry in entries {
             let wrong = |why: &str| {
                 Err(format!(
-                    "http.allow: `{entry}` {why}; write a network like 10.1.0.0/16, an address, or a host like intra.example"
+                    "http.allow: `{entry}` {why}; use a network such as 10.1.0.0/16, an IP \
+                     address, or a host name such as intra.example"
                 ))
             };
             match (Net::parse(entry), entry.contains('/')) {
                 (Some(net), _) => allow.nets.push(net),
-                (None, true) => return wrong("is no network"),
+                (None, true) => return wrong("is not a valid network"),
                 (None, false) => match Host::parse(entry) {
                     Ok(Host::Domain(host)) => allow.hosts.push(host),
-                    Ok(_) => return wrong("is an address in a strange notation"),
-                    Err(_) => return wrong("is no host"),
+                    Ok(_) => return wrong("is an IP address in an unsupported notation"),
+                    Err(_) => return wrong("is not a valid host name"),
                 },
             }
         }
@@ -139,34 +140,34 @@ impl Net {
 
 /// What is never reached: it is the machine itself, or hands out credentials to whoever asks.
 const NEVER: [(&str, &str); 9] = [
-    ("0.0.0.0/8", "this machine"),
-    ("169.254.0.0/16", "link-local, where clouds keep metadata"),
-    ("100.100.100.200/32", "a cloud's metadata"),
-    ("168.63.129.16/32", "a cloud's metadata"),
-    ("192.0.0.192/32", "a cloud's metadata"),
-    ("::/128", "this machine"),
-    ("fd00:ec2::/32", "a cloud's metadata"),
-    ("fd20:ce::/32", "a cloud's metadata"),
-    ("fe80::/10", "link-local, where clouds keep metadata"),
+    ("0.0.0.0/8", "an address of this machine"),
+    ("169.254.0.0/16", "a link-local address (cloud metadata)"),
+    ("100.100.100.200/32", "a cloud metadata address"),
+    ("168.63.129.16/32", "a cloud metadata address"),
+    ("192.0.0.192/32", "a cloud metadata address"),
+    ("::/128", "an address of this machine"),
+    ("fd00:ec2::/32", "a cloud metadata address"),
+    ("fd20:ce::/32", "a cloud metadata address"),
+    ("fe80::/10", "a link-local address (cloud metadata)"),
 ];
 
 /// What is not on the public internet.
 const PRIVATE: [(&str, &str); 15] = [
     ("10.0.0.0/8", "a private address"),
-    ("100.64.0.0/10", "an address of a carrier's own"),
-    ("127.0.0.0/8", "loopback"),
+    ("100.64.0.0/10", "a carrier-grade NAT address"),
+    ("127.0.0.0/8", "a loopback address"),
     ("172.16.0.0/12", "a private address"),
-    ("192.0.0.0/24", "reserved"),
-    ("192.0.2.0/24", "for documentation"),
-    ("192.88.99.0/24", "reserved"),
+    ("192.0.0.0/24", "a reserved address"),
+    ("192.0.2.0/24", "a documentation address"),
+    ("192.88.99.0/24", "a reserved address"),
     ("192.168.0.0/16", "a private address"),
-    ("198.18.0.0/15", "for measuring"),
-    ("198.51.100.0/24", "for documentation"),
-    ("203.0.113.0/24", "for documentation"),
-    ("224.0.0.0/4", "multicast"),
-    ("240.0.0.0/4", "reserved"),
-    ("2001:db8::/32", "for documentation"),
-    ("3fff::/20", "for documentation"),
+    ("198.18.0.0/15", "a benchmarking address"),
+    ("198.51.100.0/24", "a documentation address"),
+    ("203.0.113.0/24", "a documentation address"),
+    ("224.0.0.0/4", "a multicast address"),
+    ("240.0.0.0/4", "a reserved address"),
+    ("2001:db8::/32", "a documentation address"),
+    ("3fff::/20", "a documentation address"),
 ];
 
 /// What an address is by itself.
@@ -184,7 +185,7 @@ fn standing(address: IpAddr) -> Standing {
     match address {
         // All that is public begins so; what is not lies in between, and more may be set apart.
         IpAddr::V6(v6) if v6.segments()[0] & 0xe000 != 0x2000 && inner(v6).is_empty() => {
-            Standing::Private("not public")
+            Standing::Private("not a public address")
         }
         _ => Standing::Public,
     }
@@ -227,20 +228,19 @@ fn is_own(address: IpAddr) -> bool {
 /// without the URL, in which there may be a secret.
 pub(crate) fn url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| {
-        format!("it is no URL ({error}); write it like https://example.com/hook")
+        format!("invalid URL ({error}); use a URL such as https://example.com/hook")
     })?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err("its scheme is neither http nor https; only these are called".to_owned());
+        return Err("unsupported URL scheme; use http or https".to_owned());
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(
-            "there is a user or a password in it; put them in a header, such as `\"authorization\": \"secret://NAME\"`"
-                .to_owned(),
-        );
+        return Err("the URL contains a user name or password; use a header instead, such as \
+            `\"authorization\": \"secret://NAME\"`"
+            .to_owned());
     }
     match url.host() {
         Some(_) => Ok(url),
-        None => Err("it names no host; write it like https://example.com/hook".to_owned()),
+        None => Err("the URL has no host; use a URL such as https://example.com/hook".to_owned()),
     }
 }
 
@@ -252,7 +252,7 @@ impl Policy {
             Some(Host::Ipv4(address)) => (address.to_string(), vec![IpAddr::V4(address)]),
             Some(Host::Ipv6(address)) => (address.to_string(), vec![IpAddr::V6(address)]),
             Some(Host::Domain(host)) => (host.to_owned(), self.resolve(host).await?),
-            None => return Err(Refusal::Forbidden("the URL names no host".to_owned())),
+            None => return Err(Refusal::Forbidden("the URL has no host".to_owned())),
         };
         let database = self.database_at(port).await?;
         for address in &found {
@@ -265,11 +265,12 @@ impl Policy {
     async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, Refusal> {
         let unresolved = |why: String| {
             Err(Refusal::Unresolved(format!(
-                "the host `{host}` cannot be resolved ({why}); check its name, and the resolver of the machine that runs the job"
+                "cannot resolve host `{host}` ({why}); check the name, and the DNS resolver of \
+                 the machine that runs the job"
             )))
         };
         match self.resolver.resolve(host).await {
-            Ok(found) if found.is_empty() => unresolved("it has no address".to_owned()),
+            Ok(found) if found.is_empty() => unresolved("no address found".to_owned()),
             Ok(found) => Ok(found),
             Err(error) => unresolved(error.to_string()),
         }
@@ -286,7 +287,8 @@ impl Policy {
                     Ok(addresses) => found.extend(addresses.into_iter().flat_map(forms)),
                     Err(Refusal::Unresolved(why) | Refusal::Forbidden(why)) => {
                         return Err(Refusal::Unresolved(format!(
-                            "nothing is called at port {port}, which is the database's, till it is known where that is: {why}"
+                            "requests to port {port} (the database port) are blocked until the \
+                             address of the database is known: {why}"
                         )));
                     }
                 },
@@ -299,9 +301,8 @@ impl Policy {
     fn check(&self, host: &str, to: SocketAddr, database: &[IpAddr]) -> Result<(), String> {
         let is_literal = host.parse::<IpAddr>().is_ok();
         let refused = |what: &str, way_out: &str| {
-            let place =
-                if is_literal { String::new() } else { format!("at {}, which is ", to.ip()) };
-            Err(format!("`{host}` is not called: it is {place}{what}; {way_out}"))
+            let place = if is_literal { "it is ".to_owned() } else { format!("{} is ", to.ip()) };
+            Err(format!("request to `{host}` blocked: {place}{what}; {way_out}"))
         };
         // On this machine it may listen at more addresses than its own name stands for.
         let is_database_here = database.iter().any(|address| is_own(*address));
@@ -311,21 +312,27 @@ impl Policy {
                 at.port() == to.port() && is_there
             };
             if self.listeners.iter().any(|at| listens(&at)) {
-                return refused("punctual itself", "a job may never call the server that runs it");
+                return refused(
+                    "the address of this punctual server",
+                    "jobs cannot send requests to the server that runs them",
+                );
             }
             if database.contains(&form) || is_database_here && is_own(form) {
-                return refused("the database", "a job may never call the database's own port");
+                return refused(
+                    "the address of the database",
+                    "jobs cannot send requests to the database",
+                );
             }
             match standing(form) {
                 Standing::Public => {}
                 Standing::Never(what) => {
-                    return refused(what, "no setting allows that; name another host");
+                    return refused(what, "no setting allows this; use another host");
                 }
                 Standing::Private(_)
                     if self.allow.has_address(form) || self.allow.has_host(host) => {}
                 Standing::Private(what) => {
                     let way_out = format!(
-                        "if jobs may call it, add `{}` to `http.allow` in the configuration of the workers",
+                        "to allow it, add `{}` to `http.allow` in the workers' configuration",
                         if is_literal { form.to_string() } else { host.to_owned() }
                     );
                     return refused(what, &way_out);
@@ -375,8 +382,8 @@ mod tests {
         assert!(!parse("10.1.0.0/16").expect("a network").has_address([10, 2, 2, 3].into()));
         assert!(parse("Intra.Example").expect("a host").has_host("intra.example."));
         let wrong = |text: &str| parse(text).expect_err("it is none");
-        insta::assert_snapshot!(wrong("10.1.0.0/33"), @"http.allow: `10.1.0.0/33` is no network; write a network like 10.1.0.0/16, an address, or a host like intra.example");
-        insta::assert_snapshot!(wrong("0x7f.1"), @"http.allow: `0x7f.1` is an address in a strange notation; write a network like 10.1.0.0/16, an address, or a host like intra.example");
-        insta::assert_snapshot!(wrong("a b"), @"http.allow: `a b` is no host; write a network like 10.1.0.0/16, an address, or a host like intra.example");
+        insta::assert_snapshot!(wrong("10.1.0.0/33"), @"http.allow: `10.1.0.0/33` is not a valid network; use a network such as 10.1.0.0/16, an IP address, or a host name such as intra.example");
+        insta::assert_snapshot!(wrong("0x7f.1"), @"http.allow: `0x7f.1` is an IP address in an unsupported notation; use a network such as 10.1.0.0/16, an IP address, or a host name such as intra.example");
+        insta::assert_snapshot!(wrong("a b"), @"http.allow: `a b` is not a valid host name; use a network such as 10.1.0.0/16, an IP address, or a host name such as intra.example");
     }
 }

@@ -99,9 +99,9 @@ impl Status {
             Some("3xx") => Ok(Status::Class(3)),
             Some("4xx") => Ok(Status::Class(4)),
             Some("5xx") => Ok(Status::Class(5)),
-            _ => {
-                Err(format!("`success`: {value} is no status; write a number like 204, or \"2xx\""))
-            }
+            _ => Err(format!(
+                "`success`: invalid status {value}; use a number such as 204, or \"2xx\""
+            )),
         }
     }
 }
@@ -188,7 +188,8 @@ impl Filler<'_> {
         match is_same {
             true => policy::url(&one).map(|url| url.origin().ascii_serialization()),
             false => Err(
-                "a secret would change where the URL leads; refer to secrets only in its path or its query, or in a header"
+                "a secret must not change the scheme, host or port of the URL; use secrets only \
+                 in the path, in the query or in a header"
                     .to_owned(),
             ),
         }
@@ -205,10 +206,11 @@ impl Filler<'_> {
         };
         match shape(&url) == shape(&plain) {
             true => Ok(url),
-            false => Err(
-                "a variable changes where the URL leads; use variables only within a part of its path, or in its query"
-                    .to_owned(),
-            ),
+            false => {
+                Err("a variable must not change the host or the path structure of the URL; use \
+                    variables only within one path segment or in the query"
+                    .to_owned())
+            }
         }
     }
 }
@@ -217,7 +219,11 @@ impl Payload {
     /// Reads what was written.
     pub(crate) fn read(payload: Value) -> Result<Payload, String> {
         serde_json::from_value(payload).map_err(|error| {
-            format!("the payload of an http job: {error}; it has method, url, headers, body or text, timeout, success, store_response, follow_redirects, sign, templates")
+            format!(
+                "invalid payload for kind `http`: {error}; valid fields: method, url, \
+                 headers, body or text, timeout, success, store_response, follow_redirects, sign, \
+                 templates"
+            )
         })
     }
 
@@ -244,7 +250,7 @@ impl Payload {
         let statuses = |all: &Vec<Value>| all.iter().map(Status::read).collect::<Result<_, _>>();
         if self.follow_redirects > REDIRECTS_MAX {
             return Err(format!(
-                "`follow_redirects` is {}; the most is {REDIRECTS_MAX}",
+                "`follow_redirects` must be at most {REDIRECTS_MAX}, got {}",
                 self.follow_redirects
             ));
         }
@@ -266,9 +272,11 @@ impl Payload {
         let method = self.method.to_ascii_uppercase();
         match Method::from_bytes(method.as_bytes()) {
             Ok(method) if KNOWN.contains(&method.as_str()) => Ok(method),
-            _ => {
-                Err(format!("`method`: `{}` is none; there are {}", self.method, KNOWN.join(", ")))
-            }
+            _ => Err(format!(
+                "`method`: unknown method `{}`; expected one of {}",
+                self.method,
+                KNOWN.join(", ")
+            )),
         }
     }
 
@@ -276,7 +284,7 @@ impl Payload {
         let Some(text) = &self.timeout else { return Ok(TIMEOUT) };
         match punctual_core::parse_duration(text) {
             Ok(timeout) if timeout.is_zero() => {
-                Err("`timeout` is zero, so that no answer could come".to_owned())
+                Err("`timeout` must be greater than zero".to_owned())
             }
             Ok(timeout) => Ok(timeout),
             Err(error) => Err(format!("`timeout`: {error}")),
@@ -287,7 +295,8 @@ impl Payload {
         let Some(sign) = &self.sign else { return Ok(None) };
         if !Secrets::is_reference(sign) {
             return Err(
-                "`sign` must be the reference of a secret, like secret://NAME, since a job is stored as it is"
+                "`sign` must be a secret reference such as secret://NAME, because the payload is \
+                 stored in plain text"
                     .to_owned(),
             );
         }
@@ -298,9 +307,7 @@ impl Payload {
 
     fn body(&self, filler: &Filler<'_>) -> Result<(Bytes, Option<&'static str>), String> {
         match (&self.body, &self.text) {
-            (Some(_), Some(_)) => {
-                Err("both `body` and `text` are given; give the one or the other".to_owned())
-            }
+            (Some(_), Some(_)) => Err("`body` and `text` cannot be combined".to_owned()),
             (Some(body), None) => {
                 let filled = filler.fill_json(body).map_err(|error| format!("`body`: {error}"))?;
                 Ok((Bytes::from(filled.to_string()), Some("application/json")))
@@ -324,14 +331,17 @@ fn header(name: &str, value: &str, filler: &Filler<'_>) -> Result<Header, String
     let lower = name.to_ascii_lowercase();
     let is_ours = lower.starts_with("punctual-") || lower.starts_with("webhook-");
     if is_ours || RESERVED.contains(&lower.as_str()) {
-        return Err(format!("the header `{name}` is set by punctual itself; leave it out"));
+        return Err(format!("header `{name}` is set by punctual; remove it"));
     }
-    let wrong = |why: String| format!("the header `{name}`: {why}");
+    let wrong = |why: String| format!("header `{name}`: {why}");
     let read = HeaderName::from_bytes(lower.as_bytes())
-        .map_err(|_| wrong("that is no name of one".to_owned()))?;
+        .map_err(|_| wrong("invalid header name".to_owned()))?;
     let filled = filler.fill(value, str::to_owned).map_err(wrong)?;
     let mut value = HeaderValue::from_str(&filled).map_err(|_| {
-        wrong("its value has a line break or another character that no header may have".to_owned())
+        wrong(
+            "the value contains a line break or another character that is not allowed in a header"
+                .to_owned(),
+        )
     })?;
     value.set_sensitive(true);
     Ok(Header { name: read, value })
@@ -405,31 +415,31 @@ mod tests {
             error(json!({ "uri": to })),
         ]);
         insta::assert_snapshot!(told.join("\n"), @r#"
-    `url` `a.example/x`: it is no URL (relative URL without a base); write it like https://example.com/hook
-    `url` `ftp://a.example/`: its scheme is neither http nor https; only these are called
-    `url` `http://user:pass@a.example/`: there is a user or a password in it; put them in a header, such as `"authorization": "secret://NAME"`
-    `url` `http:///`: it is no URL (empty host); write it like https://example.com/hook
-    `url` `https://{{job.id}}.example/`: a variable changes where the URL leads; use variables only within a part of its path, or in its query
-    `url` `https://a.example/{{dots}}/x`: a variable changes where the URL leads; use variables only within a part of its path, or in its query
-    `url` `https://a.example/{{nope}}`: `{{nope}}` is no variable; there are job.id, schedule, dots, slot; to send braces as they are, set `templates` to false
-    `url` `https://a.example/{{job.id`: `{{job.id` has no `}}`; close it, or set `templates` to false to send braces as they are
-    `url` `https://a.example/{{slot}}`: `{{slot}}` has no value, since no slot of a schedule made this job; leave it out, or order the job by a schedule
-    `url` `https://a.example/?k=secret://none`: there is no secret `none` here; name its variable or file in `[secrets]` of the worker's configuration
-    `url` `https://secret://none/`: a secret would change where the URL leads; refer to secrets only in its path or its query, or in a header
-    `url` `https://a.secret://none.example/x`: a secret would change where the URL leads; refer to secrets only in its path or its query, or in a header
-    `url` `https://a.example:secret://none/`: a secret would change where the URL leads; refer to secrets only in its path or its query, or in a header
-    `url` `secret://none://a.example/`: a secret would change where the URL leads; refer to secrets only in its path or its query, or in a header
-    `method`: `BREW` is none; there are GET, HEAD, POST, PUT, PATCH, DELETE
-    both `body` and `text` are given; give the one or the other
-    the header `Host` is set by punctual itself; leave it out
-    the header `x-a`: its value has a line break or another character that no header may have
-    the header `x a`: that is no name of one
-    the header `authorization`: there is no secret `none` here; name its variable or file in `[secrets]` of the worker's configuration
-    `timeout`: `soon` is not a length of time; write it like 90s, 15m, 1h30m or 2d
-    `success`: "2yy" is no status; write a number like 204, or "2xx"
-    `follow_redirects` is 4; the most is 3
-    `sign` must be the reference of a secret, like secret://NAME, since a job is stored as it is
-    the payload of an http job: unknown field `uri`, expected one of `method`, `url`, `headers`, `body`, `text`, `timeout`, `success`, `store_response`, `follow_redirects`, `sign`, `templates`; it has method, url, headers, body or text, timeout, success, store_response, follow_redirects, sign, templates
+    `url` `a.example/x`: invalid URL (relative URL without a base); use a URL such as https://example.com/hook
+    `url` `ftp://a.example/`: unsupported URL scheme; use http or https
+    `url` `http://user:pass@a.example/`: the URL contains a user name or password; use a header instead, such as `"authorization": "secret://NAME"`
+    `url` `http:///`: invalid URL (empty host); use a URL such as https://example.com/hook
+    `url` `https://{{job.id}}.example/`: a variable must not change the host or the path structure of the URL; use variables only within one path segment or in the query
+    `url` `https://a.example/{{dots}}/x`: a variable must not change the host or the path structure of the URL; use variables only within one path segment or in the query
+    `url` `https://a.example/{{nope}}`: unknown variable `{{nope}}`; expected one of job.id, schedule, dots, slot; to send literal braces, set `templates` to false
+    `url` `https://a.example/{{job.id`: `{{job.id` is not closed; add `}}`, or set `templates` to false to send literal braces
+    `url` `https://a.example/{{slot}}`: `{{slot}}` has no value: the job was not created by a slot of a schedule; remove the variable, or create the job with a schedule
+    `url` `https://a.example/?k=secret://none`: unknown secret `none`; define it in `[secrets]` of the worker's configuration
+    `url` `https://secret://none/`: a secret must not change the scheme, host or port of the URL; use secrets only in the path, in the query or in a header
+    `url` `https://a.secret://none.example/x`: a secret must not change the scheme, host or port of the URL; use secrets only in the path, in the query or in a header
+    `url` `https://a.example:secret://none/`: a secret must not change the scheme, host or port of the URL; use secrets only in the path, in the query or in a header
+    `url` `secret://none://a.example/`: a secret must not change the scheme, host or port of the URL; use secrets only in the path, in the query or in a header
+    `method`: unknown method `BREW`; expected one of GET, HEAD, POST, PUT, PATCH, DELETE
+    `body` and `text` cannot be combined
+    header `Host` is set by punctual; remove it
+    header `x-a`: the value contains a line break or another character that is not allowed in a header
+    header `x a`: invalid header name
+    header `authorization`: unknown secret `none`; define it in `[secrets]` of the worker's configuration
+    `timeout`: invalid duration `soon`; use a value such as 90s, 15m, 1h30m or 2d
+    `success`: invalid status "2yy"; use a number such as 204, or "2xx"
+    `follow_redirects` must be at most 3, got 4
+    `sign` must be a secret reference such as secret://NAME, because the payload is stored in plain text
+    invalid payload for kind `http`: unknown field `uri`, expected one of `method`, `url`, `headers`, `body`, `text`, `timeout`, `success`, `store_response`, `follow_redirects`, `sign`, `templates`; valid fields: method, url, headers, body or text, timeout, success, store_response, follow_redirects, sign, templates
     "#);
     }
 }

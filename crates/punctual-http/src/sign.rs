@@ -13,7 +13,10 @@ const PREFIX: &str = "whsec_";
 fn key(secret: &str) -> Result<Vec<u8>, String> {
     match secret.strip_prefix(PREFIX) {
         Some(encoded) => STANDARD.decode(encoded.trim()).map_err(|_| {
-            format!("the key of `sign` begins with `{PREFIX}` and is no base64 behind it; write `{PREFIX}` and base64, or any other text")
+            format!(
+                "the key of `sign` starts with `{PREFIX}` but is not valid base64 after this \
+                 prefix; use `{PREFIX}` followed by base64, or any text without the prefix"
+            )
         }),
         None => Ok(secret.as_bytes().to_vec()),
     }
@@ -27,7 +30,7 @@ pub(crate) fn signature(
     body: &[u8],
 ) -> Result<String, String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(&key(secret)?)
-        .map_err(|error| format!("the key of `sign` cannot be used: {error}"))?;
+        .map_err(|error| format!("invalid key for `sign`: {error}"))?;
     mac.update(format!("{id}.{seconds}.").as_bytes());
     mac.update(body);
     Ok(format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes())))

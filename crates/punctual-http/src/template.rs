@@ -31,12 +31,14 @@ impl Variables {
         match self.0.iter().find(|(known, _)| *known == name) {
             Some((_, Some(value))) => Ok(value),
             Some((_, None)) => Err(format!(
-                "`{{{{{name}}}}}` has no value, since no slot of a schedule made this job; leave it out, or order the job by a schedule"
+                "`{{{{{name}}}}}` has no value: the job was not created by a slot of a schedule; \
+                 remove the variable, or create the job with a schedule"
             )),
             None => {
                 let known: Vec<&str> = self.0.iter().map(|(name, _)| *name).collect();
                 Err(format!(
-                    "`{{{{{name}}}}}` is no variable; there are {}; to send braces as they are, set `templates` to false",
+                    "unknown variable `{{{{{name}}}}}`; expected one of {}; to send literal \
+                     braces, set `templates` to false",
                     known.join(", ")
                 ))
             }
@@ -58,7 +60,8 @@ pub(crate) fn parts<'a>(text: &'a str, known: &'a Variables) -> Result<Vec<Part<
         let Some((name, behind)) = after.split_once("}}") else {
             let shown: String = after.chars().take(40).collect();
             return Err(format!(
-                "`{{{{{shown}` has no `}}}}`; close it, or set `templates` to false to send braces as they are"
+                "`{{{{{shown}` is not closed; add `}}}}`, or set `templates` to false to send \
+                 literal braces"
             ));
         };
         parts.push(Part::Literal(before));

@@ -37,7 +37,8 @@ pub(crate) async fn faults(
     for row in &conn.query_text(INVALID, &[(&schema, Type::TEXT)]).await? {
         let index: &str = rows::get(row, 0)?;
         faults.push(format!(
-            "the index `{schema}.{index}` is invalid and not used; make it again with REINDEX INDEX CONCURRENTLY {schema}.{index}"
+            "index `{schema}.{index}` is invalid and not used; rebuild it with REINDEX INDEX \
+             CONCURRENTLY {schema}.{index}"
         ));
     }
     if is_pooled {
@@ -45,13 +46,16 @@ pub(crate) async fn faults(
     }
     if days_ahead > 0 && !partitions::is_ahead(conn, at).await? {
         faults.push(
-            "tomorrow has no partitions yet; see that a node leads `maintenance`, which makes them"
+            "the partitions for tomorrow are missing; check that a node leads `maintenance`, \
+             which creates them"
                 .to_owned(),
         );
     }
     if let Some((oldest, count)) = partitions::overdue(conn, at, retention).await? {
         faults.push(format!(
-            "partitions of {count} days, from {oldest} on, are older than history is kept; see what the node that leads `maintenance` logs of them, or whether nodes are told to keep history longer"
+            "partitions of {count} days, starting with {oldest}, are past their retention; read \
+             the log of the node that leads `maintenance`, or check whether nodes use a longer \
+             retention"
         ));
     }
     Ok(faults)
@@ -65,7 +69,8 @@ async fn endless(conn: &mut Conn) -> Outcome<Vec<String>> {
         let (name, role): (&str, &str) = (rows::get(row, 0)?, rows::get(row, 1)?);
         let most = TIMEOUTS.iter().find(|(known, _)| *known == name).map_or(0, |(_, most)| *most);
         faults.push(format!(
-            "behind a pooler the role `{role}` has no {name}, so that what hangs goes on at the server; set it with ALTER ROLE {role} SET {name} = '{most}ms'"
+            "role `{role}` has no {name}, so a hung session behind the pooler never times out; \
+             set it with ALTER ROLE {role} SET {name} = '{most}ms'"
         ));
     }
     Ok(faults)

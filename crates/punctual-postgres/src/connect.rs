@@ -49,13 +49,15 @@ impl Connector {
         let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             StoreError::invalid(format!(
-                "the database's url cannot be read ({}); write it like postgres://user:password@host:5432/database",
+                "invalid database URL ({}); use a URL such as \
+                 postgres://user:password@host:5432/database",
                 cause.unwrap_or_else(|| error.to_string())
             ))
         })?;
         if config.get_hosts().is_empty() {
             return Err(StoreError::invalid(
-                "the database's url names no host; write it like postgres://user:password@host:5432/database",
+                "the database URL has no host; use a URL such as \
+                 postgres://user:password@host:5432/database",
             ));
         }
         if config.get_connect_timeout().is_none() {
@@ -119,7 +121,7 @@ impl Connector {
         let connected =
             self.driver.spawn(async move { connector.in_time(connector.try_connect()).await });
         connected.await.unwrap_or_else(|_| {
-            let message = format!("the store on {} is closed; open it again", self.server);
+            let message = format!("the store on {} is closed; reopen it", self.server);
             Err(StoreError::new(ErrorKind::Unreachable, message))
         })
     }
@@ -140,7 +142,7 @@ impl Connector {
         let driven = tokio::spawn(async move {
             // Whoever uses the connection is told of its end by the error of a statement.
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection to PostgreSQL has ended");
+                tracing::debug!(%error, "PostgreSQL connection closed");
             }
         });
         let mut conn = Conn::new(client, driven.abort_handle(), self.texts.clone(), self.is_pooled);
@@ -172,7 +174,8 @@ impl Connector {
 fn judge(server: &str, number: i32, version: &str, is_standby: bool) -> Result<()> {
     if number / 10_000 < SERVER_OLDEST {
         let message = format!(
-            "{server} is version {version}, and the oldest that will do is {SERVER_OLDEST}; upgrade the server, or give the url of another"
+            "{server} is version {version}, the oldest supported version is {SERVER_OLDEST}; \
+             upgrade the server, or use another one"
         );
         return Err(StoreError::new(ErrorKind::Denied, message));
     }
@@ -211,7 +214,7 @@ pub(crate) async fn pause(longest: Duration, seed: u64) {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "how long the store waits for its own database is no part of what the simulator runs"
+    reason = "the simulator does not run this store, so its waits may use real time"
 )]
 pub(crate) async fn sleep(length: Duration) {
     tokio::time::sleep(length).await;
@@ -228,8 +231,8 @@ mod tests {
             let error = error.expect_err("it is refused");
             format!("{:?}: {error}", error.kind())
         };
-        insta::assert_snapshot!(told(140_018, "14.18", false), @"Denied: PostgreSQL at db:5432/app is version 14.18, and the oldest that will do is 15; upgrade the server, or give the url of another");
-        insta::assert_snapshot!(told(150_004, "15.4", true), @"Unreachable: PostgreSQL at db:5432/app is a standby, which cannot be written to; give the url of the primary, or wait until it is promoted");
+        insta::assert_snapshot!(told(140_018, "14.18", false), @"Denied: PostgreSQL at db:5432/app is version 14.18, the oldest supported version is 15; upgrade the server, or use another one");
+        insta::assert_snapshot!(told(150_004, "15.4", true), @"Unreachable: PostgreSQL at db:5432/app is a read-only standby; use the URL of the primary, or wait until the standby is promoted");
         assert_eq!(judge("", 150_000, "15.0", false), Ok(()));
     }
 }

@@ -262,5 +262,5 @@ impl Drop for Conn {
 
 /// The one row of an answer that always has one.
 pub(crate) fn first<R>(rows: Vec<R>, name: &str) -> Outcome<R> {
-    rows.into_iter().next().ok_or_else(|| Fault::Row(format!("`{name}` answered with no row")))
+    rows.into_iter().next().ok_or_else(|| Fault::Row(format!("statement `{name}` returned no row")))
 }

@@ -22,8 +22,10 @@ impl Driver {
             .enable_all()
             .build()
             .map_err(|error| {
-                let message =
-                    format!("no thread can be started for the store ({error}); raise the limit");
+                let message = format!(
+                    "cannot start a thread for the store ({error}); raise the thread limit of the \
+                     process"
+                );
                 StoreError::new(ErrorKind::Unreachable, message)
             })?;
         Ok(Driver { runtime: Some(runtime) })

@@ -91,15 +91,14 @@ impl Fault {
             Fault::Silence(waited) => StoreError::new(
                 ErrorKind::Unreachable,
                 format!(
-                    "{server} has not answered for {} s; check the network and the server's load, then try again",
+                    "{server} did not respond for {} s; check the network and the server load, \
+                     then try again",
                     waited.as_secs()
                 ),
             ),
             Fault::Row(what) => StoreError::new(
                 ErrorKind::Corrupt,
-                format!(
-                    "a row at {server} cannot be read: {what}; look at it with `punctual doctor`"
-                ),
+                format!("a row on {server} cannot be read: {what}; run `punctual doctor`"),
             ),
         }
     }
@@ -138,7 +137,8 @@ fn is_away(state: &SqlState) -> bool {
 /// What is told of a server that only follows another.
 pub(crate) fn standby(server: &str) -> StoreError {
     let message = format!(
-        "{server} is a standby, which cannot be written to; give the url of the primary, or wait until it is promoted"
+        "{server} is a read-only standby; use the URL of the primary, or wait until the standby \
+         is promoted"
     );
     StoreError::new(ErrorKind::Unreachable, message)
 }
@@ -157,7 +157,8 @@ pub(crate) fn explain(error: &tokio_postgres::Error, server: &str) -> StoreError
 /// know without a code of its own, so that this is also told of it.
 pub(crate) fn unreachable(reason: &str, server: &str) -> StoreError {
     let message = format!(
-        "{server} cannot be reached ({reason}); check that it runs and accepts connections, and the host, port and TLS settings of the url"
+        "cannot connect to {server} ({reason}); check that it is running and accepts connections, \
+         and the host, port and TLS settings of the URL"
     );
     StoreError::new(ErrorKind::Unreachable, message)
 }
@@ -173,72 +174,77 @@ pub(crate) fn explain_state(
         "40P01" | "40001" | "55P03" => (
             ErrorKind::Retry,
             format!(
-                "{server} was busy with the same rows ({said}); try again, and look for a transaction that was left open"
+                "{server}: lock conflict ({said}); try again, and look for an open transaction"
             ),
         ),
         _ if is_new_day => (
             ErrorKind::Retry,
-            format!("{server} was making a partition for this day ({said}); try again"),
+            format!("{server}: the partition for this day was just created ({said}); try again"),
         ),
         "57014" => (
             ErrorKind::Retry,
-            format!("{server} took too long ({said}); try again, and look for what keeps it busy"),
+            format!("{server}: statement timeout ({said}); try again, and check the server load"),
         ),
         "53100" => (
             ErrorKind::Limit,
             format!(
-                "the disk of {server} is full ({said}), and nothing of this request was written; make room and try again"
+                "no disk space on {server} ({said}); the request was not applied; free some space \
+                 and try again"
             ),
         ),
         "53300" => (
             ErrorKind::Unreachable,
             format!(
-                "{server} has no connection to spare ({said}); raise `max_connections`, or put a pooler in front and open the store as pooled"
+                "{server} has no free connections ({said}); raise `max_connections`, or use a \
+                 connection pooler and open the store as pooled"
             ),
         ),
         "25006" => return standby(server),
         "25P02" => (
             ErrorKind::Conflict,
-            format!("the transaction at {server} has failed before ({said}); roll it back"),
+            format!("the transaction on {server} is already aborted ({said}); roll it back"),
         ),
         "28P01" | "28000" => (
             ErrorKind::Denied,
             format!(
-                "{server} does not let this role in ({said}); check user and password of the url, and `pg_hba.conf`"
+                "{server} rejected the login ({said}); check the user and password of the URL, \
+                 and `pg_hba.conf`"
             ),
         ),
         "42501" => (
             ErrorKind::Denied,
             format!(
-                "this role may not do that at {server} ({said}); grant it what it needs, or let the owner of the schema run `punctual db migrate`"
+                "permission denied on {server} ({said}); grant the missing privilege, or run \
+                 `punctual db migrate` as the schema owner"
             ),
         ),
         "3D000" => (
             ErrorKind::NotFound,
-            format!("{server} has no such database ({said}); create it, or correct the url"),
+            format!("database not found on {server} ({said}); create it, or correct the URL"),
         ),
         "3F000" | "42P01" | "42703" => (
             ErrorKind::NotFound,
             format!(
-                "{server} lacks a table of punctual ({said}); run `punctual db migrate`, or restore the schema"
+                "a table of punctual is missing on {server} ({said}); run `punctual db migrate`, \
+                 or restore the schema"
             ),
         ),
         "XX001" | "XX002" => (
             ErrorKind::Corrupt,
             format!(
-                "{server} reports damaged data ({said}); stop writing to it and restore from a backup"
+                "{server} reports corrupt data ({said}); stop writing to it and restore a backup"
             ),
         ),
         code if code.starts_with("22") || code.starts_with("23") => {
-            (ErrorKind::Invalid, format!("{server} refuses a value ({said}); correct the request"))
+            (ErrorKind::Invalid, format!("{server} rejected a value ({said}); correct the request"))
         }
         _ if is_away(state) => (
             ErrorKind::Unreachable,
-            format!("{server} is going away or just starting ({said}); try again shortly"),
+            format!("{server} is shutting down or starting ({said}); try again in a moment"),
         ),
         code => (
             ErrorKind::Unreachable,
-            format!("{server} could not do it ({said}, {code}); look into the server's log"),
+            format!("{server} failed to run a statement ({said}, {code}); see the server's log"),
         ),
     };
     StoreError::new(kind, message)

@@ -149,6 +149,6 @@ async fn gather<W: Work>(queue: &Mutex<mpsc::Receiver<Request<W>>>) -> Option<Ve
 fn stopped() -> StoreError {
     StoreError::new(
         ErrorKind::Unreachable,
-        "the store is closed; open it again, and whether this was done is not known",
+        "the store is closed; reopen it and check whether the request was applied",
     )
 }

@@ -48,7 +48,7 @@ impl Watch {
                 tracing::warn!(
                     from = history.timeline,
                     to = timeline,
-                    "the database has another history now, as after a failover; the last commits of the old one may be lost"
+                    "database failover detected; the last commits before it may be lost"
                 );
             }
             timeline.clone_into(&mut history.timeline);

@@ -56,7 +56,11 @@ impl InTransaction {
     pub fn new(schema: &str) -> Result<InTransaction> {
         check_schema(schema)?;
         let channel = Some(wake::channel(schema));
-        Ok(InTransaction::of(Arc::new(Texts::new(schema)), channel, "the transaction's server"))
+        Ok(InTransaction::of(
+            Arc::new(Texts::new(schema)),
+            channel,
+            "the server of the transaction",
+        ))
     }
 
     pub(crate) fn of(texts: Arc<Texts>, channel: Option<String>, server: &str) -> InTransaction {

@@ -150,7 +150,7 @@ async fn state(conn: &mut Conn, job: JobId) -> Outcome<Option<JobState>> {
 
 /// A job that is never where it was just seen.
 fn restless(job: JobId) -> Fault {
-    let message = format!("job {job} moves too fast to be caught; try again");
+    let message = format!("job {job} is being changed by other requests; try again");
     StoreError::new(ErrorKind::Retry, message).into()
 }
 
@@ -321,7 +321,7 @@ fn read_scope(row: &Row, index: usize) -> Read<KeyScope> {
         1 => Ok(KeyScope::Tenant),
         2 => Ok(KeyScope::Kind),
         3 => Ok(KeyScope::Queue),
-        code => Err(Fault::Row(format!("{code} is no scope of a key"))),
+        code => Err(Fault::Row(format!("unknown scope {code} of a unique key"))),
     }
 }
 

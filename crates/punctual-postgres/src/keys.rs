@@ -225,7 +225,7 @@ async fn take_keys<'a>(
             facts.holders.extend(seen.holders.into_iter().filter(|(key, _)| lost.contains(key)));
         }
     }
-    let message = "too many others want the same unique keys at once; try again";
+    let message = "too many concurrent requests for the same unique keys; try again";
     Err(StoreError::new(ErrorKind::Retry, message).into())
 }
 
@@ -383,7 +383,7 @@ pub(crate) async fn take_one(
             return Ok(Some(holder).filter(|holder| holder.job != job.id));
         }
     }
-    let message = "too many others want the same unique key at once; try again";
+    let message = "too many concurrent requests for the same unique key; try again";
     Err(StoreError::new(ErrorKind::Retry, message).into())
 }
 
@@ -414,6 +414,6 @@ pub(crate) async fn rename(
             return Ok(None);
         }
     }
-    let message = "too many others want the same unique key at once; try again";
+    let message = "too many concurrent requests for the same unique key; try again";
     Err(StoreError::new(ErrorKind::Retry, message).into())
 }

@@ -393,7 +393,7 @@ fn read_detail(row: &Row) -> Read<Option<(JobDetail, Option<AttemptView>)>> {
         trace: rows::get(row, 23)?,
         spent: rows::shown(row, 24)?,
         crashes: rows::shown(row, 25)?,
-        cancel_asked: rows::get(row, 26)?,
+        cancel_requested: rows::get(row, 26)?,
         result: rows::get::<Option<String>>(row, 29)?.map(Json::from_canonical),
         payload: rows::json(row, 30)?,
         progress: rows::progress(row, 31)?,

@@ -67,7 +67,7 @@ impl From {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "how long a statement took is a measurement; what it decides is seen only in speed"
+    reason = "the measured duration of a statement affects only performance"
 )]
 pub(crate) fn clock() -> Instant {
     Instant::now()

@@ -70,13 +70,14 @@ pub(crate) fn check(
 ) -> Result<()> {
     if breaking > LATEST {
         let message = format!(
-            "{place} has version {version}, and this program knows up to {LATEST}; use a newer program, or restore the backup from before the upgrade"
+            "{place} has version {version}, this program supports up to {LATEST}; upgrade the \
+             program, or restore a backup from before the upgrade"
         );
         return Err(StoreError::new(ErrorKind::SchemaTooNew, message));
     }
     if version < LATEST && !auto_migrate {
         let message = format!(
-            "{place} has version {version}, and this program needs {LATEST} but may not migrate it; run `punctual db migrate`"
+            "{place} has version {version}, this program needs {LATEST}; run `punctual db migrate`"
         );
         return Err(StoreError::new(ErrorKind::Denied, message));
     }

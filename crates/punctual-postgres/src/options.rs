@@ -108,12 +108,13 @@ pub(crate) fn check_schema(name: &str) -> Result<()> {
             return Ok(());
         }
         return Err(StoreError::invalid(format!(
-            "the schema's name `{name}` has {} characters; the most is {SCHEMA_BYTES_MAX}",
+            "schema name `{name}` is too long: {} bytes, maximum {SCHEMA_BYTES_MAX}",
             name.len()
         )));
     }
     Err(StoreError::invalid(format!(
-        "`{}` cannot be the schema's name; use lower-case letters, digits and `_`, begin with a letter, and not with `pg_`",
+        "invalid schema name `{}`; use lower-case letters, digits and `_`, do not start with a \
+         digit or with `pg_`",
         name.escape_debug()
     )))
 }

@@ -187,7 +187,7 @@ pub(crate) async fn upkeep(
     let mut conn = match pool.take().await {
         Ok(conn) => conn,
         Err(error) => {
-            tracing::warn!(%error, "days were not looked after");
+            tracing::warn!(%error, "partition maintenance skipped");
             return 0;
         }
     };
@@ -208,8 +208,8 @@ pub(crate) async fn upkeep(
 async fn given_way(pool: &Pool, mut conn: Taken, fault: &Fault) -> Option<Taken> {
     let error = fault.tell(pool.server());
     match fault.is_lock_timeout() {
-        true => tracing::debug!(%error, "days give way to whoever uses the tables; later"),
-        false => tracing::warn!(%error, "days could not be looked after"),
+        true => tracing::debug!(%error, "partition maintenance postponed: the tables are in use"),
+        false => tracing::warn!(%error, "partition maintenance failed"),
     }
     if fault.is_lost() || conn.rollback().await.is_err() {
         conn.discard();
@@ -308,7 +308,7 @@ async fn drop_day(
         conn.rollback().await?;
         tracing::warn!(
             day = name,
-            "a day is older than it must be kept, but more than {KEEP_MAX} of its jobs must stay; it is dropped later"
+            "expired partition not dropped yet: more than {KEEP_MAX} of its jobs must be kept"
         );
         return Ok(None);
     }

@@ -70,7 +70,7 @@ impl Pool {
 }
 
 fn closed() -> StoreError {
-    StoreError::new(ErrorKind::Unreachable, "the store is closed; open it again")
+    StoreError::new(ErrorKind::Unreachable, "the store is closed; reopen it")
 }
 
 impl Inner {
@@ -114,18 +114,24 @@ impl Taken {
 }
 
 // A taken connection is there until it is dropped or discarded.
-#[expect(clippy::expect_used, reason = "only `discard` and `drop` take it, and both are the end")]
+#[expect(
+    clippy::expect_used,
+    reason = "only `discard` and `drop` take the connection, and both end its use"
+)]
 impl Deref for Taken {
     type Target = Conn;
 
     fn deref(&self) -> &Conn {
-        self.conn.as_ref().expect("it is taken")
+        self.conn.as_ref().expect("a taken connection is present until it is discarded or dropped")
     }
 }
 
-#[expect(clippy::expect_used, reason = "only `discard` and `drop` take it, and both are the end")]
+#[expect(
+    clippy::expect_used,
+    reason = "only `discard` and `drop` take the connection, and both end its use"
+)]
 impl DerefMut for Taken {
     fn deref_mut(&mut self) -> &mut Conn {
-        self.conn.as_mut().expect("it is taken")
+        self.conn.as_mut().expect("a taken connection is present until it is discarded or dropped")
     }
 }

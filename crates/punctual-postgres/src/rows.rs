@@ -100,7 +100,7 @@ pub(crate) fn get<'a, T: FromSql<'a>>(row: &'a impl Fields, index: usize) -> Rea
 }
 
 fn meaningless(what: &str, value: impl std::fmt::Display) -> Fault {
-    Fault::Row(format!("{value} is no {what}"))
+    Fault::Row(format!("invalid {what} {value}"))
 }
 
 pub(crate) fn instant(row: &impl Fields, index: usize) -> Read<Timestamp> {
@@ -116,7 +116,7 @@ pub(crate) fn length_opt(row: &Row, index: usize) -> Read<Option<Duration>> {
     let Some(micros) = get::<Option<i64>>(row, index)? else { return Ok(None) };
     match u64::try_from(micros) {
         Ok(micros) => Ok(Some(Duration::from_micros(micros))),
-        Err(_) => Err(meaningless("length of time", micros)),
+        Err(_) => Err(meaningless("duration", micros)),
     }
 }
 
@@ -234,7 +234,7 @@ pub(crate) fn queue_stats(row: &Row) -> Read<QueueStats> {
         blocked: natural(row, 5)?,
         running: natural(row, 6)?,
         failed: natural(row, 7)?,
-        oldest_due: instant_opt(row, 8)?,
+        oldest_due_at: instant_opt(row, 8)?,
     })
 }
 

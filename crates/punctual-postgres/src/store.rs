@@ -256,7 +256,8 @@ async fn open(connector: &Connector, pool: &Pool, options: &Options) -> Result<(
         let made = partitions::make_ahead(&mut conn, At::Database, options.days_ahead).await;
         let is_lost = made.as_ref().is_err_and(crate::error::Fault::is_lost);
         if let Err(fault) = made {
-            tracing::warn!(error = %tell(fault), "partitions were not made ahead; it is tried again with the next prune");
+            tracing::warn!(error = %tell(fault), "creating partitions ahead failed, retrying with \
+                the next prune");
         }
         if is_lost || conn.rollback().await.is_err() {
             conn.discard();
@@ -456,7 +457,7 @@ impl Store for PostgresStore {
     }
 
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
-        rules::check_count(most, limits::PRUNE_MAX, "rows of each kind")?;
+        rules::check_count(most, limits::PRUNE_MAX, "rows per table")?;
         let (now, mut pruned) =
             attempt!(self.pool, Never, conn => upkeep::prune(conn, at, retention, most))?;
         pruned.jobs += partitions::upkeep(&self.pool, now, retention, self.days_ahead).await;

@@ -55,7 +55,7 @@ pub(crate) fn split(url: &str) -> (String, Wish) {
 pub(crate) fn connector(wish: &Wish) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let unusable =
-        |error: rustls::Error| StoreError::invalid(format!("TLS cannot be set up: {error}"));
+        |error: rustls::Error| StoreError::invalid(format!("cannot initialize TLS: {error}"));
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(unusable)?;
@@ -76,7 +76,8 @@ fn roots_in(path: &Path) -> Result<RootCertStore> {
     let unreadable = |why: String| {
         let path = path.display();
         StoreError::invalid(format!(
-            "the certificates of `sslrootcert` in `{path}` cannot be used ({why}); give a file in PEM form"
+            "cannot load the certificates of `sslrootcert` from `{path}` ({why}); use a file in \
+             PEM format"
         ))
     };
     let mut roots = RootCertStore::empty();
@@ -87,7 +88,7 @@ fn roots_in(path: &Path) -> Result<RootCertStore> {
         roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
     }
     if roots.is_empty() {
-        return Err(unreadable("there is none".to_owned()));
+        return Err(unreadable("no certificates found".to_owned()));
     }
     Ok(roots)
 }
@@ -96,7 +97,8 @@ fn system_roots() -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
-        let message = "this system has no certificates to check the server's with; install them, or name a file with `sslrootcert`";
+        let message = "no trusted root certificates found on this system; install them, or set \
+            `sslrootcert`";
         return Err(StoreError::invalid(message));
     }
     Ok(roots)

@@ -125,7 +125,7 @@ pub(crate) async fn tell(wake: Arc<Wake>, pool: Pool, channel: String) {
         let told =
             attempt!(pool, Harmless, conn => conn.query(&sql::NOTIFY, &[&channel, &messages]));
         if let Err(error) = told {
-            tracing::debug!(%error, "other processes were not told; they find out by looking");
+            tracing::debug!(%error, "NOTIFY failed, other processes fall back to polling");
         }
         sleep(SPACING).await;
     }
@@ -141,9 +141,9 @@ pub(crate) async fn listen(shared: Arc<Shared>, connector: Arc<Connector>, chann
                 // Once, and not with every further try.
                 match failures {
                     0 => {
-                        tracing::warn!(%error, "other processes cannot be heard; what they do is found by looking");
+                        tracing::warn!(%error, "LISTEN failed, falling back to polling");
                     }
-                    _ => tracing::debug!(%error, "other processes can still not be heard"),
+                    _ => tracing::debug!(%error, "LISTEN failed again, still polling"),
                 }
                 failures += 1;
             }

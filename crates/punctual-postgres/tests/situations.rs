@@ -45,13 +45,13 @@ async fn script(url: &str, text: &str) {
 
 #[tokio::test]
 async fn a_url_that_makes_no_sense_is_explained() {
-    insta::assert_snapshot!(refused("postgres://h:port/d", options("x")).await, @"Invalid: the database's url cannot be read (invalid value for option `port`); write it like postgres://user:password@host:5432/database");
-    insta::assert_snapshot!(refused("mysql://h/d", options("x")).await, @"Invalid: the database's url cannot be read (unexpected EOF); write it like postgres://user:password@host:5432/database");
-    insta::assert_snapshot!(refused("postgres://h/d?sslmode=sometimes", options("x")).await, @"Invalid: the database's url cannot be read (invalid value for option `sslmode`); write it like postgres://user:password@host:5432/database");
-    insta::assert_snapshot!(refused("postgres://h/d?sslrootcert=/nowhere/ca.pem", options("x")).await, @"Invalid: the certificates of `sslrootcert` in `/nowhere/ca.pem` cannot be used (I/O error: No such file or directory (os error 2)); give a file in PEM form");
-    insta::assert_snapshot!(refused("user=me", options("x")).await, @"Invalid: the database's url names no host; write it like postgres://user:password@host:5432/database");
-    insta::assert_snapshot!(refused("postgres://h/d", options("Jobs; DROP")).await, @"Invalid: `Jobs; DROP` cannot be the schema's name; use lower-case letters, digits and `_`, begin with a letter, and not with `pg_`");
-    insta::assert_snapshot!(refused("postgres://h/d", options("pg_jobs")).await, @"Invalid: `pg_jobs` cannot be the schema's name; use lower-case letters, digits and `_`, begin with a letter, and not with `pg_`");
+    insta::assert_snapshot!(refused("postgres://h:port/d", options("x")).await, @"Invalid: invalid database URL (invalid value for option `port`); use a URL such as postgres://user:password@host:5432/database");
+    insta::assert_snapshot!(refused("mysql://h/d", options("x")).await, @"Invalid: invalid database URL (unexpected EOF); use a URL such as postgres://user:password@host:5432/database");
+    insta::assert_snapshot!(refused("postgres://h/d?sslmode=sometimes", options("x")).await, @"Invalid: invalid database URL (invalid value for option `sslmode`); use a URL such as postgres://user:password@host:5432/database");
+    insta::assert_snapshot!(refused("postgres://h/d?sslrootcert=/nowhere/ca.pem", options("x")).await, @"Invalid: cannot load the certificates of `sslrootcert` from `/nowhere/ca.pem` (I/O error: No such file or directory (os error 2)); use a file in PEM format");
+    insta::assert_snapshot!(refused("user=me", options("x")).await, @"Invalid: the database URL has no host; use a URL such as postgres://user:password@host:5432/database");
+    insta::assert_snapshot!(refused("postgres://h/d", options("Jobs; DROP")).await, @"Invalid: invalid schema name `Jobs; DROP`; use lower-case letters, digits and `_`, do not start with a digit or with `pg_`");
+    insta::assert_snapshot!(refused("postgres://h/d", options("pg_jobs")).await, @"Invalid: invalid schema name `pg_jobs`; use lower-case letters, digits and `_`, do not start with a digit or with `pg_`");
 }
 
 #[tokio::test]
@@ -60,17 +60,17 @@ async fn a_server_that_is_not_there_is_named() {
     let url = format!("postgres://me:secret@127.0.0.1:{port}/app");
     let sentence = refused(&url, options("x")).await;
     assert!(!sentence.contains("secret"), "{sentence}");
-    insta::assert_snapshot!(sentence, @"Unreachable: PostgreSQL at 127.0.0.1:PORT/app cannot be reached (Connection refused (os error 111)); check that it runs and accepts connections, and the host, port and TLS settings of the url");
+    insta::assert_snapshot!(sentence, @"Unreachable: cannot connect to PostgreSQL at 127.0.0.1:PORT/app (Connection refused (os error 111)); check that it is running and accepts connections, and the host, port and TLS settings of the URL");
     // A server that has no TLS, though it is asked for.
     let url = format!("{}?sslmode=require", direct_url());
-    insta::assert_snapshot!(refused(&url, options("x")).await, @"Unreachable: PostgreSQL at 127.0.0.1:PORT/postgres cannot be reached (server does not support TLS); check that it runs and accepts connections, and the host, port and TLS settings of the url");
+    insta::assert_snapshot!(refused(&url, options("x")).await, @"Unreachable: cannot connect to PostgreSQL at 127.0.0.1:PORT/postgres (server does not support TLS); check that it is running and accepts connections, and the host, port and TLS settings of the URL");
 }
 
 #[tokio::test]
 async fn a_database_that_is_not_there_is_named() {
     let (place, _) =
         direct_url().rsplit_once('/').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
-    insta::assert_snapshot!(refused(&format!("{place}/none_of_ours"), options("x")).await, @r#"NotFound: PostgreSQL at 127.0.0.1:PORT/none_of_ours has no such database (database "none_of_ours" does not exist); create it, or correct the url"#);
+    insta::assert_snapshot!(refused(&format!("{place}/none_of_ours"), options("x")).await, @r#"NotFound: database not found on PostgreSQL at 127.0.0.1:PORT/none_of_ours (database "none_of_ours" does not exist); create it, or correct the URL"#);
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn a_wrong_password_is_denied_and_not_repeated() {
     let url = |password: &str| cluster.url_of(&format!("app:{password}"), "app");
     let store = PostgresStore::connect(&url("right"), options("x")).await.unwrap();
     assert_eq!(store.schema().await.unwrap().version, 1);
-    insta::assert_snapshot!(refused(&url("wrong"), options("x")).await, @r#"Denied: PostgreSQL at 127.0.0.1:PORT/app does not let this role in (password authentication failed for user "app"); check user and password of the url, and `pg_hba.conf`"#);
+    insta::assert_snapshot!(refused(&url("wrong"), options("x")).await, @r#"Denied: PostgreSQL at 127.0.0.1:PORT/app rejected the login (password authentication failed for user "app"); check the user and password of the URL, and `pg_hba.conf`"#);
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn a_missing_privilege_says_what_to_grant() {
     script(&cluster.url(), "CREATE ROLE app LOGIN").await;
     script(&cluster.url(), "CREATE DATABASE app").await;
     let url = cluster.url_of("app", "app");
-    insta::assert_snapshot!(refused(&url, options("x")).await, @"Denied: this role may not do that at PostgreSQL at 127.0.0.1:PORT/app (permission denied for database app); grant it what it needs, or let the owner of the schema run `punctual db migrate`");
+    insta::assert_snapshot!(refused(&url, options("x")).await, @"Denied: permission denied on PostgreSQL at 127.0.0.1:PORT/app (permission denied for database app); grant the missing privilege, or run `punctual db migrate` as the schema owner");
     // A schema that the role is given is enough.
     script(&cluster.url_of("postgres", "app"), "CREATE SCHEMA x AUTHORIZATION app").await;
     let store = PostgresStore::connect(&url, options("x")).await.unwrap();
@@ -108,7 +108,7 @@ async fn a_missing_privilege_says_what_to_grant() {
         PostgresStore::connect(&cluster.url_of("reader", "app"), options("x")).await.unwrap();
     assert_eq!(reader.queues().await.unwrap(), []);
     let error = reader.enqueue(At::Database, &[job(1, 10)]).await.unwrap_err();
-    insta::assert_snapshot!(told(&error), @"Denied: this role may not do that at PostgreSQL at 127.0.0.1:PORT/app (permission denied for table job); grant it what it needs, or let the owner of the schema run `punctual db migrate`");
+    insta::assert_snapshot!(told(&error), @"Denied: permission denied on PostgreSQL at 127.0.0.1:PORT/app (permission denied for table job); grant the missing privilege, or run `punctual db migrate` as the schema owner");
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn a_standby_is_refused_until_it_is_promoted() {
     let primary = Cluster::new(&[], None);
     let store = PostgresStore::connect(&primary.url(), options("x")).await.unwrap();
     let standby = Cluster::standby_of(&primary);
-    insta::assert_snapshot!(refused(&standby.url(), options("x")).await, @"Unreachable: PostgreSQL at 127.0.0.1:PORT/postgres is a standby, which cannot be written to; give the url of the primary, or wait until it is promoted");
+    insta::assert_snapshot!(refused(&standby.url(), options("x")).await, @"Unreachable: PostgreSQL at 127.0.0.1:PORT/postgres is a read-only standby; use the URL of the primary, or wait until the standby is promoted");
     drop(store);
     drop(primary);
     standby.promote();
@@ -144,7 +144,7 @@ async fn a_schema_from_the_future_is_refused_if_it_is_breaking() {
     set("schema_breaking", 899).await;
     let sentence = refused(&direct_url(), options(&schema.0)).await;
     let sentence = sentence.replace(&schema.0, "SCHEMA").replace("/postgres", "/DATABASE");
-    insta::assert_snapshot!(sentence, @"SchemaTooNew: schema `SCHEMA` of PostgreSQL at 127.0.0.1:PORT/DATABASE has version 900, and this program knows up to 1; use a newer program, or restore the backup from before the upgrade");
+    insta::assert_snapshot!(sentence, @"SchemaTooNew: schema `SCHEMA` of PostgreSQL at 127.0.0.1:PORT/DATABASE has version 900, this program supports up to 1; upgrade the program, or restore a backup from before the upgrade");
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn an_old_schema_is_refused_if_it_may_not_be_migrated() {
     let may_not = || options(&schema.0).auto_migrate(false);
     let sentence = refused(&direct_url(), may_not()).await;
     let sentence = sentence.replace(&schema.0, "SCHEMA").replace("/postgres", "/DATABASE");
-    insta::assert_snapshot!(sentence, @"Denied: schema `SCHEMA` of PostgreSQL at 127.0.0.1:PORT/DATABASE has version 0, and this program needs 1 but may not migrate it; run `punctual db migrate`");
+    insta::assert_snapshot!(sentence, @"Denied: schema `SCHEMA` of PostgreSQL at 127.0.0.1:PORT/DATABASE has version 0, this program needs 1; run `punctual db migrate`");
     drop(PostgresStore::connect(&direct_url(), options(&schema.0)).await.unwrap());
     drop(PostgresStore::connect(&direct_url(), may_not()).await.unwrap());
 }
@@ -166,7 +166,7 @@ async fn tables_that_were_dropped_are_missed() {
     client.batch_execute(&format!("DROP TABLE {}.rollup", schema.0)).await.unwrap();
     let error = store.roll_up(&[]).await.unwrap_err();
     let sentence = told(&error).replace(&schema.0, "SCHEMA").replace("/postgres", "/DATABASE");
-    insta::assert_snapshot!(sentence, @r#"NotFound: PostgreSQL at 127.0.0.1:PORT/DATABASE lacks a table of punctual (relation "SCHEMA.rollup" does not exist); run `punctual db migrate`, or restore the schema"#);
+    insta::assert_snapshot!(sentence, @r#"NotFound: a table of punctual is missing on PostgreSQL at 127.0.0.1:PORT/DATABASE (relation "SCHEMA.rollup" does not exist); run `punctual db migrate`, or restore the schema"#);
 }
 
 fn job(number: u32, bytes: usize) -> NewJob {
@@ -266,7 +266,7 @@ async fn a_full_disk_loses_nothing_that_was_acknowledged() {
     let sentence = told(&error);
     let (start, end) = (sentence.find('(').unwrap(), sentence.find("), and").unwrap());
     let sentence = format!("{}SAID{}", &sentence[..=start], &sentence[end..]);
-    insta::assert_snapshot!(sentence, @"Limit: the disk of PostgreSQL at 127.0.0.1:PORT/app is full (SAID), and nothing of this request was written; make room and try again");
+    insta::assert_snapshot!(sentence, @"Limit: no disk space on PostgreSQL at 127.0.0.1:PORT/app (SAID); the request was not applied; free some space and try again");
     // What is there can still be read, and the store goes on once there is room.
     assert!(acknowledged.len() > 50, "{}", acknowledged.len());
     assert!(store.job(acknowledged[0]).await.unwrap().is_some());
@@ -299,7 +299,7 @@ async fn what_is_amiss_with_the_set_up_is_told() {
     let Fresh { store, .. } = Fresh::pooled().await;
     let faults = store.faults(At::Database, &kept).await.unwrap();
     assert_eq!(faults.len(), 3, "{faults:?}");
-    insta::assert_snapshot!(faults[0], @"behind a pooler the role `postgres` has no statement_timeout, so that what hangs goes on at the server; set it with ALTER ROLE postgres SET statement_timeout = '2000ms'");
+    insta::assert_snapshot!(faults[0], @"role `postgres` has no statement_timeout, so a hung session behind the pooler never times out; set it with ALTER ROLE postgres SET statement_timeout = '2000ms'");
 
     let schema = Schema(schema());
     let with_days = options(&schema.0).days_ahead(1);
@@ -309,7 +309,7 @@ async fn what_is_amiss_with_the_set_up_is_told() {
     let later = store.now(At::Database).await.unwrap() + 30 * Duration::from_secs(86_400);
     let faults = store.faults(At::Fixed(later), &kept).await.unwrap();
     assert_eq!(faults.len(), 2, "{faults:?}");
-    insta::assert_snapshot!(faults[0], @"tomorrow has no partitions yet; see that a node leads `maintenance`, which makes them");
+    insta::assert_snapshot!(faults[0], @"the partitions for tomorrow are missing; check that a node leads `maintenance`, which creates them");
     assert!(faults[1].starts_with("partitions of 2 days, from 2"), "{}", faults[1]);
     // A prune does.
     store.prune(At::Fixed(later), &kept, 1).await.unwrap();

@@ -48,10 +48,10 @@ pub struct Resolved {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SecretError {
     /// A name that cannot be referred to.
-    #[error("`{0}` is no name for a secret; use letters, digits, `_` and `-`")]
+    #[error("invalid secret name `{0}`; use letters, digits, `_` and `-`")]
     BadName(String),
     /// Nobody knows it here.
-    #[error("there is no secret `{name}` here; {known}")]
+    #[error("unknown secret `{name}`; {known}")]
     Unknown {
         /// As it was written.
         name: String,
@@ -60,7 +60,8 @@ pub enum SecretError {
     },
     /// It may not be sent there.
     #[error(
-        "secret `{name}` may not go to `{origin}`; if jobs may send it there, add that to `http` in `[secrets.{name}]` of the worker's configuration"
+        "secret `{name}` must not be sent to `{origin}`; to allow it, add the origin to `http` in \
+         `[secrets.{name}]` of the worker's configuration"
     )]
     NotFor {
         /// The secret.
@@ -70,7 +71,8 @@ pub enum SecretError {
     },
     /// Its variable is not set.
     #[error(
-        "secret `{name}`: the environment variable `{variable}` is not set; set it for the process that runs the job"
+        "secret `{name}`: environment variable `{variable}` is not set; set it for the process \
+         that runs the job"
     )]
     NotSet {
         /// The secret.
@@ -80,7 +82,8 @@ pub enum SecretError {
     },
     /// Its file cannot be read.
     #[error(
-        "secret `{name}`: cannot read {file}: {why}; the process that runs the job must be able to"
+        "secret `{name}`: cannot read {file}: {why}; check the path, and the permissions of the \
+         process that runs the job"
     )]
     Unreadable {
         /// The secret.
@@ -91,7 +94,7 @@ pub enum SecretError {
         why: String,
     },
     /// Its value cannot be one.
-    #[error("secret `{name}`: its value {why}")]
+    #[error("secret `{name}`: the value {why}")]
     BadValue {
         /// The secret.
         name: String,
@@ -185,10 +188,10 @@ impl Secrets {
 
     fn unknown(&self, name: &str) -> SecretError {
         let names: Vec<&str> = self.0.sources.keys().map(String::as_str).collect();
-        let add = "name its variable or file in `[secrets]` of the worker's configuration";
+        let add = "define it in `[secrets]` of the worker's configuration";
         let known = match names.is_empty() {
             true => add.to_owned(),
-            false => format!("there are {}; {add}", names.join(", ")),
+            false => format!("known secrets: {}; {add}", names.join(", ")),
         };
         SecretError::Unknown { name: name.to_owned(), known }
     }
@@ -205,7 +208,7 @@ fn read(name: &str, source: &Source) -> Result<String, SecretError> {
             std::env::VarError::NotPresent => {
                 SecretError::NotSet { name: name.to_owned(), variable: variable.clone() }
             }
-            std::env::VarError::NotUnicode(_) => bad("is no text; write it as UTF-8"),
+            std::env::VarError::NotUnicode(_) => bad("is not valid UTF-8; store it as UTF-8 text"),
         })?,
         Place::File(file) => {
             let bytes = std::fs::read(file).map_err(|error| SecretError::Unreadable {
@@ -213,17 +216,17 @@ fn read(name: &str, source: &Source) -> Result<String, SecretError> {
                 file: file.display().to_string(),
                 why: error.to_string(),
             })?;
-            let text =
-                String::from_utf8(bytes).map_err(|_| bad("is no text; write it as UTF-8"))?;
+            let text = String::from_utf8(bytes)
+                .map_err(|_| bad("is not valid UTF-8; store it as UTF-8 text"))?;
             text.trim_end_matches(['\n', '\r']).to_owned()
         }
     };
     match value.len() {
         0..VALUE_MIN => {
-            Err(bad("is shorter than 4 characters, too short to be masked; make it longer"))
+            Err(bad("is shorter than 4 bytes, which is too short to mask; use a longer value"))
         }
         VALUE_MIN..=VALUE_MAX => Ok(value),
-        _ => Err(bad("is longer than 64 KiB; name the file that has the secret and nothing else")),
+        _ => Err(bad("is longer than 64 KiB; use a file that contains only the secret")),
     }
 }
 

@@ -65,7 +65,7 @@ impl TryFrom<Written> for Source {
             (None, Some(file)) => Source::file(file),
             _ => {
                 return Err(
-                    "a secret is either in a variable or in a file; write { env = \"NAME\" } or { file = \"PATH\" }"
+                    "invalid secret source; use either { env = \"NAME\" } or { file = \"PATH\" }"
                         .to_owned(),
                 );
             }
@@ -94,7 +94,8 @@ fn origin(text: &str) -> Result<String, String> {
     match Url::parse(text).ok().filter(is_origin) {
         Some(url) => Ok(url.origin().ascii_serialization()),
         None => Err(format!(
-            "`http` of a secret: `{text}` is no origin; write a scheme and a host, and a port if it is not the usual one, like https://api.example"
+            "`http` of a secret: invalid origin `{text}`; use a scheme, a host and, unless it is \
+             the default, a port, such as https://api.example"
         )),
     }
 }

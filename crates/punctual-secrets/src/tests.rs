@@ -36,12 +36,12 @@ fn what_cannot_be_resolved_says_why_and_the_way_out() {
     ])
     .expect("the names are fine");
     let told = |text: &str| secrets.resolve(text).expect_err("it cannot be resolved").to_string();
-    insta::assert_snapshot!(told("secret://shrt"), @"there is no secret `shrt` here; there are gone, short, unset; name its variable or file in `[secrets]` of the worker's configuration");
-    insta::assert_snapshot!(told("secret://short"), @"secret `short`: its value is shorter than 4 characters, too short to be masked; make it longer");
-    insta::assert_snapshot!(told("secret://gone"), @"secret `gone`: cannot read /there/is/no/such/file: No such file or directory (os error 2); the process that runs the job must be able to");
-    insta::assert_snapshot!(told("secret://unset"), @"secret `unset`: the environment variable `PUNCTUAL_TEST_OF_NOTHING` is not set; set it for the process that runs the job");
+    insta::assert_snapshot!(told("secret://shrt"), @"unknown secret `shrt`; known secrets: gone, short, unset; define it in `[secrets]` of the worker's configuration");
+    insta::assert_snapshot!(told("secret://short"), @"secret `short`: the value is shorter than 4 bytes, which is too short to mask; use a longer value");
+    insta::assert_snapshot!(told("secret://gone"), @"secret `gone`: cannot read /there/is/no/such/file: No such file or directory (os error 2); check the path, and the permissions of the process that runs the job");
+    insta::assert_snapshot!(told("secret://unset"), @"secret `unset`: environment variable `PUNCTUAL_TEST_OF_NOTHING` is not set; set it for the process that runs the job");
     let bad = Secrets::from_config([("a b", Source::env("X"))]).expect_err("a bad name");
-    insta::assert_snapshot!(bad, @"`a b` is no name for a secret; use letters, digits, `_` and `-`");
+    insta::assert_snapshot!(bad, @"invalid secret name `a b`; use letters, digits, `_` and `-`");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_secret_goes_only_to_the_origins_that_it_names() {
         let error =
             secrets.resolve_for(origin, &format!("secret://{name}")).expect_err("not named");
         let told = format!(
-            "secret `{name}` may not go to `{origin}`; if jobs may send it there, add that to `http` in `[secrets.{name}]` of the worker's configuration"
+            "secret `{name}` must not be sent to `{origin}`; to allow it, add the origin to `http` in `[secrets.{name}]` of the worker's configuration"
         );
         assert_eq!(error.to_string(), told);
     }

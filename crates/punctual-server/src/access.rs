@@ -25,7 +25,8 @@ impl Token {
         let secret = secret.trim();
         if secret.len() < TOKEN_CHARS_MIN {
             return Err(format!(
-                "the token has {} characters; take at least {TOKEN_CHARS_MIN}, for instance from `openssl rand -hex 32`",
+                "the token is too short: {} characters, minimum {TOKEN_CHARS_MIN}; \
+                 generate one with `openssl rand -hex 32`",
                 secret.len()
             ));
         }
@@ -81,9 +82,12 @@ fn knows(token: &Token, request: &Request) -> Result<(), Fault> {
     match given.and_then(|given| given.strip_prefix("Bearer ")) {
         Some(given) if token.is(given.trim()) => Ok(()),
         given => {
-            let detail = if given.is_some() { "the token is wrong" } else { "there is no token" };
-            let problem = Problem::new(401, "no_access", "You have to show who you are", detail);
-            Err(Fault::from(problem.hint("send the header `Authorization: Bearer TOKEN`")))
+            let detail = if given.is_some() { "invalid API token" } else { "missing API token" };
+            let problem = Problem::new(401, "no_access", "Authentication required", detail);
+            Err(Fault::from(problem.hint(
+                "send the header `Authorization: Bearer TOKEN` \
+                 (command line: set PUNCTUAL_TOKEN or pass --token)",
+            )))
         }
     }
 }
@@ -102,12 +106,9 @@ pub(crate) fn is_local(request: &Request) -> Result<(), Fault> {
     if is_own {
         return Ok(());
     }
-    let detail = format!("the host `{host}` is not this machine by its own name");
-    let problem =
-        Problem::new(403, "wrong_host", "Without a token only this machine is answered", detail);
-    Err(Fault::from(
-        problem.hint("ask for localhost or 127.0.0.1, or start the server with a token"),
-    ))
+    let detail = format!("host `{host}` is not allowed without a token");
+    let problem = Problem::new(403, "wrong_host", "Host not allowed", detail);
+    Err(Fault::from(problem.hint("use localhost or 127.0.0.1, or start the server with a token")))
 }
 
 /// Might something be another afterwards?
@@ -120,9 +121,9 @@ fn is_changing(request: &Request) -> bool {
 
 /// What whoever wants to change something is told by a server that lets nobody.
 pub(crate) fn read_only() -> Fault {
-    let problem =
-        Problem::new(403, "read_only", "Nothing can be changed here", "this server is read-only");
-    Fault::from(problem.hint("use a server that was started without `read_only`"))
+    let detail = "this server rejects all changes (`read_only = true`)";
+    let problem = Problem::new(403, "read_only", "Server is read-only", detail);
+    Fault::from(problem.hint("use a server without `read_only`"))
 }
 
 /// Nothing is changed for a page of somebody else's.
@@ -135,8 +136,8 @@ pub(crate) fn is_own_doing(request: &Request) -> Result<(), Fault> {
     let problem = Problem::new(
         403,
         "cross_site",
-        "Other sites may not change anything here",
-        "a page of another site has sent this request",
+        "Cross-site request rejected",
+        "the request was sent by a page of another site",
     );
     Err(Fault::from(problem))
 }
@@ -156,8 +157,8 @@ pub(crate) fn is_same_origin(request: &Request) -> Result<(), Fault> {
     let problem = Problem::new(
         403,
         "cross_site",
-        "Other sites may not change anything here",
-        "a page of another site has sent this request",
+        "Cross-site request rejected",
+        "the `Origin` header does not match the `Host` header",
     );
-    Err(Fault::from(problem.hint("a proxy before this server must pass the header `Host` on")))
+    Err(Fault::from(problem.hint("configure the reverse proxy to forward the `Host` header")))
 }

@@ -42,8 +42,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
             let problem = Problem::new(
                 415,
                 "not_json",
-                "The body must be JSON",
-                format!("the content type is `{kind}`"),
+                "Unsupported media type",
+                format!("unsupported content type `{kind}`"),
             );
             return Err(Fault::from(
                 problem.hint("send the header `Content-Type: application/json`"),
@@ -68,9 +68,10 @@ impl<S: Send + Sync> FromRequest<S> for Raw {
         if rejection.status() != StatusCode::PAYLOAD_TOO_LARGE {
             return Err(Fault::unreadable("", rejection.body_text()));
         }
-        let detail = format!("the body has more than {BODY_BYTES_MAX} bytes");
-        let problem = Problem::new(413, "too_large", "The body is too large", detail);
-        let hint = "store what is large elsewhere and pass a reference, or send less at once";
+        let detail = format!("the request body is larger than {BODY_BYTES_MAX} bytes");
+        let problem = Problem::new(413, "too_large", "Request body too large", detail);
+        let hint =
+            "split the request, or store large data outside the payload and pass a reference";
         Err(problem.hint(hint).into())
     }
 }
@@ -179,7 +180,7 @@ pub(crate) fn length(
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Meant {
-    /// Is the kind right, although no node serves it and there never was a job of it?
+    /// Accept a job kind that no node serves and that no job has had before. Default: false.
     #[serde(default)]
     pub(crate) allow_unknown_kind: bool,
 }
@@ -188,10 +189,10 @@ pub(crate) struct Meant {
 #[derive(Debug, Default, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Paging {
-    /// How many rows; 50 if nothing is said, 500 at most.
+    /// Maximum number of entries on a page. Default 50, maximum 500.
     #[serde(default)]
     pub(crate) limit: Option<usize>,
-    /// Where to go on, from `next_cursor`.
+    /// `next_cursor` of the previous page. Default: the first page.
     #[serde(default)]
     pub(crate) cursor: Option<String>,
 }
@@ -212,7 +213,7 @@ impl Paging {
             None => Err(Fault::unreadable(
                 "cursor",
                 format!(
-                    "`{cursor}` is no cursor; give back `next_cursor` as it was, or leave it out"
+                    "invalid cursor `{cursor}`; pass `next_cursor` of the previous page, or omit it"
                 ),
             )),
         }

@@ -17,21 +17,30 @@ impl From<Problem> for Fault {
     }
 }
 
+/// The response of an operation that failed, for the OpenAPI description.
+#[derive(utoipa::IntoResponses)]
+#[response(
+    status = "default",
+    description = "The request failed",
+    content_type = "application/problem+json"
+)]
+#[expect(dead_code, reason = "only its description is used")]
+pub(crate) struct ErrorResponse(Problem);
+
 pub(crate) type Answer<T> = Result<axum::Json<T>, Fault>;
 
 impl Fault {
     /// The request is wrong at this place.
     pub(crate) fn invalid(pointer: &str, detail: impl Into<String>) -> Fault {
         let detail = detail.into();
-        let problem =
-            Problem::new(422, "invalid", "The request cannot be carried out as it is", &*detail);
+        let problem = Problem::new(422, "invalid", "Validation failed", &*detail);
         problem.at(pointer, detail).into()
     }
 
     /// The request cannot be read.
     pub(crate) fn unreadable(pointer: &str, detail: impl Into<String>) -> Fault {
         let detail = detail.into();
-        let problem = Problem::new(400, "unreadable", "The request cannot be read", &*detail);
+        let problem = Problem::new(400, "unreadable", "Malformed request", &*detail);
         problem.at(pointer, detail).into()
     }
 
@@ -47,46 +56,45 @@ impl Fault {
 
     /// The process is about to end; whoever asks another one, or this one later, is served.
     pub(crate) fn stopping() -> Fault {
-        let detail = "this process finishes what runs, and takes no more";
-        let problem = Problem::new(503, "stopping", "The process is about to end", detail);
-        problem.hint("ask another server, or again in a moment").into()
+        let detail = "the server is shutting down and accepts no new work";
+        let problem = Problem::new(503, "stopping", "Server shutting down", detail);
+        problem.hint("use another server, or try again in a moment").into()
     }
 
     /// It took longer than a request may.
     pub(crate) fn too_slow(most: Duration) -> Fault {
-        let detail = format!("there was no answer within {} seconds", most.as_secs());
-        let problem = Problem::new(504, "too_slow", "It takes too long", detail);
-        let hint = "ask for less, or again when the database has less to do; what was to be changed may or may not be so by now";
+        let detail = format!("no response within {} seconds", most.as_secs());
+        let problem = Problem::new(504, "too_slow", "Request timed out", detail);
+        let hint = "a change may have been applied; check before you repeat it. \
+                    For reads, request less data";
         problem.hint(hint).into()
     }
 
     /// We made a mistake.
     pub(crate) fn bug(detail: &str) -> Fault {
-        let problem = Problem::new(500, "bug", "punctual made a mistake", detail);
-        problem.hint("the log of the server has more; please report it").into()
+        let problem = Problem::new(500, "bug", "Internal error", detail);
+        problem.hint("see the server log, and please report it").into()
     }
 
     /// There is no such thing.
     pub(crate) fn not_found(detail: impl Into<String>) -> Fault {
-        Problem::new(404, "not_found", "There is no such thing", detail).into()
+        Problem::new(404, "not_found", "Not found", detail).into()
     }
 }
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
         let (status, code, title) = match error.kind() {
-            ErrorKind::Invalid => (422, "invalid", "The request cannot be carried out as it is"),
-            ErrorKind::NotFound => (404, "not_found", "There is no such thing"),
-            ErrorKind::Conflict => (409, "conflict", "Somebody else was first"),
-            ErrorKind::Fenced => (409, "fenced", "It belongs to another by now"),
-            ErrorKind::Limit => (413, "limit", "A bound was reached"),
-            ErrorKind::Denied => (403, "denied", "It is not allowed"),
-            ErrorKind::Retry => (503, "busy", "The database is busy; try again"),
-            ErrorKind::Unreachable => (503, "unreachable", "The database cannot be reached"),
-            ErrorKind::SchemaTooNew => {
-                (503, "schema_too_new", "The database is newer than this program")
-            }
-            ErrorKind::Corrupt => (500, "corrupt", "The database is broken or not ours"),
+            ErrorKind::Invalid => (422, "invalid", "Validation failed"),
+            ErrorKind::NotFound => (404, "not_found", "Not found"),
+            ErrorKind::Conflict => (409, "conflict", "Conflict"),
+            ErrorKind::Fenced => (409, "fenced", "Lease lost"),
+            ErrorKind::Limit => (413, "limit", "Limit exceeded"),
+            ErrorKind::Denied => (403, "denied", "Forbidden"),
+            ErrorKind::Retry => (503, "busy", "Database busy"),
+            ErrorKind::Unreachable => (503, "unreachable", "Database unavailable"),
+            ErrorKind::SchemaTooNew => (503, "schema_too_new", "Database schema too new"),
+            ErrorKind::Corrupt => (500, "corrupt", "Database unusable"),
         };
         let detail = error.to_string();
         let problem = Problem::new(status, code, title, &*detail);

@@ -98,7 +98,7 @@ impl Feed {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "what happens cannot be read");
+                    tracing::warn!(%error, "cannot read new events, retrying");
                     pause(AFTER_AN_ERROR).await;
                 }
             }
@@ -135,7 +135,7 @@ impl Listener {
             }
             if self.is_behind {
                 if let Err(error) = self.catch_up().await {
-                    tracing::warn!(%error, "what has happened cannot be read");
+                    tracing::warn!(%error, "cannot read past events");
                     if self.heard.is_none() {
                         self.is_behind = false;
                         return Some(Err(error));

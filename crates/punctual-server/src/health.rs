@@ -19,11 +19,13 @@ pub(crate) async fn ready(State(app): State<App>) -> Response {
         Fault::from(Problem::new(503, code, "Not ready", detail)).into_response()
     };
     if app.punctual().is_stopped() {
-        return problem("stopping", "the process finishes what runs, and takes no more".to_owned());
+        let detail = "the server is shutting down and accepts no new work";
+        return problem("stopping", detail.to_owned());
     }
     if let Some(health) = app.punctual().health().filter(|health| !health.is_in_touch) {
         let node = health.node;
-        return problem("out_of_touch", format!("node {node} has not reached the database lately"));
+        let detail = format!("node {node} has lost contact with the database");
+        return problem("out_of_touch", detail);
     }
     match app.punctual().admin().now().await {
         Ok(_) => (StatusCode::OK, "ok\n").into_response(),
@@ -37,7 +39,9 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
     match queues(&app).await {
         Ok(queues) => text.push_str(&queues),
         // The process has metrics of its own, also without a database.
-        Err(error) => tracing::warn!(%error, "the queues cannot be measured"),
+        Err(error) => {
+            tracing::warn!(%error, "cannot read queue statistics for the metrics endpoint")
+        }
     }
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
@@ -67,7 +71,7 @@ async fn queues(app: &App) -> punctual::Result<String> {
                     "punctual_queue_depth{{{labels},state=\"{state}\"}} {count}\n"
                 ));
             }
-            let age = stats.oldest_due.map(|due| now.since(due).as_secs_f64()).unwrap_or(0.0);
+            let age = stats.oldest_due_at.map(|due| now.since(due).as_secs_f64()).unwrap_or(0.0);
             oldest.push_str(&format!("punctual_queue_oldest_seconds{{{labels}}} {age}\n"));
         }
         after = page.next;

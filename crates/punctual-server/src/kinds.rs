@@ -97,23 +97,24 @@ impl Kinds {
         names.sort_unstable();
         let advice = match punctual_core::nearest(&shown, names.iter().copied()) {
             Some(nearest) => format!("did you mean `{nearest}`?"),
-            None if names.is_empty() => "none is known yet".to_owned(),
+            None if names.is_empty() => "no kinds are known yet".to_owned(),
             None => {
                 let more = if names.len() > TOLD_MAX { ", …" } else { "" };
                 names.truncate(TOLD_MAX);
-                format!("known are {}{more}", names.join(", "))
+                format!("known kinds: {}{more}", names.join(", "))
             }
         };
-        format!("no node serves jobs of kind `{shown}{cut}`, and there never was one; {advice}")
+        format!("unknown job kind `{shown}{cut}`; {advice}")
     }
 
     /// The refusal of a kind that stands at this place of the request.
     pub(crate) fn refusal(&self, kind: &str, pointer: &str) -> Fault {
         let detail = self.unknown(kind);
-        let title = "Nobody knows such jobs";
+        let title = "Unknown job kind";
         let problem = Problem::new(422, "unknown_kind", title, &*detail).at(pointer, detail);
         Fault::from(problem.hint(
-            "start a worker that serves it first, or say that you mean it: `?allow_unknown_kind=true`, on the command line `--allow-unknown-kind`",
+            "start a worker for this kind first, or add `?allow_unknown_kind=true` \
+             (command line: `--allow-unknown-kind`)",
         ))
     }
 }

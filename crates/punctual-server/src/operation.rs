@@ -152,9 +152,9 @@ async fn operate(bulk: Bulk, cx: Ctx) -> Result<Done<OperationCounts>, BoxError>
     if bulk.action.is_of_schedules() {
         return schedules::operate(&bulk, &cx).await;
     }
-    let filter = bulk.filter().map_err(Failure::for_good)?;
-    let to = bulk.to().map_err(Failure::for_good)?;
-    let asked_at: Timestamp = bulk.asked_at.parse().map_err(Failure::for_good)?;
+    let filter = bulk.filter().map_err(Failure::permanent)?;
+    let to = bulk.to().map_err(Failure::permanent)?;
+    let asked_at: Timestamp = bulk.asked_at.parse().map_err(Failure::permanent)?;
     let admin = cx.admin().by(&bulk.who, &bulk.why);
     let (total, _) = count(bulk.action, &admin, &filter, asked_at, usize::MAX).await?;
     let counts = OperationCounts::default();
@@ -233,33 +233,33 @@ impl Work<'_> {
                 Err(error) => return Err(error),
             }
         }
-        let seen = self.counts.done + self.counts.refused;
+        let seen = self.counts.done + self.counts.skipped;
         let percent = seen * 100 / self.total.max(seen).max(1);
         self.cx.progress(u8::try_from(percent).unwrap_or(100), &self.note());
         Ok(())
     }
 
     fn refused(&mut self, reason: String) {
-        self.counts.refused += 1;
+        self.counts.skipped += 1;
         if self.counts.reasons.len() < REASONS_MAX {
             self.counts.reasons.push(reason);
         }
     }
 
     fn note(&self) -> String {
-        let OperationCounts { done, refused, .. } = &self.counts;
-        let (word, total) = (self.bulk.action.done(), self.total.max(done + refused));
+        let OperationCounts { done, skipped, .. } = &self.counts;
+        let (word, total) = (self.bulk.action.done(), self.total.max(done + skipped));
         let more = if self.total >= COUNT_MAX { " or more" } else { "" };
-        match refused {
+        match skipped {
             0 => format!("{done} of {total}{more} {word}"),
-            refused => format!("{done} of {total}{more} {word}, {refused} could not be"),
+            skipped => format!("{done} of {total}{more} {word}, {skipped} skipped"),
         }
     }
 }
 
 /// A job that had ended by itself was not called off.
 fn not_cancelled(id: JobId, was_open: bool) -> Option<String> {
-    (!was_open).then(|| format!("job {id} had ended before it could be called off"))
+    (!was_open).then(|| format!("job {id} finished before it was cancelled"))
 }
 
 /// Is an error about one job alone?

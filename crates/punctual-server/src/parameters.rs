@@ -69,10 +69,10 @@ fn unknown(name: &str, names: &[String], operation: &str) -> Fault {
     let shown: String = name.chars().take(ECHO_CHARS).collect();
     let advice = match punctual_core::nearest(&shown, names.iter().map(String::as_str)) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
-        None if names.is_empty() => "it has none".to_owned(),
-        None => format!("there are {}", names.join(", ")),
+        None if names.is_empty() => "this operation has no query parameters".to_owned(),
+        None => format!("expected one of {}", names.join(", ")),
     };
-    let detail = format!("`{shown}` is no parameter of {operation}; {advice}");
-    let title = "The request has a parameter that means nothing here";
+    let detail = format!("unknown query parameter `{shown}` for {operation}; {advice}");
+    let title = "Unknown query parameter";
     Problem::new(400, "unknown_parameter", title, &*detail).at(shown, detail).into()
 }

@@ -138,19 +138,24 @@ impl App {
 #[openapi(
     info(
         title = "punctual",
-        description = "Durable cron and background jobs. Every answer that is no success is `application/problem+json`.",
+        description = "Durable cron and background jobs.\n\n\
+            Errors are returned as `application/problem+json` (RFC 9457). Times are RFC 3339 in \
+            UTC. Durations in requests are strings such as `90s` or `1h30m`; measured durations \
+            are integers in fields that end in `_ms`. If the server has a token, send the header \
+            `Authorization: Bearer TOKEN`. To record who made a change in the audit log, send \
+            the header `Punctual-Actor`; the default is `api`.",
         license(name = "MIT OR Apache-2.0")
     ),
     components(schemas(Event, Problem)),
     tags(
-        (name = "schedules", description = "When jobs are made"),
-        (name = "sets", description = "Schedules as files declare them"),
-        (name = "jobs", description = "Units of work"),
-        (name = "queues", description = "Where jobs wait"),
-        (name = "workers", description = "Workers in any language, over HTTP"),
-        (name = "cluster", description = "Nodes, leaders, counters, the audit"),
-        (name = "operations", description = "Many jobs at once"),
-        (name = "answers", description = "What an expression means, and why something is as it is")
+        (name = "schedules", description = "Create and manage schedules"),
+        (name = "sets", description = "Apply sets of schedules that are declared in files"),
+        (name = "jobs", description = "Enqueue and manage jobs"),
+        (name = "queues", description = "Pause, resume and limit queues"),
+        (name = "workers", description = "Run jobs with remote workers in any language"),
+        (name = "cluster", description = "Inspect nodes, leaders, counters, events and audit log"),
+        (name = "operations", description = "Retry, cancel or move many jobs"),
+        (name = "answers", description = "Explain expressions and states, run diagnostics")
     )
 )]
 struct Description;
@@ -242,23 +247,24 @@ fn health() -> Router<App> {
 
 async fn not_here(uri: axum::http::Uri) -> Fault {
     Fault::not_found(format!(
-        "there is nothing at `{}`: this process does not have the role `api`, and answers /healthz/live, /healthz/ready and /metrics alone",
+        "unknown path `{}`; without the role `api` this process serves only \
+         /healthz/live, /healthz/ready and /metrics",
         uri.path()
     ))
 }
 
 async fn nothing(uri: axum::http::Uri) -> Fault {
-    Fault::not_found(format!("there is nothing at `{}`; see /api/openapi.json", uri.path()))
+    Fault::not_found(format!("unknown path `{}`; see /api/openapi.json", uri.path()))
 }
 
 async fn not_so(method: axum::http::Method, uri: axum::http::Uri) -> Fault {
-    let detail = format!("`{}` does not take {method}", uri.path());
-    Fault::from(Problem::new(405, "wrong_method", "It cannot be done that way", detail))
+    let detail = format!("method {method} is not allowed for `{}`", uri.path());
+    Fault::from(Problem::new(405, "wrong_method", "Method not allowed", detail))
 }
 
 fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
     // What it said is in the log; it is none of the caller's business.
-    Fault::bug("the request could not be answered").into_response()
+    Fault::bug("the request failed unexpectedly").into_response()
 }
 
 #[cfg(test)]

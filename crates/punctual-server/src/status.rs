@@ -20,7 +20,7 @@ impl Status {
     /// The words that schedules are asked for by. A streak of failures takes more than the schedule's
     /// row to see.
     pub(crate) const ASKED: [&str; 6] =
-        ["active", "late", "paused", "off", "set aside", "finished"];
+        ["active", "late", "paused", "disabled", "quarantined", "finished"];
 
     /// From the schedule and its newest slots.
     pub(crate) fn of(schedule: &Schedule, now: Timestamp, runs: &[SlotRun]) -> Status {
@@ -50,8 +50,8 @@ impl Status {
             Status::Late => "late",
             Status::Failing(_) => "failing",
             Status::Paused => "paused",
-            Status::Off => "off",
-            Status::Aside => "set aside",
+            Status::Off => "disabled",
+            Status::Aside => "quarantined",
             Status::Over => "finished",
         }
     }

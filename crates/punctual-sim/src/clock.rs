@@ -20,7 +20,7 @@ pub(crate) struct Clock {
 
 impl Clock {
     /// Begins now, in a runtime whose time is paused.
-    #[expect(clippy::disallowed_methods, reason = "simulated time is tokio's, paused")]
+    #[expect(clippy::disallowed_methods, reason = "simulated time is tokio's paused clock")]
     pub(crate) fn start() -> Clock {
         Clock { begun: Instant::now(), step: AtomicI64::new(0), farthest: AtomicI64::new(0) }
     }

@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use punctual_sim::{Backend, Plan, Verdict, run};
 
 #[derive(Parser)]
-#[command(about = "Runs clusters of punctual through faults, deterministically")]
+#[command(about = "Run deterministic fault simulations of punctual clusters")]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -14,33 +14,33 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs one seed and tells what happened
+    /// Run one seed and print the result
     Run {
         #[arg(long)]
         seed: u64,
         #[command(flatten)]
         plan: PlanArgs,
-        /// Tell everything while it happens
+        /// Print every event while the simulation runs
         #[arg(long)]
         tell: bool,
-        /// Plant this bug (needs the feature planted-bugs)
+        /// Name of a bug to plant (requires the feature `planted-bugs`)
         #[arg(long)]
         bug: Option<String>,
     },
-    /// Runs many seeds; all must keep all promises, and some are run twice and compared
+    /// Run many seeds and check every guarantee; some seeds run twice and must give the same result
     Prove {
-        /// How many
+        /// Number of seeds
         #[arg(long, env = "PUNCTUAL_PROOF_CASES", default_value_t = 500)]
         seeds: u64,
-        /// The first
+        /// First seed
         #[arg(long, env = "PUNCTUAL_PROOF_SEED", default_value_t = 1)]
         from: u64,
         #[command(flatten)]
         plan: PlanArgs,
     },
-    /// Plants each bug and looks for a seed that shows it (needs the feature planted-bugs)
+    /// Plant each bug and search for a seed that reveals it (requires the feature `planted-bugs`)
     Bugs {
-        /// The most seeds to try for each
+        /// Maximum number of seeds to try for each bug
         #[arg(long, default_value_t = 2_000)]
         seeds: u64,
         #[command(flatten)]
@@ -50,10 +50,10 @@ enum Command {
 
 #[derive(clap::Args, Clone, Copy)]
 struct PlanArgs {
-    /// How long faults go on, in simulated seconds
+    /// Duration of the faults, in simulated seconds
     #[arg(long, default_value_t = 30)]
     seconds: u64,
-    /// On which store
+    /// Store to simulate
     #[arg(long, value_enum, default_value_t = Store::Memory)]
     store: Store,
 }
@@ -108,7 +108,10 @@ fn prove(seeds: u64, from: u64, plan: PlanArgs) -> std::io::Result<bool> {
         tell(verdict, plan, None);
     }
     for seed in &proof.fickle {
-        eprintln!("seed {seed} went another way the second time: {}", plan.plan().replay(*seed));
+        eprintln!(
+            "seed {seed} is not deterministic: the second run differed; replay: {}",
+            plan.plan().replay(*seed)
+        );
     }
     println!("{}", serde_json::to_string(&proof)?);
     Ok(proof.holds())
@@ -122,7 +125,7 @@ fn tell(verdict: &Verdict, plan: PlanArgs, bug: Option<&str>) {
             format!("{} --bug {bug}", replay.replace(" -- ", " --features planted-bugs -- "))
         }
     };
-    eprintln!("seed {} breaks a promise; again: {}", verdict.seed, replay);
+    eprintln!("seed {} violates a guarantee; replay: {}", verdict.seed, replay);
     for violation in &verdict.violations {
         eprintln!("  {violation}");
     }
@@ -143,7 +146,7 @@ mod bugs {
         let Some(name) = name else { return Ok(()) };
         let found = Bug::ALL.iter().find(|bug| format!("{bug:?}") == name);
         let Some(bug) = found else {
-            let message = format!("`{name}` is no bug; there are {:?}", Bug::ALL);
+            let message = format!("unknown bug `{name}`; expected one of {:?}", Bug::ALL);
             return Err(std::io::Error::other(message));
         };
         bugs::plant(Some(*bug));
@@ -187,7 +190,7 @@ mod bugs {
     use crate::PlanArgs;
 
     fn missing() -> std::io::Error {
-        std::io::Error::other("bugs are not compiled in; add `--features planted-bugs`")
+        std::io::Error::other("planted bugs are not compiled in; add `--features planted-bugs`")
     }
 
     pub(crate) fn plant(name: Option<&str>) -> std::io::Result<()> {

@@ -138,7 +138,7 @@ impl Nemesis {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "simulated time is tokio's, paused")]
+#[expect(clippy::disallowed_methods, reason = "simulated time is tokio's paused clock")]
 pub(crate) async fn pass(wait: Duration) {
     tokio::time::sleep(wait).await;
 }

@@ -113,7 +113,7 @@ impl Env for SimEnv {
         self.0.chance.fill(bytes);
     }
 
-    #[expect(clippy::disallowed_methods, reason = "simulated time is tokio's, paused")]
+    #[expect(clippy::disallowed_methods, reason = "simulated time is tokio's paused clock")]
     fn sleep(&self, wait: Duration) -> Boxed {
         Box::pin(tokio::time::sleep(wait))
     }

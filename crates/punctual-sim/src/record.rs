@@ -254,12 +254,12 @@ impl Record {
             book.leased.insert((job.id, job.lease), now);
             let in_the_way = book.past.in_the_way(job.id);
             let Some(account) = book.past.jobs.get_mut(&job.id) else {
-                book.violate(now, format!("job {} was claimed and never enqueued", job.id));
+                book.violate(now, format!("job {} was claimed but never enqueued", job.id));
                 continue;
             };
             let mut wrong = Vec::new();
             if let Some(other) = in_the_way {
-                wrong.push(format!("has to wait for job {other} of its schedule"));
+                wrong.push(format!("must wait for job {other} of its schedule"));
             }
             if let Some((lease, holder)) = account.held {
                 wrong.push(format!("is leased to process {holder} under {lease}"));
@@ -268,24 +268,26 @@ impl Record {
                 wrong.push(format!("is {over}"));
             }
             if job.attempt != account.attempt + 1 {
-                wrong
-                    .push(format!("had {} attempts, and this is {}", account.attempt, job.attempt));
+                wrong.push(format!(
+                    "had {} attempts, but this is attempt {}",
+                    account.attempt, job.attempt
+                ));
             }
             if account.spent >= account.max_attempts {
-                wrong.push(format!("has used its {} attempts", account.max_attempts));
+                wrong.push(format!("has used all {} attempts", account.max_attempts));
             }
             if account.crashes >= CRASHES_MAX {
                 wrong.push(format!("has crashed {} times", account.crashes));
             }
             if let Some(due) = account.due.filter(|due| *due > claimed.at && !book.has_stepped_back)
             {
-                wrong.push(format!("is due at {due}, and it is {}", claimed.at));
+                wrong.push(format!("is due at {due}, but the time is {}", claimed.at));
             }
             account.attempt = job.attempt;
             account.held = Some((job.lease, process));
             account.due = None;
             for wrong in wrong {
-                book.violate(now, format!("job {} was claimed by {process} and {wrong}", job.id));
+                book.violate(now, format!("job {} was claimed by {process} but {wrong}", job.id));
             }
         }
     }
@@ -318,7 +320,10 @@ impl Record {
         if waiting + running > most && !claimed.jobs.is_empty() {
             book.violate(
                 now,
-                format!("process {process} holds {waiting} jobs that wait beside {running} that run; it can run {most} soon"),
+                format!(
+                    "process {process} holds {waiting} claimed jobs that wait, with {running} \
+                     running; it can run {most} soon"
+                ),
             );
         }
     }
@@ -358,8 +363,7 @@ impl Record {
                 Settled::Already | Settled::Fenced => {
                     book.counts.fenced += u64::from(*settled == Settled::Fenced);
                     if holder == Some((lease, process)) {
-                        let what =
-                            format!("job {job}: its holder {process} was answered {settled:?}");
+                        let what = format!("job {job}: its holder {process} received {settled:?}");
                         book.violate(now, what);
                     }
                     continue;
@@ -380,7 +384,7 @@ impl Record {
                 account.due = Some(answer.at + wait);
             }
             if expected != Some(state).filter(|state| state.is_final()) {
-                let what = format!("job {job} went to {state} where {expected:?} was decided");
+                let what = format!("job {job} moved to {state}, expected {expected:?}");
                 book.violate(now, what);
             }
             if held != Some((lease, process)) {
@@ -401,7 +405,10 @@ impl Record {
         let book = &mut *guard;
         let term = book.past.terms.get(&fence.role).copied();
         if answer.led && term.is_some_and(|term| term != (fence.term, fence.nonce)) {
-            book.violate(now, format!("term {} reaped, but {term:?} is the last", fence.term));
+            book.violate(
+                now,
+                format!("term {} reclaimed jobs, but {term:?} is the last term", fence.term),
+            );
         }
         for reaped in &answer.jobs {
             book.counts.reaped += 1;
@@ -415,7 +422,10 @@ impl Record {
                 ended => account.over = Some(rules::final_state(ended)),
             }
             if held.is_none() {
-                book.violate(now, format!("job {} was reaped and nobody held it", reaped.job));
+                book.violate(
+                    now,
+                    format!("job {} was reclaimed, but no process held it", reaped.job),
+                );
             }
         }
     }
@@ -431,13 +441,16 @@ impl Record {
             let held = account.held.take();
             account.over = account.is_unwanted.then_some(JobState::Cancelled);
             if held.is_none_or(|(_, holder)| holder != process) {
-                let what = format!("job {job} was given back by {process}, but held by {held:?}");
+                let what = format!("job {job} was released by {process}, but held by {held:?}");
                 book.violate(now, what);
             }
             if let Some((lease, _)) = held
                 && book.running.contains(&(*job, lease, process))
             {
-                book.violate(now, format!("job {job} was given back by {process} and runs there"));
+                book.violate(
+                    now,
+                    format!("job {job} was released by {process} but still runs there"),
+                );
             }
         }
     }
@@ -484,7 +497,7 @@ impl Record {
             waiting.remove(&(job.id, job.lease));
         }
         if book.begun.insert(execution, now).is_some() {
-            book.violate(now, format!("job {} began twice under {}", job.id, job.lease));
+            book.violate(now, format!("job {} started twice under lease {}", job.id, job.lease));
         }
         let others: Vec<Execution> =
             book.running.iter().filter(|(id, ..)| *id == job.id).copied().collect();
@@ -508,7 +521,10 @@ impl Record {
         book.running.insert(execution);
         let running = book.running.iter().filter(|(.., of)| *of == process).count();
         if running > self.max_running {
-            book.violate(now, format!("process {process} runs {running} handlers at once"));
+            book.violate(
+                now,
+                format!("process {process} runs {running} handlers at the same time"),
+            );
         }
     }
 
@@ -559,7 +575,7 @@ impl Record {
         let is_made = |id: &JobId| book.past.jobs.get(id).is_some_and(|it| it.made.is_some());
         let is_wanted = |id: &JobId| book.submitted.contains(id) || is_made(id);
         for id in stored.keys().filter(|id| !is_wanted(id)) {
-            wrong.push(format!("job {id} is stored and was never submitted"));
+            wrong.push(format!("job {id} is stored but was never submitted"));
         }
         for (id, account) in &book.past.jobs {
             let Some(detail) = stored.get(id) else {
@@ -568,20 +584,20 @@ impl Record {
             };
             let state = detail.view.state;
             if account.over != Some(state).filter(|state| state.is_final()) {
-                wrong.push(format!("job {id} is {state}, and should be {:?}", account.over));
+                wrong.push(format!("job {id} is {state}, expected {:?}", account.over));
             }
             if is_drained && !state.is_final() {
                 wrong.push(format!("job {id} is still {state}"));
             }
             if (detail.spent, detail.crashes) != (account.spent, account.crashes) {
                 wrong.push(format!(
-                    "job {id} has spent {} attempts and crashed {} times; it should be {} and {}",
+                    "job {id} has {} counted attempts and {} crashes, expected {} and {}",
                     detail.spent, detail.crashes, account.spent, account.crashes
                 ));
             }
             let numbers: Vec<u32> = detail.attempts.iter().map(|attempt| attempt.attempt).collect();
             if !numbers.is_sorted_by(|a, b| a < b) {
-                wrong.push(format!("job {id} has attempts {numbers:?}"));
+                wrong.push(format!("job {id} has a gap in its attempts: {numbers:?}"));
             }
         }
         for wrong in wrong {
@@ -615,7 +631,11 @@ impl Book {
             let outcome = item.transition.outcome;
             self.violate(
                 now,
-                format!("job {}: {outcome} is reported of an attempt of {process} that ended in {how:?}", item.job),
+                format!(
+                    "job {}: {outcome} is reported for an attempt of {process} that ended in \
+                     {how:?}",
+                    item.job
+                ),
             );
         }
     }

@@ -175,7 +175,7 @@ async fn run(attempt: Attempt, execution: Execution) -> Ended {
             return Outcome::Done.into();
         }
         execution.end(How::Failed);
-        return Outcome::Fail("told to stop".to_owned()).into();
+        return Outcome::Fail("stopped by request".to_owned()).into();
     }
     let is_first = attempt.job.attempt == 1;
     let then = match script.then {
@@ -211,7 +211,7 @@ async fn run(attempt: Attempt, execution: Execution) -> Ended {
     outcome.into()
 }
 
-#[expect(clippy::disallowed_methods, reason = "simulated time is tokio's, paused")]
+#[expect(clippy::disallowed_methods, reason = "simulated time is tokio's paused clock")]
 async fn pass(wait: Duration) {
     tokio::time::sleep(wait).await;
 }

@@ -241,7 +241,7 @@ impl World {
             for role in ROLES {
                 let leaders = self.leaders(role);
                 if leaders.len() > 1 && !self.database.record.is_disturbed(Duration::from_secs(3)) {
-                    let what = format!("processes {leaders:?} all lead {role}");
+                    let what = format!("processes {leaders:?} lead {role} at the same time");
                     self.database.record.violate(what);
                 }
             }
@@ -304,7 +304,10 @@ impl World {
                 match answer.map(|answer| answer.answers) {
                     Some(answers) => {
                         if job.unique.is_none() && answers != [EnqueueAnswer::Created] {
-                            record.violate(format!("job {} was answered {answers:?}", job.id));
+                            record.violate(format!(
+                                "job {} received the answers {answers:?}",
+                                job.id
+                            ));
                         }
                         break;
                     }
@@ -335,7 +338,7 @@ impl World {
         let until = self.database.clock.elapsed() + soon;
         while ROLES.iter().any(|role| self.leaders(role).len() != 1) {
             if self.database.clock.elapsed() > until {
-                self.database.record.violate("nobody leads soon after the last fault".to_owned());
+                self.database.record.violate("no leader soon after the last fault".to_owned());
                 return;
             }
             pass(timing.beat).await;
@@ -347,7 +350,8 @@ impl World {
         let until = self.database.clock.elapsed() + BURIED_AFTER;
         while let Some(node) = self.unburied() {
             if self.database.clock.elapsed() > until {
-                let what = format!("node {} is not declared dead in calm", node.info.name);
+                let what =
+                    format!("node {} was not declared dead after the faults ended", node.info.name);
                 return self.database.record.violate(what);
             }
             pass(mix::timing().beat).await;
@@ -378,7 +382,9 @@ impl World {
         let until = clock.elapsed() + soon;
         while let Some((name, slot)) = self.late_slot() {
             if clock.elapsed() > until {
-                return record.violate(format!("slot {slot} of {name} is not decided in calm"));
+                return record.violate(format!(
+                    "slot {slot} of {name} was not decided after the faults ended"
+                ));
             }
             pass(Duration::from_millis(200)).await;
         }
@@ -387,7 +393,8 @@ impl World {
         while clock.elapsed() < until {
             pass(Duration::from_millis(200)).await;
             if let Some((name, slot)) = self.late_slot() {
-                return record.violate(format!("slot {slot} of {name} is late in calm"));
+                return record
+                    .violate(format!("slot {slot} of {name} was late after the faults ended"));
             }
         }
     }
@@ -447,7 +454,9 @@ impl World {
             let before = begun.get(&number).copied().unwrap_or(0);
             let after = self.database.record.begun_by().get(&number).copied().unwrap_or(0);
             if after == before {
-                self.database.record.violate(format!("process {number} takes no work in calm"));
+                self.database
+                    .record
+                    .violate(format!("process {number} took no work after the faults ended"));
             }
         }
     }

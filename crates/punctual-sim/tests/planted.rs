@@ -38,7 +38,7 @@ fn reaping_by_age_is_found() {
 
 #[test]
 fn counting_an_attempt_at_its_end_is_found() {
-    check(Bug::CountAtEnd, 2, "has used its");
+    check(Bug::CountAtEnd, 2, "has used all");
 }
 
 #[test]
@@ -53,35 +53,35 @@ fn an_early_acknowledgement_is_found() {
 
 #[test]
 fn a_drain_that_burns_attempts_is_found() {
-    check(Bug::DrainBurnsAttempts, 3, "failed is reported of an attempt");
+    check(Bug::DrainBurnsAttempts, 3, "failed is reported for an attempt");
 }
 
 #[test]
 fn a_wedge_after_a_lost_connection_is_found() {
-    check(Bug::WedgeOnLostConnection, 2, "takes no work in calm");
+    check(Bug::WedgeOnLostConnection, 2, "took no work after the faults ended");
 }
 
 #[test]
 fn claiming_beyond_capacity_is_found() {
-    check(Bug::ClaimBeyondCapacity, 2, "jobs that wait beside");
+    check(Bug::ClaimBeyondCapacity, 2, "claimed jobs that wait");
 }
 
 #[test]
 fn planning_only_what_is_young_is_found() {
-    check(Bug::LookBackWindow, 1, "where due are");
+    check(Bug::LookBackWindow, 1, "but the due slots are");
 }
 
 #[test]
 fn moving_the_watermark_after_the_jobs_is_found() {
-    check(Bug::TwoTransactionClaim, 2, "whose ledger names another");
+    check(Bug::TwoTransactionClaim, 2, "but the ledger names another job");
 }
 
 #[test]
 fn moving_the_watermark_before_the_jobs_is_found() {
-    check(Bug::WatermarkFirst, 2, "where due are");
+    check(Bug::WatermarkFirst, 2, "but the due slots are");
 }
 
 #[test]
 fn firing_under_a_remembered_term_is_found() {
-    check(Bug::CachedFence, 65, "is the last");
+    check(Bug::CachedFence, 65, "is the last term");
 }

@@ -67,14 +67,13 @@ fn publish(partial: &Path, to: &Path) -> Result<()> {
 
 fn exists(to: &Path) -> StoreError {
     let shown = to.display();
-    let message = format!("`{shown}` exists already and is not overwritten; give another path");
+    let message = format!("`{shown}` already exists and is not overwritten; use another path");
     StoreError::new(ErrorKind::Conflict, message)
 }
 
 fn denied(to: &Path, error: &io::Error) -> StoreError {
     let shown = to.display();
-    let message =
-        format!("`{shown}` cannot be created ({error}); give a path that this user may write");
+    let message = format!("cannot create `{shown}` ({error}); use a path that this user can write");
     StoreError::new(ErrorKind::Denied, message)
 }
 
@@ -89,7 +88,10 @@ fn copy(from: &Path, partial: &Path, to: &Path) -> Result<()> {
         StepResult::Done => Ok(()),
         _ => Err(StoreError::new(
             ErrorKind::Retry,
-            format!("`{}` was busy for too long to be copied; try again", from.display()),
+            format!(
+                "`{}` was locked for too long, so it was not copied; try again",
+                from.display()
+            ),
         )),
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn instant(at: At) -> Timestamp {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one clock is the database's, and SQLite has none but the host's"
+    reason = "SQLite has no clock of its own, so the host clock is the database clock"
 )]
 fn host_clock() -> Timestamp {
     let since_epoch = std::time::SystemTime::now().duration_since(UNIX_EPOCH);

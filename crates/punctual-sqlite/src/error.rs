@@ -79,7 +79,8 @@ pub(crate) fn explain(error: &rusqlite::Error, path: &Path) -> StoreError {
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => (
             ErrorKind::Retry,
             format!(
-                "`{shown}` is busy: another process has held its write lock for {} s; try again, and look for a transaction that was left open",
+                "`{shown}` is locked: another process held the write lock for {} s; try again, \
+                 and look for an open transaction",
                 crate::open::BUSY_MS / 1_000
             ),
         ),
@@ -87,44 +88,46 @@ pub(crate) fn explain(error: &rusqlite::Error, path: &Path) -> StoreError {
         ErrorCode::DiskFull => disk_full(path),
         ErrorCode::ReadOnly => (
             ErrorKind::Denied,
-            format!("`{shown}` is read-only; let this user write the file and its directory"),
+            format!("`{shown}` is read-only; allow this user to write the file and its directory"),
         ),
         ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied => (
             ErrorKind::Denied,
             format!(
-                "this user may not use `{shown}`; let it read and write the file and its directory"
+                "permission denied for `{shown}`; allow this user to read and write the file and \
+                 its directory"
             ),
         ),
         ErrorCode::CannotOpen => (
             ErrorKind::Unreachable,
             format!(
-                "`{shown}` cannot be opened; check that it is a file, that this user may read and write it and its directory, and that the process may open more files"
+                "cannot open `{shown}`; check that it is a file, that this user can read and \
+                 write it and its directory, and the limit of open files of the process"
             ),
         ),
         ErrorCode::NotADatabase => (
             ErrorKind::Corrupt,
-            format!(
-                "`{shown}` is not an SQLite database, and nothing was written to it; give another path"
-            ),
+            format!("`{shown}` is not a SQLite database; it was not changed; use another path"),
         ),
         ErrorCode::DatabaseCorrupt => {
-            (ErrorKind::Corrupt, format!("`{shown}` is damaged ({error}); {}", restore_steps(path)))
+            (ErrorKind::Corrupt, format!("`{shown}` is corrupt ({error}); {}", restore_steps(path)))
         }
         ErrorCode::SystemIoFailure => (
             ErrorKind::Unreachable,
             format!(
-                "reading or writing `{shown}` failed ({error}), so that nothing more is acknowledged; look for disk errors in the system's log, then start again"
+                "I/O error on `{shown}` ({error}); no further writes are accepted; check the \
+                 system log for disk errors, then restart"
             ),
         ),
         ErrorCode::OutOfMemory => (
             ErrorKind::Unreachable,
             format!(
-                "there is no memory left to use `{shown}`, and nothing of this request was written; give the process more"
+                "out of memory while using `{shown}`; the request was not applied; raise the \
+                 memory limit of the process"
             ),
         ),
         ErrorCode::TooBig => (
             ErrorKind::Limit,
-            format!("a row would be larger than SQLite allows in `{shown}`; write less at once"),
+            format!("a row is too large for SQLite in `{shown}`; store less data in it"),
         ),
         ErrorCode::OperationInterrupted | ErrorCode::SchemaChanged => (
             ErrorKind::Retry,
@@ -133,13 +136,15 @@ pub(crate) fn explain(error: &rusqlite::Error, path: &Path) -> StoreError {
         ErrorCode::ConstraintViolation => (
             ErrorKind::Conflict,
             format!(
-                "what was to be written contradicts what `{shown}` holds ({error}), and nothing of this request was; look at the rows, which another program may have written"
+                "constraint violation in `{shown}` ({error}); the request was not applied; check \
+                 whether another program changed the rows"
             ),
         ),
         _ => (
             ErrorKind::Invalid,
             format!(
-                "SQLite refuses a statement on `{shown}` ({error}); check that nobody has changed its punctual tables, and that the program fits their version"
+                "SQLite rejected a statement on `{shown}` ({error}); check that the punctual \
+                 tables were not modified and that their version matches this program"
             ),
         ),
     };
@@ -159,16 +164,17 @@ fn explain_row(error: &rusqlite::Error, path: &Path) -> StoreError {
         | Utf8Error(..) => StoreError::new(
             ErrorKind::Corrupt,
             format!(
-                "a row of `{shown}` cannot be read ({error}); mend or delete it with an SQLite shell, or restore a backup"
+                "a row of `{shown}` cannot be read ({error}); fix or delete it with the sqlite3 \
+                 shell, or restore a backup"
             ),
         ),
-        _ => StoreError::invalid(format!("a statement on `{shown}` went wrong: {error}")),
+        _ => StoreError::invalid(format!("a statement on `{shown}` failed: {error}")),
     }
 }
 
 fn disk_full(path: &Path) -> (ErrorKind, String) {
     let message = format!(
-        "the disk of `{}` is full, and nothing of this request was written; make room and try again",
+        "no disk space for `{}`; the request was not applied; free some space and try again",
         path.display()
     );
     (ErrorKind::Limit, message)

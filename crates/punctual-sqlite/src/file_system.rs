@@ -14,7 +14,9 @@ fn judge(path: &Path, magic: Option<u64>) -> Result<()> {
         None => Ok(()),
         Some(name) => {
             let message = format!(
-                "`{}` lies on {name}, whose locks and syncs cannot be relied on; use a local disk, or PostgreSQL across machines (the option `any_file_system` takes the risk)",
+                "`{}` is on {name}, where file locks and syncs are not reliable; use a local \
+                 disk, or PostgreSQL for several machines (the option `any_file_system` disables \
+                 this check)",
                 path.display()
             );
             Err(StoreError::new(ErrorKind::Denied, message))
@@ -71,7 +73,7 @@ mod tests {
     fn a_user_space_mount_is_refused_with_a_way_out() {
         let error = judge(Path::new("/mnt/share/jobs.db"), Some(0x6573_5546)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied);
-        insta::assert_snapshot!(error, @"`/mnt/share/jobs.db` lies on FUSE, whose locks and syncs cannot be relied on; use a local disk, or PostgreSQL across machines (the option `any_file_system` takes the risk)");
+        insta::assert_snapshot!(error, @"`/mnt/share/jobs.db` is on FUSE, where file locks and syncs are not reliable; use a local disk, or PostgreSQL for several machines (the option `any_file_system` disables this check)");
     }
 
     #[test]

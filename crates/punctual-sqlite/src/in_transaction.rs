@@ -89,7 +89,7 @@ fn within<T>(db: &Connection, at: At, work: impl FnOnce(Timestamp) -> Outcome<T>
 fn check(file: Option<&Path>, (version, breaking): (i64, i64)) -> Result<()> {
     if version == 0 {
         let message = format!(
-            "{} has no tables of punctual; start punctual on this file first, or apply its migrations",
+            "{} has no punctual tables; start punctual on this file first, or apply its migrations",
             shown(file)
         );
         return Err(StoreError::new(ErrorKind::NotFound, message));
@@ -99,7 +99,7 @@ fn check(file: Option<&Path>, (version, breaking): (i64, i64)) -> Result<()> {
 
 fn not_begun(file: Option<&Path>) -> StoreError {
     StoreError::invalid(format!(
-        "no transaction is open on this connection to {}; begin one, best with BEGIN IMMEDIATE",
+        "no open transaction on this connection to {}; start one, preferably with BEGIN IMMEDIATE",
         shown(file)
     ))
 }
@@ -108,7 +108,8 @@ fn tell(fault: &Fault, file: Option<&Path>) -> StoreError {
     match fault {
         Fault::Sqlite(error) if is_busy(error) => {
             let message = format!(
-                "{} is busy ({error}); roll the transaction back and try it again, begun with BEGIN IMMEDIATE on a connection with a busy timeout",
+                "{} is locked ({error}); roll the transaction back and try again, with BEGIN \
+                 IMMEDIATE and a busy timeout on the connection",
                 shown(file)
             );
             StoreError::new(ErrorKind::Retry, message)

@@ -379,7 +379,7 @@ fn read_detail(row: &Row) -> Read<Option<(JobDetail, Option<AttemptView>)>> {
         trace: rows::text_opt(row, 23),
         spent: rows::or_none(row, 24).unwrap_or(0),
         crashes: rows::or_none(row, 25).unwrap_or(0),
-        cancel_asked: row.get(26)?,
+        cancel_requested: row.get(26)?,
         progress: rows::progress(row, 31)?,
         hold: read_hold(row),
         attempts: Vec::new(),

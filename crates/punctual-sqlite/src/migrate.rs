@@ -45,13 +45,15 @@ pub(crate) fn check(path: &Path, version: i64, breaking: i64, auto_migrate: bool
     let shown = path.display();
     if breaking > LATEST {
         let message = format!(
-            "`{shown}` has schema {version}, and this program knows up to {LATEST}; use a newer program, or restore the backup from before the upgrade"
+            "`{shown}` has schema version {version}, this program supports up to {LATEST}; \
+             upgrade the program, or restore a backup from before the upgrade"
         );
         return Err(StoreError::new(ErrorKind::SchemaTooNew, message));
     }
     if version < LATEST && !auto_migrate {
         let message = format!(
-            "`{shown}` has schema {version}, and this program needs {LATEST} but may not migrate it; open it once with migrations allowed, as `punctual db migrate` does"
+            "`{shown}` has schema version {version}, this program needs {LATEST}; run `punctual \
+             db migrate`"
         );
         return Err(StoreError::new(ErrorKind::Denied, message));
     }

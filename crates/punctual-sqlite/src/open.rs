@@ -165,7 +165,7 @@ fn write_ahead(db: &Connection) -> rusqlite::Result<()> {
         match switched {
             Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(()),
             Ok(mode) => {
-                let why = format!("SQLite keeps the journal mode `{mode}` instead of WAL here");
+                let why = format!("SQLite cannot use WAL for this file (journal mode `{mode}`)");
                 return Err(rusqlite::Error::SqliteFailure(
                     ffi::Error::new(ffi::SQLITE_CANTOPEN),
                     Some(why),
@@ -197,12 +197,12 @@ fn check_version(version: i32) -> Result<()> {
 /// The one name of the file: its lock must be the same whichever way leads to it.
 fn place(path: &Path) -> Result<PathBuf> {
     let Some(name) = path.file_name() else {
-        let message = format!("`{}` names no file; give the path of one", path.display());
+        let message = format!("`{}` is not a file path; use the path of a file", path.display());
         return Err(StoreError::invalid(message));
     };
     if let Ok(known) = path.canonicalize() {
         if known.is_dir() {
-            let message = format!("`{}` is a directory; give the path of a file", path.display());
+            let message = format!("`{}` is a directory; use the path of a file", path.display());
             return Err(StoreError::invalid(message));
         }
         return Ok(known);
@@ -215,7 +215,7 @@ fn place(path: &Path) -> Result<PathBuf> {
         Ok(directory) if directory.is_dir() => Ok(directory.join(name)),
         _ => {
             let message = format!(
-                "the directory `{}` does not exist; create it, or give another path",
+                "directory `{}` not found; create it, or use another path",
                 directory.display()
             );
             Err(StoreError::new(ErrorKind::NotFound, message))
@@ -229,12 +229,13 @@ fn check_access(path: &Path) -> Result<()> {
     let denied = |message: String| Err(StoreError::new(ErrorKind::Denied, message));
     if rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK).is_err() {
         return denied(format!(
-            "the directory `{}` is read-only; SQLite keeps its log beside the file, so let this user write there",
+            "directory `{}` is read-only; allow this user to write to it, because SQLite stores \
+             its log next to the file",
             directory.display()
         ));
     }
     match path.exists() && rustix::fs::access(path, Access::WRITE_OK | Access::READ_OK).is_err() {
-        true => denied(format!("`{}` is read-only; let this user write it", path.display())),
+        true => denied(format!("`{}` is read-only; allow this user to write it", path.display())),
         false => Ok(()),
     }
 }
@@ -246,7 +247,7 @@ fn lock(path: &Path) -> Result<File> {
     name.push(".lock");
     let lock_path = PathBuf::from(name);
     let unlockable = |error: &dyn std::fmt::Display| {
-        let message = format!("`{}` cannot be locked: {error}", lock_path.display());
+        let message = format!("cannot lock `{}`: {error}", lock_path.display());
         StoreError::new(ErrorKind::Unreachable, message)
     };
     let mut file = OpenOptions::new()
@@ -272,7 +273,8 @@ fn second_engine(path: &Path, lock: &mut File) -> StoreError {
     let _ = lock.rewind();
     let _ = lock.read_to_string(&mut holder);
     let message = format!(
-        "`{}` has an engine already, process {}; stop that one, or open the file as a client",
+        "`{}` is in use by another server (pid {}); stop it, or open the file as a client \
+         (`--role api`)",
         path.display(),
         if holder.is_empty() { "unknown" } else { &holder }
     );
@@ -291,7 +293,8 @@ fn inspect(path: &Path, options: Options) -> Result<()> {
             if let Some(finding) = finding {
                 let shown = path.display();
                 let message = format!(
-                    "`{shown}` was not closed cleanly and is damaged ({finding}), and nothing was written to it; {}",
+                    "`{shown}` was not closed cleanly and is corrupt ({finding}); it was not \
+                     changed; {}",
                     restore_steps(path)
                 );
                 return Err(StoreError::new(ErrorKind::Corrupt, message));

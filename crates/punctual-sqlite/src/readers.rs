@@ -85,7 +85,7 @@ impl Readers {
     /// The error of a read that never ended.
     fn broken_off(&self) -> StoreError {
         let message = format!(
-            "a read of `{}` panicked, which is a bug of the program; its message is in the log",
+            "a read of `{}` panicked; this is a bug in punctual, see the log for the panic message",
             self.path.display()
         );
         StoreError::new(ErrorKind::Unreachable, message)

@@ -108,7 +108,7 @@ fn count(db: &Connection, place: &StatsCursor, running: u64) -> Outcome<QueueSta
             blocked: row.get(4)?,
             running: running.min(limits::COUNT_MAX as u64),
             failed: row.get(5)?,
-            oldest_due: rows::instant_opt(row, 1)?,
+            oldest_due_at: rows::instant_opt(row, 1)?,
         })
     })?)
 }

@@ -80,7 +80,8 @@ impl SqliteStore {
             return Ok(&self.writer);
         }
         let message = format!(
-            "`{}` is open as a client, which may not {what}; do that in the process that opens it as the engine",
+            "`{}` is open as a client and cannot {what}; use the process that opened it as the \
+             engine",
             self.path.display()
         );
         Err(StoreError::new(ErrorKind::Denied, message))
@@ -222,13 +223,13 @@ impl Store for SqliteStore {
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
         node.check()?;
         let info = node.clone();
-        self.engine("enter nodes")?.write(1, move |db| nodes::join(db, instant(at), &info)).await
+        self.engine("register nodes")?.write(1, move |db| nodes::join(db, instant(at), &info)).await
     }
 
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten> {
         ask.check()?;
         let ask = ask.clone();
-        self.engine("beat for nodes")?.write(1, move |db| nodes::beat(db, instant(at), &ask)).await
+        self.engine("send heartbeats")?.write(1, move |db| nodes::beat(db, instant(at), &ask)).await
     }
 
     async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released> {
@@ -241,7 +242,7 @@ impl Store for SqliteStore {
     }
 
     async fn leave(&self, _at: At, node: NodeId) -> Result<()> {
-        self.engine("strike nodes off")?.write(1, move |db| nodes::leave(db, node)).await
+        self.engine("remove nodes")?.write(1, move |db| nodes::leave(db, node)).await
     }
 
     async fn nodes(&self) -> Result<Vec<Node>> {
@@ -261,13 +262,13 @@ impl Store for SqliteStore {
         let acquire = move |db: &rusqlite::Connection| {
             leaders::acquire(db, instant(at), &role, node, nonce, lease)
         };
-        self.engine("lead")?.write(1, acquire).await
+        self.engine("lead a role")?.write(1, acquire).await
     }
 
     async fn resign(&self, at: At, fence: &Fence) -> Result<bool> {
         let fence = fence.clone();
         let resign = move |db: &rusqlite::Connection| leaders::resign(db, instant(at), &fence);
-        let answer = self.engine("lead")?.write(1, resign).await?;
+        let answer = self.engine("lead a role")?.write(1, resign).await?;
         Ok(self.bell.after(Topic::Roles, answer, |resigned| *resigned))
     }
 
@@ -294,12 +295,12 @@ impl Store for SqliteStore {
         ask.check()?;
         let (ask, most) = (ask.clone(), ask.most);
         let reap = move |db: &rusqlite::Connection| upkeep::reap(db, instant(at), &ask);
-        let answer = self.engine("reap leases")?.write(most, reap).await?;
+        let answer = self.engine("reclaim leases")?.write(most, reap).await?;
         Ok(self.bell.after(Topic::Work, answer, |reaped| !reaped.jobs.is_empty()))
     }
 
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
-        rules::check_count(most, limits::PRUNE_MAX, "rows of each kind")?;
+        rules::check_count(most, limits::PRUNE_MAX, "rows per table")?;
         let retention = *retention;
         self.engine("prune history")?
             .write(most, move |db| upkeep::prune(db, instant(at), &retention, most))
@@ -309,7 +310,7 @@ impl Store for SqliteStore {
     async fn roll_up(&self, counts: &[RollupCount]) -> Result<()> {
         rules::check_counts(counts)?;
         let counts = counts.to_vec();
-        self.engine("add to counters")?
+        self.engine("update counters")?
             .write(counts.len(), move |db| upkeep::roll_up(db, &counts))
             .await
     }

@@ -155,12 +155,14 @@ impl Drop for Writer {
 }
 
 pub(crate) fn no_thread(error: std::io::Error) -> StoreError {
-    let message = format!("no thread can be started for the store ({error}); raise the limit");
+    let message = format!(
+        "cannot start a thread for the store ({error}); raise the thread limit of the process"
+    );
     StoreError::new(ErrorKind::Unreachable, message)
 }
 
 pub(crate) fn gone(path: &Path) -> StoreError {
-    let message = format!("the store `{}` is closed; open it again", path.display());
+    let message = format!("the store `{}` is closed; reopen it", path.display());
     StoreError::new(ErrorKind::Unreachable, message)
 }
 
@@ -339,7 +341,7 @@ struct Took {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "how long a commit takes, which no answer depends on"
+    reason = "the duration of a commit is measured only for batching; no result depends on it"
 )]
 fn now() -> Instant {
     Instant::now()
@@ -359,7 +361,8 @@ impl Trouble {
     /// and so is whoever comes later.
     fn panic(path: &Path) -> Trouble {
         let message = format!(
-            "the store `{}` is closed, because a write panicked, which is a bug of the program; its message is in the log; open the store again",
+            "the store `{}` is closed because a write panicked; this is a bug in punctual, see \
+             the log for the panic message; reopen the store",
             path.display()
         );
         let error = StoreError::new(ErrorKind::Unreachable, message);

@@ -220,21 +220,21 @@ async fn a_client_writes_jobs_and_leaves_the_rest_to_the_engine() {
         })
         .collect();
     insta::assert_snapshot!(told.join("\n"), @"
-    Denied: `FILE` is open as a client, which may not claim jobs; do that in the process that opens it as the engine
-    Denied: `FILE` is open as a client, which may not settle attempts; do that in the process that opens it as the engine
-    Denied: `FILE` is open as a client, which may not save steps; do that in the process that opens it as the engine
-    Denied: `FILE` is open as a client, which may not write logs; do that in the process that opens it as the engine
-    Denied: `FILE` is open as a client, which may not enter nodes; do that in the process that opens it as the engine
-    Denied: `FILE` is open as a client, which may not beat for nodes; do that in the process that opens it as the engine
-    Denied: `FILE` is open as a client, which may not release jobs; do that in the process that opens it as the engine
-    Denied: `FILE` is open as a client, which may not strike nodes off; do that in the process that opens it as the engine
-    Denied: `FILE` is open as a client, which may not lead; do that in the process that opens it as the engine
-    Denied: `FILE` is open as a client, which may not lead; do that in the process that opens it as the engine
-    Denied: `FILE` is open as a client, which may not promote timers; do that in the process that opens it as the engine
-    Denied: `FILE` is open as a client, which may not reap leases; do that in the process that opens it as the engine
-    Denied: `FILE` is open as a client, which may not fire slots; do that in the process that opens it as the engine
-    Denied: `FILE` is open as a client, which may not prune history; do that in the process that opens it as the engine
-    Denied: `FILE` is open as a client, which may not add to counters; do that in the process that opens it as the engine
+    Denied: `FILE` is open as a client and cannot claim jobs; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot settle attempts; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot save steps; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot write logs; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot register nodes; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot send heartbeats; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot release jobs; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot remove nodes; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot lead a role; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot lead a role; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot promote timers; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot reclaim leases; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot fire slots; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot prune history; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot update counters; use the process that opened it as the engine
     ");
 }
 
@@ -246,7 +246,7 @@ async fn a_file_that_another_process_keeps_locked_is_busy() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let error = store.enqueue(AT, &[job(1)]).await.unwrap_err();
     let told = format!("{:?}: {error}", error.kind()).replace(&path.display().to_string(), "FILE");
-    insta::assert_snapshot!(told, @"Retry: `FILE` is busy: another process has held its write lock for 5 s; try again, and look for a transaction that was left open");
+    insta::assert_snapshot!(told, @"Retry: `FILE` is locked: another process held the write lock for 5 s; try again, and look for an open transaction");
     other.execute_batch("ROLLBACK").unwrap();
     store.enqueue(AT, &[job(1)]).await.unwrap();
 }
@@ -276,7 +276,7 @@ async fn a_backup_is_a_whole_copy_and_overwrites_nothing() {
     assert!(names == 1_000 || names == 1_001, "the copy holds {names} jobs");
     let error = store.backup(&copy).await.unwrap_err();
     let told = error.to_string().replace(&directory.path().display().to_string(), "DIR");
-    insta::assert_snapshot!(told, @"`DIR/copy.db` exists already and is not overwritten; give another path");
+    insta::assert_snapshot!(told, @"`DIR/copy.db` already exists and is not overwritten; use another path");
 }
 
 /// What is told as having happened until an instant is all that has, also what somebody is just writing.

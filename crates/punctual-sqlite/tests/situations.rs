@@ -108,7 +108,7 @@ fn a_missing_directory_is_named() {
     let path = path.parent().unwrap().join("none/jobs.db");
     assert_eq!(
         refused(&path, Options::engine()).replace(&directory.path().display().to_string(), "TMP"),
-        "NotFound: the directory `DIR` does not exist; create it, or give another path"
+        "NotFound: directory `DIR` not found; create it, or use another path"
     );
 }
 
@@ -116,7 +116,7 @@ fn a_missing_directory_is_named() {
 fn a_directory_is_no_file() {
     let (_directory, path) = fresh();
     fs::create_dir(&path).unwrap();
-    insta::assert_snapshot!(refused(&path, Options::engine()), @"Invalid: `DIR/jobs.db` is a directory; give the path of a file");
+    insta::assert_snapshot!(refused(&path, Options::engine()), @"Invalid: `DIR/jobs.db` is a directory; use the path of a file");
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn a_read_only_directory_is_named() {
     fs::create_dir(&directory).unwrap();
     let mount = Mount::read_only(&directory);
     let path = mount.0.join("jobs.db");
-    insta::assert_snapshot!(refused(&path, Options::engine()), @"Denied: the directory `DIR` is read-only; SQLite keeps its log beside the file, so let this user write there");
-    insta::assert_snapshot!(refused(&path, Options::client()), @"Denied: the directory `DIR` is read-only; SQLite keeps its log beside the file, so let this user write there");
+    insta::assert_snapshot!(refused(&path, Options::engine()), @"Denied: directory `DIR` is read-only; allow this user to write to it, because SQLite stores its log next to the file");
+    insta::assert_snapshot!(refused(&path, Options::client()), @"Denied: directory `DIR` is read-only; allow this user to write to it, because SQLite stores its log next to the file");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_read_only_file_is_named() {
     let sentences = [refused(&path, Options::engine()), refused(&path, Options::client())];
     drop(mount);
     assert_eq!(sentences[0], sentences[1]);
-    insta::assert_snapshot!(sentences[0], @"Denied: `DIR/jobs.db` is read-only; let this user write it");
+    insta::assert_snapshot!(sentences[0], @"Denied: `DIR/jobs.db` is read-only; allow this user to write it");
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
@@ -161,8 +161,8 @@ fn a_schema_from_the_future_is_refused_if_it_is_breaking() {
     drop(SqliteStore::open(&path, Options::engine()).unwrap());
     set("schema_breaking", 899);
     let before = fs::read(&path).unwrap();
-    insta::assert_snapshot!(refused(&path, Options::engine()), @"SchemaTooNew: `DIR/jobs.db` has schema 900, and this program knows up to 1; use a newer program, or restore the backup from before the upgrade");
-    insta::assert_snapshot!(refused(&path, Options::client()), @"SchemaTooNew: `DIR/jobs.db` has schema 900, and this program knows up to 1; use a newer program, or restore the backup from before the upgrade");
+    insta::assert_snapshot!(refused(&path, Options::engine()), @"SchemaTooNew: `DIR/jobs.db` has schema version 900, this program supports up to 1; upgrade the program, or restore a backup from before the upgrade");
+    insta::assert_snapshot!(refused(&path, Options::client()), @"SchemaTooNew: `DIR/jobs.db` has schema version 900, this program supports up to 1; upgrade the program, or restore a backup from before the upgrade");
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
@@ -170,7 +170,7 @@ fn a_schema_from_the_future_is_refused_if_it_is_breaking() {
 fn an_old_schema_is_refused_if_it_may_not_be_migrated() {
     let (_directory, path) = fresh();
     let options = Options { auto_migrate: false, ..Options::client() };
-    insta::assert_snapshot!(refused(&path, options), @"Denied: `DIR/jobs.db` has schema 0, and this program needs 1 but may not migrate it; open it once with migrations allowed, as `punctual db migrate` does");
+    insta::assert_snapshot!(refused(&path, options), @"Denied: `DIR/jobs.db` has schema version 0, this program needs 1; run `punctual db migrate`");
     assert!(!path.exists());
     drop(SqliteStore::open(&path, Options::client()).unwrap());
     drop(SqliteStore::open(&path, options).unwrap());
@@ -181,8 +181,8 @@ fn a_file_that_is_no_database_is_left_alone() {
     let (_directory, path) = fresh();
     let text = "a recipe for bread\n".repeat(1_000);
     fs::write(&path, &text).unwrap();
-    insta::assert_snapshot!(refused(&path, Options::engine()), @"Corrupt: `DIR/jobs.db` is not an SQLite database, and nothing was written to it; give another path");
-    insta::assert_snapshot!(refused(&path, Options::client()), @"Corrupt: `DIR/jobs.db` is not an SQLite database, and nothing was written to it; give another path");
+    insta::assert_snapshot!(refused(&path, Options::engine()), @"Corrupt: `DIR/jobs.db` is not a SQLite database; it was not changed; use another path");
+    insta::assert_snapshot!(refused(&path, Options::client()), @"Corrupt: `DIR/jobs.db` is not a SQLite database; it was not changed; use another path");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }
 
@@ -214,7 +214,7 @@ fn a_second_engine_is_refused_and_a_client_is_not() {
     std::os::unix::fs::symlink(&path, &link).unwrap();
     for path in [&path, &link] {
         insta::allow_duplicates! {
-            insta::assert_snapshot!(refused(path, Options::engine()), @"Conflict: `DIR/jobs.db` has an engine already, process PID; stop that one, or open the file as a client");
+            insta::assert_snapshot!(refused(path, Options::engine()), @"Conflict: `DIR/jobs.db` is in use by another server (pid PID); stop it, or open the file as a client (`--role api`)");
         }
     }
     drop(SqliteStore::open(&path, Options::client()).unwrap());
@@ -249,7 +249,7 @@ async fn a_file_that_was_damaged_in_a_crash_is_not_touched() {
     let (start, end) = (finding.find('(').unwrap(), finding.find("), and").unwrap());
     let sentence = format!("{}FINDING{}", &finding[..=start], &finding[end..]);
     let sentence = sentence.replace(&path.display().to_string(), "FILE");
-    insta::assert_snapshot!(sentence, @"`FILE` was not closed cleanly and is damaged (FINDING), and nothing was written to it; to restore it: stop every process that uses it; keep copies of `FILE`, `FILE-wal` and `FILE-shm`; put the newest backup in its place and delete `FILE-wal` and `FILE-shm`, or, without a backup, rebuild it with `sqlite3 FILE .recover | sqlite3 NEW`; then start again");
+    insta::assert_snapshot!(sentence, @"`FILE` was not closed cleanly and is corrupt (FINDING); it was not changed; to restore it: stop every process that uses it; keep copies of `FILE`, `FILE-wal` and `FILE-shm`; put the newest backup in its place and delete `FILE-wal` and `FILE-shm`, or, without a backup, rebuild it with `sqlite3 FILE .recover | sqlite3 NEW`; then start again");
     assert_eq!(fs::read(&path).unwrap(), bytes, "the damaged file was written to");
 }
 
@@ -275,7 +275,7 @@ async fn a_full_disk_loses_nothing_that_was_acknowledged() {
             Err(error) => break error,
         }
     };
-    insta::assert_snapshot!(told(&error, &mount.0), @"Limit: the disk of `DIR/jobs.db` is full, and nothing of this request was written; make room and try again");
+    insta::assert_snapshot!(told(&error, &mount.0), @"Limit: no disk space for `DIR/jobs.db`; the request was not applied; free some space and try again");
     // What is there can still be read, and the store goes on once there is room.
     assert!(store.job(acknowledged[0]).await.unwrap().is_some());
     assert!(acknowledged.len() > 50);

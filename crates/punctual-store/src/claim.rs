@@ -41,7 +41,7 @@ impl ClaimAsk {
         for (index, queue) in self.queues.iter().enumerate() {
             if self.queues[..index].iter().any(|other| other.name == queue.name) {
                 return Err(StoreError::invalid(format!(
-                    "queue `{}` is asked for twice",
+                    "queue `{}` is listed twice; remove one",
                     queue.name
                 )));
             }

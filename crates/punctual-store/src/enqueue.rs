@@ -166,21 +166,25 @@ impl NewJob {
         if bytes > limits::PAYLOAD_BYTES_MAX {
             let most = limits::PAYLOAD_BYTES_MAX;
             let message = format!(
-                "the payload has {bytes} bytes; the most is {most}; store it elsewhere and pass a reference"
+                "payload is too large: {bytes} bytes, maximum {most}; store the data outside the \
+                 job and pass a reference"
             );
             return misfit("payload", message);
         }
         if self.priority.abs() > limits::PRIORITY_MAX {
-            let message = format!("priority {} is outside -100 to 100", self.priority);
+            let message = format!("priority must be between -100 and 100, got {}", self.priority);
             return misfit("priority", message);
         }
         if !(1..=limits::ATTEMPTS_MAX).contains(&self.max_attempts) {
             let (attempts, most) = (self.max_attempts, limits::ATTEMPTS_MAX);
-            return misfit("max_attempts", format!("{attempts} attempts; a job has 1 to {most}"));
+            return misfit(
+                "max_attempts",
+                format!("max_attempts must be between 1 and {most}, got {attempts}"),
+            );
         }
         if self.tags.len() > limits::TAGS_MAX {
             let (tags, most) = (self.tags.len(), limits::TAGS_MAX);
-            return misfit("tags", format!("{tags} tags; the most is {most}; use fewer"));
+            return misfit("tags", format!("too many tags: {tags}, maximum {most}"));
         }
         for tag in &self.tags {
             check_name("tag", tag, false).or_else(|message| misfit("tags", message))?;
@@ -189,26 +193,28 @@ impl NewJob {
             && bytes > limits::FACTS_BYTES_MAX
         {
             let most = limits::FACTS_BYTES_MAX;
-            let message = format!("the facts have {bytes} bytes; the most is {most}; tell less");
+            let message = format!(
+                "schedule facts are too large: {bytes} bytes, maximum {most}; shorten the \
+                 schedule's name or expressions"
+            );
             return misfit("facts", message);
         }
         if let Some(bytes) = self.trace.as_ref().map(String::len)
             && bytes > limits::TRACE_BYTES_MAX
         {
             let most = limits::TRACE_BYTES_MAX;
-            let message = format!("the trace has {bytes} bytes; the most is {most}; leave it out");
+            let message = format!("trace is too long: {bytes} bytes, maximum {most}; omit it");
             return misfit("trace", message);
         }
         match &self.unique {
             Some(unique) if unique.key.is_empty() => {
-                let message = "the unique key is empty; give one, or none at all";
+                let message = "unique key must not be empty; set a value, or omit it";
                 misfit("unique_key", message.to_owned())
             }
             Some(unique) if unique.key.len() > limits::KEY_BYTES_MAX => {
                 let (bytes, most) = (unique.key.len(), limits::KEY_BYTES_MAX);
-                let message = format!(
-                    "the unique key has {bytes} bytes; the most is {most}; use a hash of it"
-                );
+                let message =
+                    format!("unique key is too long: {bytes} bytes, maximum {most}; use a hash");
                 misfit("unique_key", message)
             }
             _ => Ok(()),
@@ -219,7 +225,9 @@ impl NewJob {
     pub fn check_enqueued(&self) -> Result<(), String> {
         self.check()?;
         match self.origin.as_ref().and_then(|origin| origin.slot) {
-            Some(slot) => Err(format!("slot {slot} is fired and not enqueued; leave the slot out")),
+            Some(slot) => Err(format!(
+                "slot {slot} cannot be enqueued: only the scheduler fires slots; omit the slot"
+            )),
             None => Ok(()),
         }
     }

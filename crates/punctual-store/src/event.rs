@@ -141,7 +141,7 @@ impl FromStr for EventCursor {
     fn from_str(text: &str) -> Result<EventCursor, String> {
         read(text).ok_or_else(|| {
             let shown: String = text.chars().take(120).collect();
-            format!("`{shown}` is no place among events; give an `id` back as it was")
+            format!("invalid event id `{shown}`; pass the `id` of an event unchanged")
         })
     }
 }
@@ -179,9 +179,10 @@ pub fn event_rows(most: usize) -> usize {
 
 /// One page of several sorts of events, each read in order up to [`event_rows`].
 pub fn merge_events(sorts: Vec<Vec<EventRow>>, most: usize) -> Page<Event, EventCursor> {
-    let is_cut = |rows: &&Vec<EventRow>| rows.len() >= event_rows(most);
+    let is_truncated = |rows: &&Vec<EventRow>| rows.len() >= event_rows(most);
     // Behind the last row of a sort that was cut there may be others of it.
-    let known = sorts.iter().filter(is_cut).filter_map(|rows| rows.last()).map(|row| &row.0).min();
+    let known =
+        sorts.iter().filter(is_truncated).filter_map(|rows| rows.last()).map(|row| &row.0).min();
     let known = known.cloned();
     let mut rows: Vec<EventRow> = sorts.into_iter().flatten().collect();
     rows.retain(|(cursor, _)| known.as_ref().is_none_or(|known| cursor <= known));

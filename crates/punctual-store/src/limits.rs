@@ -117,17 +117,17 @@ pub fn cut(text: &str, bytes_max: usize) -> &str {
 /// Checks a name: not empty unless it may be, not too long, nothing that cannot be seen.
 pub fn check_name(what: &str, name: &str, may_be_empty: bool) -> Result<(), String> {
     if name.is_empty() && !may_be_empty {
-        return Err(format!("the {what} is empty; give one"));
+        return Err(format!("{what} must not be empty; set a value"));
     }
     if name.len() > NAME_BYTES_MAX {
         return Err(format!(
-            "the {what} has {} bytes; the most is {NAME_BYTES_MAX}; take a shorter one",
+            "{what} is too long: {} bytes, maximum {NAME_BYTES_MAX}; use a shorter value",
             name.len()
         ));
     }
     match name.chars().find(|character| character.is_control()) {
         Some(control) => Err(format!(
-            "the {what} `{}` contains {control:?}; leave that out",
+            "{what} `{}` contains the control character {control:?}; remove it",
             name.escape_debug()
         )),
         None => Ok(()),

@@ -194,7 +194,7 @@ pub struct JobDetail {
     /// Attempts that ended with the death of their node.
     pub crashes: u32,
     /// Has somebody asked its worker to stop?
-    pub cancel_asked: bool,
+    pub cancel_requested: bool,
     /// How far the attempt that is under way has come, if it said so.
     pub progress: Option<ProgressView>,
     /// What the attempt that is under way is held by; none also if that cannot be read.

@@ -84,11 +84,11 @@ impl SumAsk {
     /// Checks it against the bounds.
     pub fn check(&self) -> Result<()> {
         if self.minutes == 0 {
-            return Err(StoreError::invalid("stretches of no minutes; take one or more"));
+            return Err(StoreError::invalid("the interval must be at least one minute"));
         }
         if self.to.since(self.from) > limits::SUM_LENGTH_MAX {
             return Err(StoreError::invalid(format!(
-                "counters from {} to {} are too many to add up at once; take at most 7 days",
+                "the time range {} to {} is too long; use at most 7 days",
                 self.from, self.to
             )));
         }

@@ -123,7 +123,7 @@ impl BeatAsk {
         rules::check_count(self.roles.len(), limits::ROLES_MAX, "roles")?;
         rules::check_count(self.seeks.len(), limits::ROLES_MAX, "roles")?;
         rules::check_count(self.leases.len(), limits::LEASES_MAX, "leases")?;
-        rules::check_count(self.progress.len(), limits::PROGRESS_MAX, "reports of progress")
+        rules::check_count(self.progress.len(), limits::PROGRESS_MAX, "progress reports")
     }
 }
 
@@ -147,8 +147,8 @@ impl NodeInfo {
         let check = |what: &str, name: &str, may_be_empty: bool| {
             limits::check_name(what, name, may_be_empty).map_err(StoreError::invalid)
         };
-        check("node's name", &self.name, false)?;
-        check("node's version", &self.version, true)?;
+        check("node name", &self.name, false)?;
+        check("node version", &self.version, true)?;
         for queue in &self.queues {
             check("queue", queue, false)?;
         }
@@ -157,7 +157,7 @@ impl NodeInfo {
         }
         for (label, value) in &self.labels {
             check("label", label, false)?;
-            check("label's value", value, true)?;
+            check("label value", value, true)?;
         }
         Ok(())
     }

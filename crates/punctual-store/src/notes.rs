@@ -72,7 +72,8 @@ impl LogLine {
         match lines.iter().find(is_off) {
             None => Ok(()),
             Some(LogLine { job, attempt, number, .. }) => Err(StoreError::invalid(format!(
-                "line {number} of attempt {attempt} of job {job}: both count from 1, and lines up to {}; leave it out",
+                "invalid log line {number} of attempt {attempt} of job {job}; line numbers must \
+                 be between 1 and {}, and attempts at least 1",
                 limits::LOG_NUMBER_MAX
             ))),
         }

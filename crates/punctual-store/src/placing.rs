@@ -59,7 +59,10 @@ pub fn place<'a>(slots: &'a [SlotRow], live: &[NodeInfo]) -> Vec<Placed<'a>> {
                 let names = names(live, &job.kind);
                 if names.len() > room {
                     let most = limits::PLACE_MAX;
-                    let reason = format!("{} nodes: more than {most} jobs at once", names.len());
+                    let reason = format!(
+                        "{} nodes, but at most {most} jobs can be created at once",
+                        names.len()
+                    );
                     placed.push(missed(row, reason));
                     continue;
                 }
@@ -139,12 +142,12 @@ fn nobody(live: &[NodeInfo], queue: &str, kind: &str) -> String {
     let serves = |node: &&NodeInfo| node.queues.iter().any(|served| served == queue);
     let is_served = live.iter().any(|node| serves(&node));
     match (queue, whose.split_once('=')) {
-        (EVERY_NODE_QUEUE, _) => format!("no live node has a handler for kind `{kind}`"),
+        (EVERY_NODE_QUEUE, _) => format!("no live node handles kind `{kind}`"),
         (_, Some(_)) if is_served => {
-            format!("no live node with the label {whose} has a handler for kind `{kind}`")
+            format!("no live node with label {whose} handles kind `{kind}`")
         }
-        (_, Some(_)) => format!("no live node has the label {whose}"),
-        _ if is_served => format!("node `{whose}` has no handler for kind `{kind}`"),
+        (_, Some(_)) => format!("no live node has label {whose}"),
+        _ if is_served => format!("node `{whose}` does not handle kind `{kind}`"),
         _ => format!("no live node is named `{whose}`"),
     }
 }
@@ -232,13 +235,10 @@ mod tests {
         assert_eq!(reason("@a", "mail") + &reason("@zone=eu", "mail"), "");
         assert_eq!(reason("mails", "other"), "", "a queue like any other may wait for its nodes");
         assert_eq!(reason("@b", "mail"), "no live node is named `b`");
-        assert_eq!(reason("@zone=us", "mail"), "no live node has the label zone=us");
-        assert_eq!(reason("@a", "x"), "node `a` has no handler for kind `x`");
-        assert_eq!(
-            reason("@zone=eu", "x"),
-            "no live node with the label zone=eu has a handler for kind `x`"
-        );
-        assert_eq!(reason("@*", "x"), "no live node has a handler for kind `x`");
+        assert_eq!(reason("@zone=us", "mail"), "no live node has label zone=us");
+        assert_eq!(reason("@a", "x"), "node `a` does not handle kind `x`");
+        assert_eq!(reason("@zone=eu", "x"), "no live node with label zone=eu handles kind `x`");
+        assert_eq!(reason("@*", "x"), "no live node handles kind `x`");
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub struct QueueStats {
     /// Dead letters.
     pub failed: u64,
     /// When the oldest of the ready jobs that were counted, first in line first, was due.
-    pub oldest_due: Option<Timestamp>,
+    pub oldest_due_at: Option<Timestamp>,
 }
 
 impl QueueStats {
@@ -99,7 +99,7 @@ impl QueueStats {
             blocked: 0,
             running: 0,
             failed: 0,
-            oldest_due: None,
+            oldest_due_at: None,
         }
     }
 

@@ -15,7 +15,8 @@ pub fn check_count(count: usize, most: usize, what: &str) -> Result<()> {
     if count <= most {
         return Ok(());
     }
-    let message = format!("{count} {what} at once; the most is {most}; send them in parts");
+    let message =
+        format!("too many {what}: {count}, maximum {most} per request; split the request");
     Err(StoreError::new(ErrorKind::Limit, message))
 }
 
@@ -55,7 +56,7 @@ pub fn overlap_actor(slot: Timestamp) -> Actor {
 }
 
 /// What is written down of a job or schedule whose row cannot be read.
-pub const UNREADABLE: &str = "its row cannot be read, so that it was set aside";
+pub const UNREADABLE: &str = "its database row cannot be read";
 
 /// A schedule whose row cannot be read, as it is shown: with what can be read of it, which is
 /// enough to disable, mend or delete it.
@@ -87,7 +88,8 @@ pub fn check_settlements(batch: &[Settlement]) -> Result<()> {
         let bytes = item.result.as_ref().map_or(0, |result| result.as_str().len());
         if bytes > limits::RESULT_BYTES_MAX {
             let message = format!(
-                "the result of job {} has {bytes} bytes; the most is {}; store it elsewhere and return a reference",
+                "the result of job {} is too large: {bytes} bytes, maximum {}; store it outside \
+                 the job and return a reference",
                 item.job,
                 limits::RESULT_BYTES_MAX
             );
@@ -102,23 +104,24 @@ pub fn check_settlements(batch: &[Settlement]) -> Result<()> {
 /// that none may need one.
 fn check_then(then: &[NewJob]) -> Result<()> {
     // It is refused for ever, unlike a bound of the moment.
-    check_count(then.len(), limits::THEN_MAX, "jobs with a settlement")
+    check_count(then.len(), limits::THEN_MAX, "follow-up jobs in a settlement")
         .map_err(|error| StoreError::invalid(error.to_string()))?;
     for job in then {
         let refused = match job {
             NewJob { unique: Some(_), .. } => Some("a unique key"),
-            NewJob { origin: Some(_), .. } => Some("a schedule that it comes from"),
+            NewJob { origin: Some(_), .. } => Some("a schedule as its origin"),
             _ => None,
         };
         let kind = limits::cut(&job.kind, limits::NAME_BYTES_MAX);
         if let Some(what) = refused {
             let message = format!(
-                "a job `{kind}` that is written with a settlement has {what}; enqueue it from the handler instead"
+                "follow-up job `{kind}` has {what}, which is not supported in a settlement; \
+                 enqueue it from the handler instead"
             );
             return Err(StoreError::invalid(message));
         }
         job.check().map_err(|why| {
-            StoreError::invalid(format!("a job `{kind}` that is written with a settlement: {why}"))
+            StoreError::invalid(format!("follow-up job `{kind}` in a settlement: {why}"))
         })?;
     }
     Ok(())
@@ -126,13 +129,14 @@ fn check_then(then: &[NewJob]) -> Result<()> {
 
 /// Checks the result of a step against the bounds.
 pub fn check_step(name: &str, result: &Json) -> Result<()> {
-    limits::check_name("step's name", name, false).map_err(StoreError::invalid)?;
+    limits::check_name("step name", name, false).map_err(StoreError::invalid)?;
     let (bytes, most) = (result.as_str().len(), limits::RESULT_BYTES_MAX);
     if bytes <= most {
         return Ok(());
     }
     let message = format!(
-        "the result of step `{name}` has {bytes} bytes; the most is {most}; store it elsewhere and keep a reference"
+        "the result of step `{name}` is too large: {bytes} bytes, maximum {most}; store it \
+         outside the job and keep a reference"
     );
     Err(StoreError::new(ErrorKind::Limit, message))
 }
@@ -140,7 +144,7 @@ pub fn check_step(name: &str, result: &Json) -> Result<()> {
 /// The error of a job that has as many steps as it may.
 pub fn too_many_steps(job: JobId) -> StoreError {
     let message = format!(
-        "job {job} has {} steps; that is the most; save what belongs together as one step",
+        "job {job} already has {} steps, the maximum; combine several steps into one",
         limits::STEPS_MAX
     );
     StoreError::new(ErrorKind::Limit, message)
@@ -157,7 +161,7 @@ pub fn check_plans(plans: &[SlotPlan]) -> Result<()> {
     let mut total = 0;
     for plan in plans {
         if let SlotDecision::Advance { slots, .. } = &plan.decision {
-            check_count(slots.len(), limits::PLAN_SLOTS_MAX, "slots of a schedule")?;
+            check_count(slots.len(), limits::PLAN_SLOTS_MAX, "slots of one schedule")?;
             total += slots.len();
         }
     }
@@ -171,7 +175,8 @@ pub fn check_spec(spec: &Json) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "the definition has {bytes} bytes; the most is {most}; let its payload refer to what is large"
+        "the definition is too large: {bytes} bytes, maximum {most}; pass a reference in the \
+         payload"
     );
     Err(StoreError::new(ErrorKind::Limit, message))
 }
@@ -191,7 +196,7 @@ pub fn check_counts(counts: &[RollupCount]) -> Result<()> {
         for value in [count.count, count.sum] {
             if !(-most..=most).contains(&value) {
                 let message =
-                    format!("{value} is too much for a counter at once; the most is {most}");
+                    format!("counter values must be between -{most} and {most}, got {value}");
                 return Err(StoreError::invalid(message));
             }
         }
@@ -264,21 +269,23 @@ pub fn resigned(nonce: Nonce) -> Nonce {
 
 /// The error of a node that claims although it is dead or was never there.
 pub fn not_alive(node: NodeId) -> StoreError {
-    let message = format!("node {node} is not alive; join again under a new id");
+    let message = format!("node {node} is dead or unknown; join again with a new id");
     StoreError::new(ErrorKind::Fenced, message)
 }
 
 /// The error of a node that leaves before it has given its jobs back.
 pub fn still_at_work(node: NodeId, leases: u64) -> StoreError {
-    let message =
-        format!("node {node} still holds {leases} jobs; settle or release them before it leaves");
+    let message = format!(
+        "node {node} still holds {leases} jobs; settle or release them before the node leaves"
+    );
     StoreError::new(ErrorKind::Conflict, message)
 }
 
 /// The error of a set that is to change a schedule which is not its own.
 pub fn not_of_set(name: &str, set: &str) -> StoreError {
     let message = format!(
-        "the schedule `{name}` is not of the set `{set}`, which changes only its own; change it by itself, or take another name"
+        "schedule `{name}` does not belong to set `{set}`; a set can change only its own \
+         schedules; change the schedule directly, or use another name"
     );
     StoreError::invalid(message)
 }
@@ -292,6 +299,6 @@ pub fn placed(schedule: &Schedule, name: &str, set: &str) -> Vec<&'static str> {
 
 /// The error of a name that is taken.
 pub fn name_taken(name: &str) -> StoreError {
-    let message = format!("there is a schedule `{name}` already; change it, or take another name");
+    let message = format!("schedule `{name}` already exists; change it, or use another name");
     StoreError::new(ErrorKind::Conflict, message)
 }

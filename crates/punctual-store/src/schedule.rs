@@ -219,7 +219,7 @@ impl NewSchedule {
             ("tenant", &self.tenant, true),
             ("owner", &self.owner, true),
             ("set", &self.set, true),
-            ("schedule's name", &self.name, false),
+            ("schedule name", &self.name, false),
         ];
         for (what, name, may_be_empty) in names {
             limits::check_name(what, name, may_be_empty).map_err(StoreError::invalid)?;
@@ -307,7 +307,7 @@ impl Schedule {
             && let Some(last) = self.last_slot.filter(|last| next <= last)
         {
             let message = format!(
-                "the next slot {next} does not lie after {last}, which is decided; an edit never fires retroactively"
+                "the next slot would be {next}, but slots up to {last} are already decided"
             );
             return Err(StoreError::invalid(message));
         }
@@ -360,12 +360,12 @@ impl Schedule {
         let checked = check_rows(self.id, rows, self.next_slot).and_then(|_| {
             let job = rows.iter().find(|row| row.job.is_some()).map(|row| row.slot);
             match job.or(Some(last).filter(|last| *last > now)) {
-                Some(slot) => Err(format!("slot {slot} is for the leader to decide")),
+                Some(slot) => Err(format!("slot {slot} can be decided only by the leader")),
                 None => Ok(()),
             }
         });
         checked.map_err(|why| StoreError::invalid(format!("{why}; read the schedule again")))?;
-        rules::check_count(rows.len(), limits::PLAN_SLOTS_MAX, "slots of a schedule")?;
+        rules::check_count(rows.len(), limits::PLAN_SLOTS_MAX, "slots of one schedule")?;
         self.last_slot = Some(last);
         let nobody = NodeId::from_bytes([0; 16]);
         let view = |row: &SlotRow| row.decided(&Seated::Free, 0, nobody, self.revision, now);
@@ -405,12 +405,12 @@ impl SlotPlan {
         }
         let first = slots.first().map_or(next_slot, |row| Some(row.slot));
         if let Some(from) = watermark.filter(|from| first.is_none_or(|first| first > *from)) {
-            return Err(format!("slot {from} was passed over"));
+            return Err(format!("slot {from} was skipped without a decision"));
         }
         let from = check_rows(self.schedule, slots, watermark)?;
         match next_slot {
             Some(next_slot) if next_slot < from => {
-                Err(format!("the next slot {next_slot} lies before the last"))
+                Err(format!("the next slot {next_slot} is before the last decided slot"))
             }
             _ => Ok((slots, next_slot)),
         }
@@ -424,22 +424,25 @@ fn check_rows(
     watermark: Option<Timestamp>,
 ) -> std::result::Result<Timestamp, String> {
     let Some(mut from) = watermark else {
-        return Err("it has no slots left, and yet one was planned".to_owned());
+        return Err("a slot was planned although the schedule has no slots left".to_owned());
     };
     if let Some(first) = slots.first().filter(|first| first.slot > from) {
-        return Err(format!("slot {from} was passed over for {}", first.slot));
+        return Err(format!(
+            "slot {from} was skipped without a decision; the plan starts with {}",
+            first.slot
+        ));
     }
     for row in slots {
         let last = row.end.unwrap_or(row.slot);
         if row.count == 0 || (row.end.is_some() && row.outcome.has_job()) {
-            return Err(format!("slot {} stands for {} slots", row.slot, row.count));
+            return Err(format!("slot {} has an invalid slot count: {}", row.slot, row.count));
         }
         if row.slot < from || last < row.slot {
             return Err(format!("slot {} was planned twice or out of order", row.slot));
         }
         if row.job.is_some() != row.outcome.has_job() {
             return Err(format!(
-                "slot {} is {} and should not be planned so",
+                "slot {} has the outcome {}, which does not match its job",
                 row.slot, row.outcome
             ));
         }
@@ -447,12 +450,13 @@ fn check_rows(
             job.check()?;
             let origin = job.origin.as_ref().map(|origin| (origin.schedule, origin.slot));
             if origin != Some((schedule, Some(row.slot))) {
-                return Err(format!("the job of slot {} says it is another's", row.slot));
+                return Err(format!(
+                    "the job of slot {} belongs to another schedule or slot",
+                    row.slot
+                ));
             }
             if job.unique.is_some() {
-                return Err(
-                    "the job of a slot is one of a kind already and takes no unique key".to_owned()
-                );
+                return Err("the job of a slot cannot have a unique key".to_owned());
             }
         }
         from = last + std::time::Duration::from_micros(1);
@@ -540,7 +544,7 @@ impl Seats {
         if let Some(last) = self.last.filter(|last| *last > row.slot)
             && self.overlap == Overlap::CancelRunning
         {
-            return Seated::Refused(format!("slot {last} takes its place"));
+            return Seated::Refused(format!("replaced by slot {last}"));
         }
         let unfinished = match &mut self.of_nodes {
             Some(of_nodes) => of_nodes.entry(job.queue.clone()).or_default(),
@@ -558,7 +562,7 @@ impl Seats {
             }
             Seat::Taken => Seated::Refused(match (self.overlap, unfinished.first()) {
                 (Overlap::Skip, Some(first)) => format!("job {first} is unfinished"),
-                _ => format!("{} wait already", self.waiting),
+                _ => format!("jobs already waiting: {}", self.waiting),
             }),
         }
     }

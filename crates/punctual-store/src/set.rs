@@ -78,7 +78,7 @@ impl Registration {
     /// As it is kept, if it is within the bounds: every reason is cut.
     pub fn kept(&self) -> Result<Registration> {
         limits::check_name("set", &self.set, false).map_err(StoreError::invalid)?;
-        rules::check_count(self.entries.len(), limits::SET_ENTRIES_MAX, "schedules of a set")?;
+        rules::check_count(self.entries.len(), limits::SET_ENTRIES_MAX, "schedules in one set")?;
         let mut kept = self.clone();
         kept.actor = self.actor.kept()?;
         let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
@@ -87,7 +87,7 @@ impl Registration {
             let id = match entry {
                 SetEntry::Change { id, .. } | SetEntry::Remove { id, .. } => *id,
                 SetEntry::Bring { id, name, .. } => {
-                    limits::check_name("schedule's name", name, false)
+                    limits::check_name("schedule name", name, false)
                         .map_err(StoreError::invalid)?;
                     brought.push(name.clone());
                     *id
@@ -100,21 +100,22 @@ impl Registration {
                     }
                     if !names.insert((new.tenant.clone(), new.name.clone())) {
                         let message =
-                            format!("the schedule `{}` is declared twice; leave one out", new.name);
+                            format!("schedule `{}` is declared twice; remove one", new.name);
                         return Err(StoreError::invalid(message));
                     }
                     new.id
                 }
             };
             if !ids.insert(id) {
-                let message = format!("schedule {id} is named twice; leave one out");
+                let message = format!("schedule {id} is listed twice; remove one");
                 return Err(StoreError::invalid(message));
             }
         }
         for name in brought {
             let is_created = names.iter().any(|(_, created)| *created == name);
             if is_created || !taken.insert(name.clone()) {
-                let message = format!("two schedules would be called `{name}`; rename one of them");
+                let message =
+                    format!("two schedules would have the name `{name}`; rename one of them");
                 return Err(StoreError::invalid(message));
             }
         }

@@ -111,9 +111,9 @@ impl Placement {
             limits::check_name("queue", queue, false).map_err(StoreError::invalid)?;
         }
         match self.priority.filter(|priority| priority.abs() > limits::PRIORITY_MAX) {
-            Some(priority) => {
-                Err(StoreError::invalid(format!("priority {priority} is outside -100 to 100")))
-            }
+            Some(priority) => Err(StoreError::invalid(format!(
+                "priority must be between -100 and 100, got {priority}"
+            ))),
             None => Ok(()),
         }
     }

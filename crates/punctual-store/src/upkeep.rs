@@ -25,7 +25,7 @@ impl Actor {
 
     /// As it is kept: a name that is out of bounds is refused, a reason is cut.
     pub fn kept(&self) -> Result<Actor> {
-        limits::check_name("name of who does it", &self.who, true).map_err(StoreError::invalid)?;
+        limits::check_name("actor name", &self.who, true).map_err(StoreError::invalid)?;
         Ok(Actor::new(&self.who, limits::cut(&self.why, limits::REASON_BYTES_MAX)))
     }
 }

@@ -1,8 +1,8 @@
-//! A sign-up: the user and the welcome mail are written in one transaction, so that there is never
-//! the one without the other; and a stop that loses nothing. Run it:
+//! A sign-up handler that inserts the user and enqueues the welcome mail in one transaction: either
+//! both are committed or neither. The program then shuts down without losing jobs. Run it:
 //! `cargo run -p punctual --features sqlx --example axum_signup`.
 
-#![expect(clippy::panic_in_result_fn, reason = "an example that is wrong must fail")]
+#![expect(clippy::panic_in_result_fn, reason = "an example fails by panicking")]
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -39,14 +39,14 @@ async fn sign_up(
     State(app): State<App>,
     Json(form): Json<SignUp>,
 ) -> Result<StatusCode, StatusCode> {
-    let wrong = |_: sqlx::Error| StatusCode::CONFLICT;
-    let mut tx = app.pool.begin_with("BEGIN IMMEDIATE").await.map_err(wrong)?;
-    // A second sign-up fails here, and the order below is never made.
+    let conflict = |_: sqlx::Error| StatusCode::CONFLICT;
+    let mut tx = app.pool.begin_with("BEGIN IMMEDIATE").await.map_err(conflict)?;
+    // A second sign-up with the same address fails here, before the job is enqueued.
     let user = query("INSERT INTO user (email) VALUES (?1)").bind(&form.email);
-    user.execute(&mut *tx).await.map_err(wrong)?;
-    let ordered = app.punctual.enqueue_in(&mut tx, &Welcome { email: form.email }).await;
-    ordered.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
-    tx.commit().await.map_err(wrong)?;
+    user.execute(&mut *tx).await.map_err(conflict)?;
+    let enqueued = app.punctual.enqueue_in(&mut tx, &Welcome { email: form.email }).await;
+    enqueued.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    tx.commit().await.map_err(conflict)?;
     Ok(StatusCode::CREATED)
 }
 
@@ -63,7 +63,7 @@ async fn main() -> Result<(), punctual::BoxError> {
     // In an application:
     //   let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
     //   axum::serve(listener, router).await?;
-    // Here somebody signs up twice.
+    // In this example, the same user signs up twice.
     for expected in [StatusCode::CREATED, StatusCode::CONFLICT] {
         let request = axum::http::Request::post("/signup")
             .header("content-type", "application/json")

@@ -1,7 +1,7 @@
-//! Work in steps: each is done once, however often the job is tried. Run it:
+//! A job with steps: a completed step is not repeated when the job is retried. Run it:
 //! `cargo run -p punctual --example checkpoints`.
 
-#![expect(clippy::panic_in_result_fn, reason = "an example that is wrong must fail")]
+#![expect(clippy::panic_in_result_fn, reason = "an example fails by panicking")]
 
 use std::time::Duration;
 
@@ -21,17 +21,17 @@ struct Thank {
 async fn ship(job: Ship, cx: Ctx) -> Result<(), BoxError> {
     let receipt: String = cx
         .step("charge", async {
-            println!("the card is charged for order {}", job.order);
+            println!("charging the card for order {}", job.order);
             Ok::<_, BoxError>("receipt 4711".to_owned())
         })
         .await?;
     cx.progress(50, "charged");
-    cx.log(&format!("attempt {} has {receipt}", cx.attempt()));
+    cx.log(&format!("attempt {}: {receipt}", cx.attempt()));
     if cx.attempt() == 1 {
-        return Err("the van has broken down".into());
+        return Err("the delivery service is unavailable".into());
     }
-    println!("order {} is on its way with {receipt}", job.order);
-    // Written together with the success of this job, or not at all.
+    println!("shipped order {} ({receipt})", job.order);
+    // Enqueued in the same transaction that marks this job as succeeded.
     cx.enqueue_next(&Thank { order: job.order })?;
     Ok(())
 }
@@ -49,7 +49,7 @@ async fn main() -> punctual::Result<()> {
     let finished = punctual.wait(receipt.id).await?;
     assert_eq!(finished.state, JobState::Succeeded);
     for step in punctual.admin().steps(receipt.id).await? {
-        println!("kept: {} = {}", step.name, step.result);
+        println!("saved step: {} = {}", step.name, step.result);
     }
     punctual.stop().await;
     Ok(())

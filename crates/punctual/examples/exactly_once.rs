@@ -1,7 +1,7 @@
-//! An effect that happens exactly once: the handler's own write and the job's completion are one
-//! transaction. Run it: `cargo run -p punctual --features sqlx --example exactly_once`.
+//! An effect that happens exactly once: one transaction contains the handler's write and the
+//! completion of the job. Run it: `cargo run -p punctual --features sqlx --example exactly_once`.
 
-#![expect(clippy::panic_in_result_fn, reason = "an example that is wrong must fail")]
+#![expect(clippy::panic_in_result_fn, reason = "an example fails by panicking")]
 
 use std::path::{Path, PathBuf};
 
@@ -22,8 +22,8 @@ async fn deposit(job: Deposit, cx: Ctx<PathBuf>) -> Result<(), BoxError> {
     let mut db = connect(cx.state()).await?;
     let mut tx = db.begin_with("BEGIN IMMEDIATE").await?;
     query("UPDATE account SET cents = cents + ?1").bind(job.cents).execute(&mut *tx).await?;
-    // From here on the job is done, if and only if the money is there. If another attempt owns
-    // the job by now, this is an error, and the transaction is rolled back.
+    // Completes the job in the same transaction as the deposit. If this attempt has lost its lease,
+    // this returns an error, and the transaction is rolled back.
     cx.settle_in(&mut tx).await?;
     tx.commit().await?;
     Ok(())
@@ -48,6 +48,6 @@ async fn main() -> Result<(), BoxError> {
 
     let cents: i64 = query_scalar("SELECT cents FROM account").fetch_one(&mut db).await?;
     assert_eq!(cents, 100, "twenty deposits of five");
-    println!("{cents} cents, whatever crashes; `cargo xtask prove exactly-once` tries");
+    println!("{cents} cents; `cargo xtask prove exactly-once` repeats this with crashes");
     Ok(())
 }

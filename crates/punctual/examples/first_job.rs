@@ -1,4 +1,4 @@
-//! The smallest program that does a job. Run it: `cargo run -p punctual --example first_job`.
+//! The smallest program that runs a job. Run it: `cargo run -p punctual --example first_job`.
 
 use punctual::{Job, Punctual};
 

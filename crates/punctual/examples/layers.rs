@@ -1,7 +1,7 @@
-//! `tower` layers around handlers: whatever should happen around every attempt. Run it:
+//! `tower` layers around handlers, which run for every attempt. Run it:
 //! `cargo run -p punctual --example layers`.
 
-#![expect(clippy::panic_in_result_fn, reason = "an example that is wrong must fail")]
+#![expect(clippy::panic_in_result_fn, reason = "an example fails by panicking")]
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,25 +16,25 @@ struct Resize {
 }
 
 async fn resize(job: Resize) {
-    println!("image {} is small now", job.image);
+    println!("resized image {}", job.image);
 }
 
-/// Tells of every attempt.
+/// Prints a line for every attempt.
 #[derive(Clone)]
-struct Telling;
+struct LogLayer;
 
 #[derive(Clone)]
-struct Told<T>(T);
+struct LogService<T>(T);
 
-impl<T> Layer<T> for Telling {
-    type Service = Told<T>;
+impl<T> Layer<T> for LogLayer {
+    type Service = LogService<T>;
 
-    fn layer(&self, inner: T) -> Told<T> {
-        Told(inner)
+    fn layer(&self, inner: T) -> LogService<T> {
+        LogService(inner)
     }
 }
 
-impl<T: Service<Call, Response = Ended>> Service<Call> for Told<T> {
+impl<T: Service<Call, Response = Ended>> Service<Call> for LogService<T> {
     type Response = Ended;
     type Error = T::Error;
     type Future = T::Future;
@@ -44,7 +44,7 @@ impl<T: Service<Call, Response = Ended>> Service<Call> for Told<T> {
     }
 
     fn call(&mut self, call: Call) -> T::Future {
-        println!("attempt {} at {} {}", call.job().attempt, call.kind(), call.job().payload);
+        println!("attempt {}: {} {}", call.job().attempt, call.kind(), call.job().payload);
         self.0.call(call)
     }
 }
@@ -53,8 +53,8 @@ impl<T: Service<Call, Response = Ended>> Service<Call> for Told<T> {
 async fn main() -> punctual::Result<()> {
     let punctual = Punctual::memory()
         .handle(resize)
-        .layer(Telling)
-        // Those of tower itself fit as well: no handler of this node may take longer.
+        .layer(LogLayer)
+        // Layers of tower work as well. This one limits the run time of all handlers of this node.
         .layer(tower::timeout::TimeoutLayer::new(Duration::from_secs(5)))
         .start()
         .await?;

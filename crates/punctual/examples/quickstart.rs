@@ -1,7 +1,8 @@
-//! What most applications need: a typed job with state, a schedule, and an order in the
-//! application's own transaction. Run it: `cargo run -p punctual --features sqlx --example quickstart`.
+//! The features that most applications need: a typed job with state, a schedule, and a job that is
+//! enqueued in a transaction of the application. Run it:
+//! `cargo run -p punctual --features sqlx --example quickstart`.
 
-#![expect(clippy::panic_in_result_fn, reason = "an example that is wrong must fail")]
+#![expect(clippy::panic_in_result_fn, reason = "an example fails by panicking")]
 
 use punctual::sqlx::{Connection, SqliteConnection, query};
 use punctual::{Ctx, Job, JobState, Punctual, cron};
@@ -20,7 +21,7 @@ struct Digest;
 struct Mailer;
 
 #[derive(Debug, thiserror::Error)]
-#[error("the mail server does not answer")]
+#[error("the mail server is not responding")]
 struct MailError;
 
 impl Mailer {
@@ -35,7 +36,7 @@ async fn send_email(job: SendEmail, cx: Ctx<Mailer>) -> Result<(), MailError> {
 }
 
 async fn digest(_: Digest, cx: Ctx<Mailer>) -> Result<(), MailError> {
-    cx.state().send("everybody").await
+    cx.state().send("all-users@example.com").await
 }
 
 #[tokio::main]
@@ -55,7 +56,7 @@ async fn main() -> Result<(), punctual::BoxError> {
     let receipt = punctual.enqueue(&SendEmail { to: "ada@example.com".into() }).await?;
     assert_eq!(punctual.wait(receipt.id).await?.state, JobState::Succeeded);
 
-    // A customer and the mail to them: both or neither.
+    // Insert a customer and enqueue the mail in one transaction: both are committed, or neither.
     let mut db = SqliteConnection::connect(&format!("sqlite://{}", path.display())).await?;
     query("CREATE TABLE customer (email TEXT)").execute(&mut db).await?;
     let mut tx = db.begin_with("BEGIN IMMEDIATE").await?;

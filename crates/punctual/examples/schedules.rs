@@ -1,5 +1,5 @@
-//! Schedules from code: cron in a zone, an interval, policies for what was missed and for what
-//! overlaps; and how to look at them. Run it: `cargo run -p punctual --example schedules`.
+//! Schedules in code: cron in a time zone, a fixed interval, policies for missed and overlapping
+//! slots, and the calls to inspect schedules. Run it: `cargo run -p punctual --example schedules`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ async fn digest(_: Digest, cx: Ctx) {
 }
 
 async fn clean(job: Clean, cx: Ctx<Arc<Notify>>) {
-    println!("what is older than {} days goes", job.older_than_days);
+    println!("deleting data older than {} days", job.older_than_days);
     cx.state().notify_one();
 }
 
@@ -34,14 +34,15 @@ async fn main() -> punctual::Result<()> {
         .handle(digest)
         .state(cleaned.clone())
         .handle(clean)
-        // One program, one set: what a later version no longer registers is paused.
+        // The name of this program's set of schedules. If a later version no longer registers a
+        // schedule of the set, that schedule is paused.
         .app("example")
         .generation(1)
         .schedule("digest", cron("0 8 * * MON-FRI").tz("Europe/Paris"), &Digest)
         .schedule(
             "clean",
-            // After an outage the newest missed slot is caught up, if it is not older than 6 hours;
-            // while one runs, the next one waits.
+            // After an outage, the latest missed slot fires if it is at most 6 hours old. While a
+            // job is unfinished, the next one waits.
             every(Duration::from_secs(1))
                 .missed(Missed::Latest)
                 .missed_window(Duration::from_secs(6 * 3_600))
@@ -51,15 +52,15 @@ async fn main() -> punctual::Result<()> {
         .start()
         .await?;
 
-    let admin = punctual.admin().by("example", "to show it");
+    let admin = punctual.admin().by("example", "demonstration");
     for slot in admin.next_slots("digest", 3).await? {
-        println!("the next digest is at {slot}");
+        println!("next digest: {slot}");
     }
-    // A run by hand, beside the slots.
-    let by_hand = admin.run_now("digest").await?;
-    punctual.wait(by_hand).await?;
+    // Run it manually, in addition to its slots.
+    let manual = admin.run_now("digest").await?;
+    punctual.wait(manual).await?;
 
-    // The ledger has one row for every slot, whatever became of it.
+    // The ledger has one row for every slot, with its outcome.
     cleaned.notified().await;
     cleaned.notified().await;
     for slot in admin.slots("clean", None, 10).await?.items {

@@ -1,8 +1,8 @@
-//! How an application tests its jobs: a clock that stands still, and assertions that say what was
-//! enqueued. The same lines belong in a `#[tokio::test]`; here they run as a program:
+//! Testing the jobs of an application with a frozen clock and assertions about enqueued jobs. In an
+//! application, this code belongs in a `#[tokio::test]`; here it is a program:
 //! `cargo run -p punctual --features testing --example testing`.
 
-#![expect(clippy::panic_in_result_fn, reason = "an example that is wrong must fail")]
+#![expect(clippy::panic_in_result_fn, reason = "an example fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,9 +24,9 @@ struct Mailer {
 }
 
 async fn welcome(_: Welcome, cx: Ctx<Mailer>) -> Result<(), BoxError> {
-    // The first attempt finds the mail server asleep.
+    // Simulate a mail server that does not respond to the first attempt.
     if cx.attempt() == 1 {
-        return Err("no answer".into());
+        return Err("no response".into());
     }
     cx.state().sent.fetch_add(1, Ordering::Relaxed);
     Ok(())
@@ -36,7 +36,7 @@ async fn invoice(_: Invoice, cx: Ctx<Mailer>) {
     cx.state().sent.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The application as production builds it, on whatever store.
+/// Builds the application as in production, on any store.
 fn app(on: Builder, mailer: Mailer) -> Builder<Mailer> {
     on.state(mailer).handle(welcome).handle(invoice).schedule(
         "invoices",
@@ -45,7 +45,7 @@ fn app(on: Builder, mailer: Mailer) -> Builder<Mailer> {
     )
 }
 
-/// What is tested.
+/// The code under test.
 async fn sign_up(punctual: &Punctual, user: u64) -> punctual::Result<()> {
     punctual.enqueue(&Welcome { user }).await.map(drop)
 }
@@ -62,18 +62,18 @@ async fn main() -> punctual::Result<()> {
     let report = queue.drain().await;
     assert_eq!((report.succeeded, report.failed), (0, 1), "the first attempt fails");
     let report = queue.advance("1h").await;
-    assert_eq!((report.succeeded, report.failed), (1, 0), "the second does not");
+    assert_eq!((report.succeeded, report.failed), (1, 0), "the second attempt succeeds");
 
     let report = queue.advance("365d").await;
-    assert_eq!(report.succeeded, 12, "an invoice a month");
+    assert_eq!(report.succeeded, 12, "one invoice per month");
 
-    // The node dies after the handler has run and before that is written down.
+    // Simulate a node that crashes after the handler has run and before the result is saved.
     queue.crash_next(1);
     let before = mailer.sent.load(Ordering::Relaxed);
     queue.enqueue(&Invoice).await?;
     queue.advance("1h").await;
     let sent = mailer.sent.load(Ordering::Relaxed) - before;
-    assert_eq!(sent, 2, "at least once is not once: see the example exactly_once");
-    println!("a year has passed, and all was as expected");
+    assert_eq!(sent, 2, "jobs run at least once; for exactly once, see the example exactly_once");
+    println!("simulated one year; all assertions passed");
     Ok(())
 }

@@ -161,12 +161,13 @@ impl Admin {
             MoveAnswer::Moved(_) => Ok(()),
             MoveAnswer::NotWaiting(state) => Err(Error::new(
                 ErrorKind::Conflict,
-                format!("job {id} is {state}; only one that waits can be moved"),
+                format!("cannot move job {id}: it is {state}; only waiting jobs can be moved"),
             )),
             MoveAnswer::KeyTaken(holder) => Err(Error::new(
                 ErrorKind::Conflict,
                 format!(
-                    "the unique key of job {id} is held by job {holder} in that queue; wait for that one or cancel it"
+                    "cannot move job {id}: job {holder} holds the same unique key in that queue; \
+                     wait for that job or cancel it"
                 ),
             )),
             MoveAnswer::NotFound => Err(no_job(id)),
@@ -478,13 +479,14 @@ fn retried(id: JobId, answer: RequeueAnswer) -> Result<()> {
         RequeueAnswer::NotFailed(state) => Err(Error::new(
             ErrorKind::Conflict,
             format!(
-                "job {id} is {state}; only one that has failed or was cancelled can be retried"
+                "cannot retry job {id}: it is {state}; only failed and cancelled jobs can be retried"
             ),
         )),
         RequeueAnswer::KeyTaken(holder) => Err(Error::new(
             ErrorKind::Conflict,
             format!(
-                "the unique key of job {id} belongs to job {holder} now; wait for that one or cancel it"
+                "cannot retry job {id}: job {holder} holds its unique key; wait for that job or \
+                 cancel it"
             ),
         )),
         RequeueAnswer::NotFound => Err(no_job(id)),
@@ -494,6 +496,8 @@ fn retried(id: JobId, answer: RequeueAnswer) -> Result<()> {
 fn no_job(id: JobId) -> Error {
     Error::new(
         ErrorKind::NotFound,
-        format!("there is no job {id}; it was never written, or its history is pruned"),
+        format!(
+            "job {id} not found; it never existed, or it was deleted after its retention period"
+        ),
     )
 }

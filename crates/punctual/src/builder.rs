@@ -36,7 +36,7 @@ use crate::when::When;
 /// punctual.enqueue(&Greet { name: "Ada".into() }).await?;
 /// # punctual.stop().await; Ok(()) }
 /// ```
-#[must_use = "nothing runs until `start`"]
+#[must_use = "nothing runs until `start` is called"]
 pub struct Builder<S = ()> {
     state: S,
     plan: Plan,
@@ -262,7 +262,8 @@ impl Plan {
     pub(crate) async fn ready(mut self) -> Result<Ready> {
         if let Some(entry) = self.handlers.first().filter(|_| self.is_producer) {
             return Err(Error::invalid(format!(
-                "this process only orders work, and `{}` has a handler; leave out `.producer()` or the handler",
+                "a producer cannot have handlers, but kind `{}` has one; remove `.producer()` or \
+                 the handler",
                 entry.kind
             )));
         }
@@ -275,7 +276,7 @@ impl Plan {
             let definition = when.makes(self.template(&name, order, &known)?);
             if definitions.insert(name.clone(), definition).is_some() {
                 return Err(Error::invalid(format!(
-                    "the schedule `{name}` is registered twice; give one of them another name"
+                    "schedule `{name}` is registered twice; rename one of them"
                 )));
             }
         }
@@ -289,7 +290,8 @@ impl Plan {
                 .map(|backoff| RetryPolicy { backoff, ..self.config.policy.clone() });
             if !handlers.add(kind, Registered { service, policy }) {
                 return Err(Error::invalid(format!(
-                    "kind `{kind}` has two handlers; leave one out, or give one job another kind with `#[job(kind = \"…\")]`"
+                    "kind `{kind}` has two handlers; remove one, or rename the kind of one job with \
+                     `#[job(kind = \"…\")]`"
                 )));
             }
         }
@@ -299,7 +301,12 @@ impl Plan {
             let (set, generation) = (format!("code:{}", self.set.0), self.set.1);
             let declared = schedules.register("", &set, generation, &definitions).await?;
             if let Declared::Superseded(higher) = declared {
-                tracing::info!(set, generation, higher, "schedules of a higher generation stand");
+                tracing::info!(
+                    set,
+                    generation,
+                    higher,
+                    "schedules not registered: a higher generation is active"
+                );
             }
         }
         let Plan { config, is_producer, .. } = self;
@@ -334,17 +341,19 @@ impl Plan {
         let job = order.job(self.shared.mint(), || None).map_err(within)?;
         if !(job.owner.is_empty() && job.tenant.is_empty() && job.trace.is_none()) {
             return Err(within(Error::invalid(
-                "its job names an owner, a tenant or a trace, which jobs of a schedule do not have of their own; leave it out",
+                "owner, tenant and trace cannot be set for jobs of a schedule; remove them",
             )));
         }
         if job.unique.is_some() {
             return Err(within(Error::invalid(
-                "its job has a unique key; the schedule's `overlap` says what happens while an earlier one is unfinished, so order it with `.not_unique()`",
+                "jobs of a schedule cannot have a unique key; use `.not_unique()`, and `overlap` to \
+                 control what happens while an earlier job is unfinished",
             )));
         }
         if job.delay != punctual_store::Delay::None {
             return Err(within(Error::invalid(
-                "its job has a delay; jobs of a schedule are due at their slot, so leave it out or use `jitter`",
+                "jobs of a schedule cannot have a delay: they are due at their slot; remove the \
+                 delay or use `jitter`",
             )));
         }
         let length = |length: Option<Duration>| length.map(punctual_core::format_duration);

@@ -228,7 +228,8 @@ impl<S> Ctx<S> {
         let mut going = self.end.lock();
         if going.is_settled {
             return Err(Error::invalid(format!(
-                "a job of kind `{}` comes too late: this one was settled in a transaction already; order it before `settle_in`",
+                "cannot enqueue a job of kind `{}`: this job is already settled in a transaction; \
+                 call `enqueue_next` before `settle_in`",
                 job.kind
             )));
         }
@@ -236,14 +237,16 @@ impl<S> Ctx<S> {
             return Err(Error::new(
                 ErrorKind::Limit,
                 format!(
-                    "{} jobs follow this one already, which is the most; enqueue the others in the handler",
+                    "too many jobs in `enqueue_next`, maximum {}; enqueue the others directly in \
+                     the handler",
                     limits::THEN_MAX
                 ),
             ));
         }
         if job.unique.is_some() {
             return Err(Error::invalid(format!(
-                "a job of kind `{}` with a unique key cannot be enqueued together with the end of another; enqueue it in the handler, or order it with `.not_unique()`",
+                "`enqueue_next` does not support unique keys (kind `{}`); enqueue the job directly in \
+                 the handler, or use `.not_unique()`",
                 job.kind
             )));
         }
@@ -294,7 +297,7 @@ impl<S> Ctx<S> {
         result: &impl Serialize,
     ) -> Result<T::Answer<()>> {
         let result = Json::new(result).map_err(|error| {
-            Error::invalid(format!("the result cannot be written as JSON: {error}"))
+            Error::invalid(format!("the result cannot be serialized as JSON: {error}"))
         })?;
         Ok(self.settle(tx, Some(result)))
     }
@@ -335,7 +338,8 @@ impl<S> Ctx<S> {
         };
         if is_again {
             return Err(Error::invalid(format!(
-                "step `{name}` is done twice in one attempt; give each step a name of its own, such as `{name} 2`"
+                "step `{name}` is used twice in one attempt; use a unique name for each step, such \
+                 as `{name} 2`"
             ))
             .into());
         }
@@ -345,7 +349,7 @@ impl<S> Ctx<S> {
         let value = work.await?;
         let result = Json::new(&value).map_err(|error| {
             Error::invalid(format!(
-                "the result of step `{name}` cannot be written as JSON: {error}"
+                "the result of step `{name}` cannot be serialized as JSON: {error}"
             ))
         })?;
         match self.save_step(name, &result).await? {
@@ -353,7 +357,7 @@ impl<S> Ctx<S> {
             StepAnswer::Already(kept) => Ok(read_step(name, &kept)?),
             StepAnswer::Fenced => Err(Error::new(
                 ErrorKind::Fenced,
-                format!("step `{name}`: the job has been given to another attempt; stop this one"),
+                format!("step `{name}`: the lease of this attempt was lost; stop this attempt"),
             )
             .into()),
         }
@@ -395,7 +399,8 @@ impl<S> Ctx<S> {
 fn read_step<T: DeserializeOwned>(name: &str, kept: &Json) -> Result<T> {
     serde_json::from_str(kept.as_str()).map_err(|error| {
         Error::invalid(format!(
-            "step `{name}` was kept by an earlier version as something else: {error}; give the step another name"
+            "the saved result of step `{name}` has another type: {error}; if the type changed, \
+             rename the step"
         ))
     })
 }

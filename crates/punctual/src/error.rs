@@ -30,7 +30,7 @@ impl Error {
     pub fn invalid_url(url: &str) -> Error {
         let shown = url.split_once("://").map_or(url, |(scheme, _)| scheme);
         Error::invalid(format!(
-            "`{shown}` is no database; write sqlite://FILE or postgres://USER@HOST/DATABASE"
+            "invalid database URL `{shown}`; use sqlite://FILE or postgres://USER@HOST/DATABASE"
         ))
     }
 

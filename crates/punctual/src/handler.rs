@@ -25,8 +25,8 @@ use crate::outcome::{BoxError, IntoEnded, failed};
 /// async fn with_state(job: SendEmail, cx: Ctx<Mailer>) -> Result<(), std::io::Error> { Ok(()) }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no handler",
-    note = "a handler is `async fn(job)` or `async fn(job, cx: Ctx<State>)`, where `job` implements `Job` and `State` is what `.state(…)` was given before; it returns `()`, `Outcome`, `Done<T>`, or a `Result` of these"
+    message = "`{Self}` is not a handler",
+    note = "a handler is `async fn(job)` or `async fn(job, cx: Ctx<State>)`, where `job` implements `Job` and `State` is the type passed to `.state(…)` before `.handle(…)`; it returns `()`, `Outcome`, `Done<T>`, or a `Result` of these"
 )]
 pub trait Handler<S, Shape>: Clone + Send + Sync + 'static {
     /// The job that it handles.
@@ -186,7 +186,8 @@ where
                 let kind = &attempt.job.kind;
                 // A node of another version may be able to read it.
                 let why = format!(
-                    "the payload does not fit kind `{kind}`: {error}; let its type read what was written before, or cancel the job"
+                    "invalid payload for kind `{kind}`: {error}; make the job type accept payloads \
+                     of earlier versions, or cancel the job"
                 );
                 return Box::pin(async { Ok(Decided::Fail(why).into()) });
             }

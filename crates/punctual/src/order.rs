@@ -24,7 +24,7 @@ use crate::job::{Job, Unique};
 ///     .tag("onboarding");
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "an order does nothing until it is enqueued"]
+#[must_use = "an order has no effect until it is enqueued"]
 pub struct Order {
     made: Result<NewJob>,
     unique: Option<Unique>,
@@ -40,7 +40,8 @@ impl Order {
         let payload = Json::new(job).map_err(|error| {
             let kind = J::KIND;
             Error::invalid(format!(
-                "a job of kind `{kind}` cannot be written as JSON: {error}; maps need text as keys"
+                "a job of kind `{kind}` cannot be serialized as JSON: {error}; map keys must be \
+                 strings"
             ))
         });
         let settings = J::settings();
@@ -60,7 +61,7 @@ impl Order {
     pub fn of_kind(kind: &str, payload: &impl serde::Serialize) -> Order {
         let payload = Json::new(payload).map_err(|error| {
             Error::invalid(format!(
-                "the payload of kind `{kind}` cannot be written as JSON: {error}"
+                "the payload of kind `{kind}` cannot be serialized as JSON: {error}"
             ))
         });
         let made = payload.map(|payload| NewJob::new(NOT_MINTED, "default", kind, payload));
@@ -163,7 +164,9 @@ impl Order {
         match Json::new(all) {
             Ok(all) => self.set(|job| job.meaning = Some(all.meaning())),
             Err(error) => Order {
-                made: Err(Error::invalid(format!("it cannot be written as JSON: {error}"))),
+                made: Err(Error::invalid(format!(
+                    "`meaning` cannot be serialized as JSON: {error}"
+                ))),
                 ..self
             },
         }
@@ -176,7 +179,7 @@ impl Order {
         job.unique = self.unique.map(|unique| unique.stored(job.payload.as_str()));
         job.trace = job.trace.or_else(trace);
         job.check().map_err(|wrong| {
-            Error::of_part(wrong.part, format!("a job of kind `{}`: {wrong}", job.kind))
+            Error::of_part(wrong.part, format!("job of kind `{}`: {wrong}", job.kind))
         })?;
         Ok(job)
     }

@@ -62,7 +62,7 @@ pub struct Done<T>(pub T);
 ///
 /// async fn charge(job: Charge) -> Result<(), BoxError> {
 ///     if job.card.is_empty() {
-///         return Err(Failure::for_good("there is no card to charge").into());
+///         return Err(Failure::permanent("there is no card to charge").into());
 ///     }
 ///     Ok(())
 /// }
@@ -86,7 +86,7 @@ enum Then {
 
 impl Failure {
     /// No further attempt can mend it: the job has failed.
-    pub fn for_good(error: impl Into<BoxError>) -> Failure {
+    pub fn permanent(error: impl Into<BoxError>) -> Failure {
         Failure(Verdict { then: Then::Never, error: error.into() })
     }
 
@@ -149,7 +149,7 @@ impl<T: Serialize> IntoEnded for Done<T> {
             Ok(result) => Ended { result: Some(result), ..Decided::Done.into() },
             // The work is done; to do it again would not make the result any better.
             Err(error) => {
-                Decided::FailForGood(format!("its result cannot be written as JSON: {error}"))
+                Decided::FailForGood(format!("the result cannot be serialized as JSON: {error}"))
                     .into()
             }
         }

@@ -67,15 +67,15 @@ impl Finished {
     /// What its handler returned in [`Done`](crate::Done).
     pub fn result<T: DeserializeOwned>(&self) -> Result<T> {
         if self.state != JobState::Succeeded {
-            let error = self.error.as_deref().unwrap_or("nobody said why");
+            let error = self.error.as_deref().unwrap_or("no error message");
             return Err(Error::new(
                 ErrorKind::Conflict,
-                format!("job {} has no result, it is {}: {error}", self.id, self.state),
+                format!("job {} has no result: it is {}: {error}", self.id, self.state),
             ));
         }
         let text = self.result.as_deref().unwrap_or("null");
         serde_json::from_str(text).map_err(|error| {
-            Error::invalid(format!("the result of job {} is something else: {error}", self.id))
+            Error::invalid(format!("the result of job {} has another type: {error}", self.id))
         })
     }
 }
@@ -93,7 +93,8 @@ impl Known {
         match (self, order.checked_kind()) {
             (Known::These(kinds), Some(kind)) if !kinds.contains(kind) => {
                 Err(Error::invalid(format!(
-                    "kind `{kind}` has no handler here; add `.handle(…)` for it, or say `.handled_elsewhere::<…>()` if another program has one"
+                    "no handler for kind `{kind}` in this program; add one with `.handle(…)`, or use \
+                     `.handled_elsewhere::<…>()` if another program handles it"
                 )))
             }
             _ => Ok(()),
@@ -157,7 +158,7 @@ impl Punctual {
         if self.is_stopped() {
             return Err(Error::new(
                 ErrorKind::Denied,
-                "punctual has been stopped here; order jobs before that, or through another handle that still runs",
+                "punctual was stopped in this program; enqueue jobs before stopping it",
             ));
         }
         self.inner.known.check(&order)?;
@@ -266,7 +267,10 @@ impl Punctual {
         let Some(job) = self.shared().store.job(id).await? else {
             return Err(Error::new(
                 ErrorKind::NotFound,
-                format!("there is no job {id}; it was never written, or its history is pruned"),
+                format!(
+                    "job {id} not found; it never existed, or it was deleted after its retention \
+                     period"
+                ),
             ));
         };
         let result = job.result.map(|result| result.to_string());
@@ -358,20 +362,21 @@ impl std::fmt::Debug for Punctual {
 /// What became of one order.
 pub(crate) fn receipt(job: &NewJob, answer: Option<EnqueueAnswer>) -> Result<Receipt> {
     let Some(answer) = answer else {
-        return Err(Error::new(ErrorKind::Corrupt, "the store has no answer for the job"));
+        return Err(Error::new(ErrorKind::Corrupt, "the database returned no result for the job"));
     };
     match answer {
         EnqueueAnswer::Created => Ok(Receipt { id: job.id, is_new: true }),
         EnqueueAnswer::Duplicate(id) => Ok(Receipt { id, is_new: false }),
         EnqueueAnswer::Rejected(Rejection::Invalid(why)) => {
-            Err(Error::invalid(format!("a job of kind `{}`: {why}", job.kind)))
+            Err(Error::invalid(format!("job of kind `{}`: {why}", job.kind)))
         }
         EnqueueAnswer::Rejected(Rejection::KeyTaken(holder)) => {
             let key = job.unique.as_ref().map_or("", |unique| unique.key.as_str());
             Err(Error::new(
                 ErrorKind::Conflict,
                 format!(
-                    "the unique key `{key}` of kind `{}` is held by job {holder} with another payload; wait for it, cancel it, or take another key",
+                    "unique key `{key}` of kind `{}` is held by job {holder} with a different \
+                     payload; wait for that job, cancel it, or use another key",
                     job.kind
                 ),
             ))

@@ -125,7 +125,7 @@ impl Backend {
         }
         let given = given.unwrap_or(Path::new(":memory:")).display();
         Err(Error::invalid(format!(
-            "punctual keeps its jobs in `{}`, and this is a transaction on `{given}`; connect to the first, or open punctual on the second",
+            "the transaction is on `{given}`, but punctual uses `{}`; use the same file for both",
             own.display()
         )))
     }
@@ -142,16 +142,19 @@ impl Backend {
     fn refuses(&self, given: &str) -> Error {
         Error::invalid(match self {
             Backend::Memory => format!(
-                "punctual keeps its jobs in memory, where a transaction of {given} does not reach; enqueue without one, or open punctual on its database"
+                "the transaction is on {given}, but punctual keeps its jobs in memory; enqueue \
+                 without a transaction, or open punctual on that database"
             ),
             #[cfg(feature = "sqlite")]
             Backend::Sqlite(own) => format!(
-                "punctual keeps its jobs in SQLite, in `{}`, and this is a transaction of {given}; pass one on that file, or open punctual on {given}",
+                "the transaction is on {given}, but punctual uses the SQLite file `{}`; use the \
+                 same database for both",
                 own.display()
             ),
             #[cfg(feature = "postgres")]
             Backend::Postgres(_) => format!(
-                "punctual keeps its jobs in PostgreSQL, and this is a transaction of {given}; pass one on that server, or open punctual on {given}"
+                "the transaction is on {given}, but punctual uses PostgreSQL; use the same database \
+                 for both"
             ),
         })
     }
@@ -165,11 +168,13 @@ fn applied(settled: Settled) -> Result<JobState> {
         Settled::Applied(state) => return Ok(state),
         Settled::Already => (
             ErrorKind::Conflict,
-            "roll the transaction back: this attempt was settled before, in a transaction that committed, and its effect is there",
+            "this attempt was already settled in a committed transaction; roll back this \
+             transaction, its changes are already in the database",
         ),
         Settled::Fenced => (
             ErrorKind::Fenced,
-            "roll the transaction back: another attempt owns the job, or it has ended; what this one did must have no effect",
+            "the lease of this attempt was lost: another attempt owns the job, or the job has \
+             finished; roll back this transaction",
         ),
     };
     Err(Error::new(kind, message))

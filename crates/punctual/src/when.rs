@@ -15,7 +15,7 @@ use punctual_core::{Timestamp, format_duration};
 /// let often = every(Duration::from_secs(300)).overlap(Overlap::QueueOne);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-#[must_use = "it says when; give it to a schedule"]
+#[must_use = "has no effect until it is passed to a schedule"]
 pub struct When(Definition);
 
 /// By a cron expression of five fields; of six with [`When::seconds`].

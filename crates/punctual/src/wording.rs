@@ -30,9 +30,9 @@ pub(crate) fn when(now: Timestamp, then: Timestamp) -> String {
     format!("{} ago ({at})", length(now.since(then)))
 }
 
-/// How long something has lasted: `for 4m10s, since 2027-01-15T08:00:00Z`.
+/// How long something has lasted: `for 4m10s (since 2027-01-15T08:00:00Z)`.
 pub(crate) fn lasting(now: Timestamp, since: Timestamp) -> String {
-    format!("for {}, since {}", length(now.since(since)), instant(since))
+    format!("for {} (since {})", length(now.since(since)), instant(since))
 }
 
 /// A count and what is counted; one that stores do not count beyond means as many or more.
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(when(now, later), "in 4m10s (2027-01-15T08:04:10Z)");
         assert_eq!(when(later, now), "4m10s ago (2027-01-15T08:00:00Z)");
         assert_eq!(when(now, now), "less than 1s ago (2027-01-15T08:00:00Z)");
-        assert_eq!(lasting(later, now), "for 4m10s, since 2027-01-15T08:00:00Z");
+        assert_eq!(lasting(later, now), "for 4m10s (since 2027-01-15T08:00:00Z)");
     }
 
     #[test]

@@ -57,12 +57,11 @@ const BANNED: &[Banned] = &[
     Banned { needle: concat!("/wo", "rk/"), from: anything, counts: as_a_root, what: MACHINE },
 ];
 
-const UNFINISHED: &str =
-    "unfinished work: finish it, or say in plain words what is left out and why";
-const IGNORED: &str = "a test that never runs: mend it or delete it";
+const UNFINISHED: &str = "unfinished work: finish it, or explain what is missing and why";
+const IGNORED: &str = "a test that never runs: fix it or delete it";
 const SLEEP: &str = "a test that sleeps is slow or flaky: wait for the event itself";
 const MACHINE: &str =
-    "a path of somebody's machine: make it relative, or use one under /srv or /tmp";
+    "a path of a specific machine: make it relative, or use a path under /srv or /tmp";
 
 impl Banned {
     fn is_in(&self, line: &str) -> bool {
@@ -92,11 +91,11 @@ fn anything(_: &str) -> bool {
     true
 }
 
-fn is_rust(path: &str) -> bool {
+pub(super) fn is_rust(path: &str) -> bool {
     path.ends_with(".rs")
 }
 
-fn is_test(path: &str) -> bool {
+pub(super) fn is_test(path: &str) -> bool {
     is_rust(path) && path.split('/').any(|part| part == "tests" || part == "tests.rs")
 }
 

@@ -31,7 +31,7 @@ pub(super) fn run() -> Result<(), Failure> {
         let mut limited = questions.by_ref().take(LINE_BYTES_MAX + 1);
         let length = limited
             .read_until(b'\n', &mut line)
-            .map_err(|error| Failure::failed(format!("cannot read the questions: {error}")))?;
+            .map_err(|error| Failure::failed(format!("cannot read stdin: {error}")))?;
         if length == 0 {
             break;
         }
@@ -44,8 +44,8 @@ pub(super) fn run() -> Result<(), Failure> {
             })
         } else {
             skip_line(&mut questions)
-                .map_err(|error| Failure::failed(format!("cannot read the questions: {error}")))?;
-            Answer::Error(format!("line {number}: longer than {LINE_BYTES_MAX} bytes"))
+                .map_err(|error| Failure::failed(format!("cannot read stdin: {error}")))?;
+            Answer::Error(format!("line {number}: line too long, maximum {LINE_BYTES_MAX} bytes"))
         };
         output::print_json(&mut answers, &answer)?;
         // Whoever waits for an answer gets it; what has been asked meanwhile is answered in bulk.
@@ -59,12 +59,12 @@ pub(super) fn run() -> Result<(), Failure> {
 
 fn answer(line: &[u8]) -> Result<Answer, String> {
     if line.trim_ascii().is_empty() {
-        return Err("a question is missing".to_owned());
+        return Err("empty line; expected a JSON object".to_owned());
     }
     let mut question: Map<String, Value> =
-        serde_json::from_slice(line).map_err(|error| format!("no JSON object: {error}"))?;
+        serde_json::from_slice(line).map_err(|error| format!("invalid JSON object: {error}"))?;
     let Some(Value::String(expression)) = question.remove("expr") else {
-        return Err("a question needs the expression, as text, under `expr`".to_owned());
+        return Err("missing field `expr` (string)".to_owned());
     };
     // A question may carry its known answer, so that a file of vectors can be asked as it is.
     question.remove("next");

@@ -8,18 +8,18 @@ use punctual_file::crontab::{Form, parse};
 use punctual_file::{Mistake, Source};
 
 use crate::Failure;
-use crate::files::{beside, read_file};
+use crate::files::{self, beside, read_file};
 use crate::output::{self, print_json};
 
 #[derive(Args)]
 pub(crate) struct Check {
-    /// Crontabs, or files of schedules (*.toml); `-` is a crontab on stdin
+    /// Crontabs or schedule files (*.toml); `-` reads a crontab from stdin
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The crontabs have a column for the user
+    /// Read system crontabs, which have a user column
     #[arg(long)]
     system: bool,
-    /// Print one JSON document
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -59,7 +59,7 @@ pub(super) fn run(check: &Check) -> Result<(), Failure> {
         }
         let many = |count: usize| if count == 1 { "" } else { "s" };
         let count = mistakes.len();
-        writeln!(out, "{schedules} schedule{}, {count} mistake{}", many(*schedules), many(count))?;
+        writeln!(out, "{schedules} schedule{}, {count} error{}", many(*schedules), many(count))?;
         warnings.iter().for_each(|warning| output::say_warning(warning));
     }
     match mistakes.is_empty() {
@@ -90,6 +90,7 @@ impl Found {
             Ok(sets) => sets,
             Err(mistakes) => return self.mistakes.extend(mistakes.0),
         };
+        self.warnings.extend(files::warnings(&sets));
         let now = output::now();
         for schedule in sets.iter().flat_map(|set| &set.schedules) {
             self.schedules += 1;

@@ -83,7 +83,7 @@ impl Excluded {
     /// What is said beside it.
     fn words(&self) -> String {
         let note = self.note.as_ref().map(|note| format!(", {note}")).unwrap_or_default();
-        let more = if self.more_follow { ", as more that are not shown" } else { "" };
+        let more = if self.more_follow { "; more excluded slots are not shown" } else { "" };
         format!("excluded{note}{more}")
     }
 }

@@ -15,8 +15,8 @@ use crate::output::{self, FAINT, NOTICE};
 #[derive(Serialize)]
 struct Explanation<'a> {
     expr: &'a str,
-    normalised: String,
-    means: String,
+    normalized: String,
+    description: String,
     tz: &'a str,
     clock_changes: String,
     next: Vec<Due>,
@@ -50,8 +50,8 @@ pub(super) fn run(expression: &str, options: &Options, json: bool) -> Result<(),
     let when = asked.when();
     let explanation = Explanation {
         expr: expression,
-        normalised: when.to_string(),
-        means: when.describe(),
+        normalized: when.to_string(),
+        description: when.describe(),
         tz: asked.spec.zone().name(),
         clock_changes: clock_changes_in_words(&asked.spec, when, asked.from),
         next: due(&asked),
@@ -64,9 +64,9 @@ pub(super) fn run(expression: &str, options: &Options, json: bool) -> Result<(),
     }
     for (label, value) in [
         ("expression", explanation.expr),
-        ("normalised", &explanation.normalised),
-        ("means", &explanation.means),
-        ("zone", explanation.tz),
+        ("normalized", &explanation.normalized),
+        ("meaning", &explanation.description),
+        ("time zone", explanation.tz),
         ("clock changes", &explanation.clock_changes),
     ] {
         writeln!(stdout, "{FAINT}{label:<15}{FAINT:#}{value}")?;
@@ -90,21 +90,21 @@ pub(super) fn run(expression: &str, options: &Options, json: bool) -> Result<(),
 }
 
 fn clock_changes_in_words(spec: &Spec, when: &When, from: Timestamp) -> String {
-    let When::Cron(cron) = when else { return "take no part in elapsed time".to_owned() };
+    let When::Cron(cron) = when else { return "no effect: intervals are elapsed time".to_owned() };
     if spec.clock_changes(from, Timestamp::MAX).next().is_none() {
-        return "there are none ahead in this zone".to_owned();
+        return "none ahead in this time zone".to_owned();
     }
     let (gap, fold) = spec.dst_rules(cron);
     let skipped = match gap {
-        DstGap::End => "a skipped time is due at the end of the gap",
+        DstGap::End => "a skipped time fires at the end of the gap",
         DstGap::Skip => "a skipped time has no slot",
     };
     let repeated = match fold {
         DstFold::First => "the first time only",
         DstFold::Second => "the second time only",
-        DstFold::Both => "each time",
+        DstFold::Both => "both times",
     };
-    format!("{skipped}, a repeated one is due {repeated}")
+    format!("{skipped}; a repeated time fires {repeated}")
 }
 
 /// The slots, with a note where the clock plays a part, and between them the local times that
@@ -155,11 +155,11 @@ fn note(asked: &Asked, change: &ClockChange, slot: Timestamp) -> Option<String> 
     let wall = asked.spec.zone().local(slot);
     if change.is_forward() {
         let missing = change.missing.filter(|_| slot == change.at)?;
-        return Some(format!("{} does not exist that day: {}", time(missing), in_words(change)));
+        return Some(format!("{} does not exist on that day: {}", time(missing), in_words(change)));
     }
     change.repeats(wall).then(|| {
         let which = if slot < change.at { "first" } else { "second" };
-        format!("the {which} of two {} that day: {}", time(wall), in_words(change))
+        format!("the {which} of two {} on that day: {}", time(wall), in_words(change))
     })
 }
 

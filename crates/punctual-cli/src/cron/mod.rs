@@ -12,13 +12,22 @@ use question::Options;
 
 use crate::Failure;
 
+const NEXT_HELP: &str = "\
+With --batch, a request has the fields expr (required), tz, from, n, name, dst_gap and dst_fold.
+The response is {\"next\": [...]} or {\"error\": \"...\"}.
+
+Examples:
+  punctual cron next '0 8 * * MON-FRI' --tz Europe/Paris
+  punctual cron next '@every 15m' -n 20 --json";
+
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// List the next due times of an expression
+    /// List the next times of a cron expression
+    #[command(after_help = NEXT_HELP)]
     Next(Next),
-    /// Say in words what an expression means, when it is due, and what to watch out for
+    /// Explain a cron expression: its meaning, its next times and its pitfalls
     Explain(Explain),
-    /// Find the mistakes of a crontab or a file of schedules; exit 1 if there are any
+    /// Check crontabs or schedule files; exit code 1 on errors
     Check(check::Check),
 }
 
@@ -39,37 +48,34 @@ impl Command {
 
 #[derive(Args)]
 pub(crate) struct Next {
-    /// Five fields (minute hour day-of-month month day-of-week), six with seconds first, seven
-    /// with a year last; or @daily and the like, @every 15m, @at INSTANT
+    /// Cron expression with 5 fields (minute hour day-of-month month day-of-week), 6 fields (seconds
+    /// first) or 7 fields (year last); or @daily, @every 15m, @at 2027-01-15T08:00:00Z
     #[arg(value_name = "EXPR", required_unless_present = "batch")]
     expression: Option<String>,
 
     #[command(flatten)]
     options: Options,
 
-    /// Print one JSON document
+    /// Print JSON
     #[arg(long)]
     json: bool,
 
-    /// Read questions from stdin, one JSON object a line, and answer each with a line
-    ///
-    /// A question is {"expr", "tz", "from", "n", "name", "dst_gap", "dst_fold"}, of which only
-    /// "expr" is needed. An answer is {"next": […]} or {"error": "…"}.
+    /// Read requests from stdin, one JSON object per line, and print one JSON object per request
     #[arg(long, conflicts_with_all = ["expression", "tz", "from", "count", "name", "dst_gap", "dst_fold", "exclude", "exclude_file", "on_excluded"])]
     batch: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct Explain {
-    /// Five fields (minute hour day-of-month month day-of-week), six with seconds first, seven
-    /// with a year last; or @daily and the like, @every 15m, @at INSTANT
+    /// Cron expression with 5 fields (minute hour day-of-month month day-of-week), 6 fields (seconds
+    /// first) or 7 fields (year last); or @daily, @every 15m, @at 2027-01-15T08:00:00Z
     #[arg(value_name = "EXPR")]
     expression: String,
 
     #[command(flatten)]
     options: Options,
 
-    /// Print one JSON document
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

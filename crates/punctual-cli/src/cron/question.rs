@@ -18,30 +18,32 @@ const COUNT: usize = 5;
 #[derive(Args, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Options {
-    /// Zone of the wall clock, by IANA name
+    /// IANA time zone
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     #[serde(default = "utc")]
     tz: String,
 
-    /// List times after this instant (RFC 3339), or after this local date or time [default: now]
+    /// List times after this time (RFC 3339), or after this local date or time [default: now]
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
 
-    /// How many times to list
+    /// Number of times to list, at most 10000
     #[arg(short = 'n', long = "count", value_name = "N", default_value_t = COUNT)]
     #[serde(rename = "n", default = "usual_count")]
     count: usize,
 
-    /// Name of the schedule, which `H` in the expression is spread by
+    /// Schedule name, from which the values of `H` fields are derived
     #[arg(long)]
     name: Option<String>,
 
-    /// What becomes of local times that a clock change skips [default: by the kind of expression]
-    #[arg(long, value_name = "RULE")]
+    /// Policy for local times that a clock change skips: end (one slot at the end of the gap) or skip
+    /// (no slot) [default: depends on the expression]
+    #[arg(long, value_name = "POLICY", hide_possible_values = true)]
     dst_gap: Option<Gap>,
 
-    /// What becomes of local times that a clock change repeats [default: by the kind of expression]
-    #[arg(long, value_name = "RULE")]
+    /// Policy for local times that a clock change repeats: first, second or both [default: depends on
+    /// the expression]
+    #[arg(long, value_name = "POLICY", hide_possible_values = true)]
     dst_fold: Option<Fold>,
 
     #[command(flatten)]
@@ -60,20 +62,15 @@ fn usual_count() -> usize {
 #[derive(Clone, Copy, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 enum Gap {
-    /// One slot at the end of the gap
     End,
-    /// No slot
     Skip,
 }
 
 #[derive(Clone, Copy, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 enum Fold {
-    /// The first time only
     First,
-    /// The second time only
     Second,
-    /// Each time
     Both,
 }
 
@@ -182,11 +179,7 @@ impl Options {
             line: error.to_string(),
         })?;
         if self.count > COUNT_MAX {
-            return Err(format!(
-                "{} times are too many to list; the most is {COUNT_MAX}",
-                self.count
-            )
-            .into());
+            return Err(format!("too many times: {}, maximum {COUNT_MAX}", self.count).into());
         }
         let from = match &self.from {
             Some(text) => instant(text, &zone)?,
@@ -245,7 +238,7 @@ fn instant(text: &str, zone: &Zone) -> Result<Timestamp, Unasked> {
         Ok(Ok(zoned)) => Ok(Timestamp::from_jiff(zoned.timestamp())),
         _ => Err(match text.parse::<Timestamp>() {
             Err(error) => {
-                format!("from: {error}, or as a local date or time such as 2027-03-28T03:00").into()
+                format!("from: {error}, or a local date or time such as 2027-03-28T03:00").into()
             }
             Ok(_) => "from: out of range".to_owned().into(),
         }),

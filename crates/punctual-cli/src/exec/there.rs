@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use axum::http::Method;
 use punctual::LogLevel;
 use punctual_api::{
-    Claim, Claimed, Complete, Enqueue, Enqueued, Fail, Heartbeaten, Logged, NewLogLine, Settled,
+    ClaimRequest, ClaimResponse, CompleteRequest, EnqueueRequest, EnqueueResponse, FailRequest,
+    HeartbeatResponse, LogAppendResponse, NewLogLine, SettleResponse,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -45,7 +46,7 @@ pub(super) async fn run(server: There, exec: &Exec, run: &Run) -> Result<u8, Fai
     // Each call has its bound; this one is for whatever else could go wrong.
     let begun = match tokio::time::timeout(2 * PATIENCE, begin).await {
         Ok(Ok(begun)) => begun,
-        _ => Err("the server does not answer".to_owned()),
+        _ => Err("no response from the server".to_owned()),
     };
     let recorder = match begun {
         Ok(recorder) => recorder,
@@ -70,32 +71,32 @@ pub(super) async fn run(server: There, exec: &Exec, run: &Run) -> Result<u8, Fai
     match tokio::time::timeout(RECORDING + PATIENCE, recording).await {
         Ok(Ok(Ok(()))) => {}
         Ok(Ok(Err(why))) => not_recorded(&why),
-        _ => not_recorded("the server does not take the end of it"),
+        _ => not_recorded("the server did not accept the result in time"),
     }
     Ok(code)
 }
 
 fn order(exec: &Exec, run: &Run) -> Result<String, Failure> {
     let payload = serde_json::to_value(exec.kept(&run.mask));
-    target::json(&Enqueue {
+    target::json(&EnqueueRequest {
         kind: "exec".to_owned(),
         payload: payload.map_err(|error| Failure::failed(error.to_string()))?,
         queue: Some(exec.queue()),
         max_attempts: Some(1),
         timeout: Some(punctual_core::format_duration(LONGEST)),
         tags: vec![exec.name.clone()],
-        ..Enqueue::default()
+        ..EnqueueRequest::default()
     })
 }
 
 fn claim(exec: &Exec) -> Result<String, Failure> {
-    target::json(&Claim {
+    target::json(&ClaimRequest {
         name: format!("exec {}", exec.name),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         queues: vec![exec.queue()],
         kinds: vec!["exec".to_owned()],
         wait: Some("3s".to_owned()),
-        ..Claim::default()
+        ..ClaimRequest::default()
     })
 }
 
@@ -122,7 +123,7 @@ impl Bound {
         self.lines += 1;
         self.bytes += text.len();
         let (level, text) = match self.lines == LINES_MAX || self.bytes > BYTES_MAX {
-            true => (LogLevel::Warn, "the log of this attempt is full; what follows is left out"),
+            true => (LogLevel::Warn, "the log of this attempt is full; further lines are dropped"),
             false => (level, text),
         };
         Some(NewLogLine { level: Some(level.to_string()), text: text.to_owned() })
@@ -147,13 +148,13 @@ impl Recorder {
     fn begin(server: There, order: String, claim: String) -> Result<Recorder, String> {
         // Nobody serves the kind but who orders it.
         let path = "/jobs?allow_unknown_kind=true";
-        let ordered: Enqueued =
+        let ordered: EnqueueResponse =
             server.ask(Method::POST, path, Some(order), &[]).map_err(|why| first_line(&why))?;
         let claimed = server.ask(Method::POST, "/claims", Some(claim), &[]);
-        let claimed = claimed.map_err(|why| first_line(&why)).and_then(|claimed: Claimed| {
+        let claimed = claimed.map_err(|why| first_line(&why)).and_then(|claimed: ClaimResponse| {
             let lease = claimed.leases.into_iter().next();
-            let beat = punctual_core::parse_duration(&claimed.heartbeat_every).unwrap_or(BEAT);
-            let lease = lease.ok_or("the server does not give the job to whom it is for")?;
+            let beat = punctual_core::parse_duration(&claimed.heartbeat_interval).unwrap_or(BEAT);
+            let lease = lease.ok_or("the server did not return a lease for the job")?;
             Ok((claimed.node, lease.lease, beat))
         });
         match claimed {
@@ -181,11 +182,11 @@ impl Recorder {
                 }
                 Ok(Said::Ended(code)) => return self.finish(code),
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err("the command was given up".to_owned());
+                    return Err("the run was aborted".to_owned());
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     let told = match self.waiting.is_empty() {
-                        true => self.call::<Heartbeaten>("heartbeat", &json!({})).map(drop),
+                        true => self.call::<HeartbeatResponse>("heartbeat", &json!({})).map(drop),
                         false => self.send_lines(),
                     };
                     match told {
@@ -212,7 +213,7 @@ impl Recorder {
         let path = format!("/nodes/{}/leave", part(&self.node));
         let _ = self.server.ask::<Value>(Method::POST, &path, None, &[]);
         if let Some(why) = self.left_out {
-            output::say_warning(&format!("not all of its output is recorded: {why}"));
+            output::say_warning(&format!("part of the output is not recorded: {why}"));
         }
         Ok(())
     }
@@ -220,13 +221,13 @@ impl Recorder {
     fn end(&self, code: u8) -> Result<(), Failure> {
         match code {
             0 => {
-                let done = Complete { result: Some(json!({"exit_code": 0})) };
-                self.call::<Settled>("complete", &done).map(drop)
+                let done = CompleteRequest { result: Some(json!({"exit_code": 0})) };
+                self.call::<SettleResponse>("complete", &done).map(drop)
             }
             code => {
                 let error = format!("exit code {code}");
-                let failed = Fail { error, retry: Some(false), retry_after: None };
-                self.call::<Settled>("fail", &failed).map(drop)
+                let failed = FailRequest { error, retry: Some(false), retry_after: None };
+                self.call::<SettleResponse>("fail", &failed).map(drop)
             }
         }
     }
@@ -241,7 +242,7 @@ impl Recorder {
                 body.push('\n');
             }
             let path = format!("/leases/{}/logs?first={}", part(&self.lease), self.first);
-            match self.server.ask::<Logged>(Method::POST, &path, Some(body), &[]) {
+            match self.server.ask::<LogAppendResponse>(Method::POST, &path, Some(body), &[]) {
                 Ok(_) => {}
                 Err(why) if why.is_refusal() => self.left_out = Some(first_line(&why)),
                 Err(why) => return Err(why),
@@ -264,7 +265,7 @@ impl Recorder {
 
 /// What went wrong, without the hints for whoever asks for something else.
 fn first_line(why: &Failure) -> String {
-    why.message().lines().next().unwrap_or("the server does not say why").to_owned()
+    why.message().lines().next().unwrap_or("unknown error").to_owned()
 }
 
 #[expect(clippy::disallowed_methods, reason = "the command line has no engine to ask")]

@@ -13,13 +13,29 @@ use crate::exit::Failure;
 use crate::output::{self, print_json};
 use crate::target::{Client, Target, json, part};
 
+pub(crate) const DIFF_HELP: &str = "\
+Exit code 0 if the schedules match the files, 1 if applying them would change something, 2 or more
+on errors.
+
+Examples:
+  punctual diff -f schedules.toml
+  punctual diff -f schedules/ --prune --json";
+
+pub(crate) const APPLY_HELP: &str = "\
+The schedules of one set are applied in one transaction: all of them or none.
+
+Examples:
+  punctual apply -f schedules.toml
+  punctual apply -f schedules/ --prune
+  punctual apply -f schedules.toml --dry-run";
+
 /// How far a set may go.
 #[derive(Args, Clone, Copy, Debug)]
 struct Manner {
-    /// Remove what the set has and the files have not
+    /// Delete schedules of the set that are not in the files
     #[arg(long)]
     prune: bool,
-    /// Take over schedules of the same name that were made by hand
+    /// Take over existing schedules of the same name that belong to no set
     #[arg(long)]
     adopt: bool,
 }
@@ -41,13 +57,13 @@ pub(crate) struct Apply {
     files: Files,
     #[command(flatten)]
     manner: Manner,
-    /// Remove also what has unfinished jobs
+    /// With --prune, also delete schedules that have unfinished jobs
     #[arg(long)]
     yes: bool,
-    /// Write nothing; say what would be done
+    /// Print the changes without applying them
     #[arg(long)]
     dry_run: bool,
-    /// Go on: apply again whenever a file changes
+    /// Keep running and apply again when a file changes
     #[arg(long, conflicts_with = "dry_run")]
     watch: bool,
     /// Print JSON
@@ -104,7 +120,8 @@ impl Apply {
         let mut busy = busy.filter(|step| step.action == "remove" && step.unfinished > 0);
         if let Some(step) = busy.next().filter(|_| !self.yes) {
             return Err(Failure::conflict(format!(
-                "schedule `{}` would be removed while {} of its jobs are unfinished; wait for them, or say --yes",
+                "schedule `{}` has {} unfinished jobs; wait for them, or pass --yes to delete it \
+                 anyway",
                 step.name, step.unfinished
             )));
         }
@@ -118,7 +135,7 @@ fn wait() {
 }
 
 fn is_nothing(change: &SetChange) -> bool {
-    change.added + change.changed + change.removed + change.left == 0
+    change.added + change.changed + change.removed + change.retained == 0
 }
 
 fn print(changes: &[SetChange], is_json: bool) -> Result<(), Failure> {
@@ -131,7 +148,7 @@ fn print(changes: &[SetChange], is_json: bool) -> Result<(), Failure> {
         one.warnings.iter().for_each(|warning| output::say_warning(warning));
     }
     if changes.is_empty() {
-        output::say_warning("the files declare no set");
+        output::say_warning("no schedules found in the files");
     }
     Ok(())
 }
@@ -158,7 +175,7 @@ fn ask_all(
 fn as_asked(schedule: &Declared) -> Result<SetSchedule, Failure> {
     let definition = serde_json::to_value(&schedule.definition).and_then(serde_json::from_value);
     let definition = definition.map_err(|error| {
-        Failure::usage(format!("schedule `{}` cannot be sent: {error}", schedule.name))
+        Failure::usage(format!("invalid schedule `{}`: {error}", schedule.name))
     })?;
     Ok(SetSchedule {
         name: schedule.name.clone(),

@@ -10,12 +10,12 @@ use crate::output::{self, FAINT, NOTICE};
 
 /// Prints what would be done, or was.
 pub(super) fn print(out: &mut impl Write, change: &SetChange) -> io::Result<()> {
-    let SetChange { set, added, changed, removed, left, unchanged, .. } = change;
+    let SetChange { set, added, changed, removed, retained, unchanged, .. } = change;
     let (add, alter, remove) = match change.dry_run {
-        true => ("to add", "to change", "to remove"),
-        false => ("added", "changed", "removed"),
+        true => ("to add", "to change", "to delete"),
+        false => ("added", "changed", "deleted"),
     };
-    let gone = removed + if change.dry_run { *left } else { 0 };
+    let gone = removed + if change.dry_run { *retained } else { 0 };
     writeln!(
         out,
         "set {set}: {added} {add}, {changed} {alter}, {gone} {remove}, {unchanged} unchanged"
@@ -25,7 +25,7 @@ pub(super) fn print(out: &mut impl Write, change: &SetChange) -> io::Result<()> 
             "add" => added_step(out, step)?,
             "change" => changed_step(out, step)?,
             "remove" => removed_step(out, step, "")?,
-            "leave" => removed_step(out, step, "   (removed only with --prune)")?,
+            "retain" => removed_step(out, step, "   (kept; pass --prune to delete)")?,
             _ => {}
         }
     }
@@ -33,13 +33,13 @@ pub(super) fn print(out: &mut impl Write, change: &SetChange) -> io::Result<()> 
     for step in change.steps.iter().filter(is_paused) {
         let Some(pause) = &step.pause else { continue };
         let paused = output::paused(pause);
-        writeln!(out, "{NOTICE}!{NOTICE:#} {:<18} is {paused}; the pause is kept", step.name)?;
+        writeln!(out, "{NOTICE}!{NOTICE:#} {:<18} {paused}; stays paused", step.name)?;
     }
     Ok(())
 }
 
 fn added_step(out: &mut impl Write, step: &SetStep) -> io::Result<()> {
-    let means = step.means.as_deref().unwrap_or("?");
+    let means = step.description.as_deref().unwrap_or("?");
     let kind = step.kind.as_deref().unwrap_or("?");
     writeln!(out, "+ {:<18} {means} → {kind}", step.name)?;
     match step.next_after.first() {
@@ -53,12 +53,13 @@ fn removed_step(out: &mut impl Write, step: &SetStep, note: &str) -> io::Result<
         Some(slot) => format!("last slot {}", local(slot, step)),
         None => "never fired".to_owned(),
     };
-    writeln!(out, "- {:<18} {last}; {} unfinished{note}", step.name, step.unfinished)
+    let jobs = if step.unfinished == 1 { "job" } else { "jobs" };
+    writeln!(out, "- {:<18} {last}; {} unfinished {jobs}{note}", step.name, step.unfinished)
 }
 
 fn changed_step(out: &mut impl Write, step: &SetStep) -> io::Result<()> {
     let renamed = step.renamed_from.as_ref().map(|old| format!("   (was {old})"));
-    let adopted = if step.adopted { "   (was made by hand)" } else { "" };
+    let adopted = if step.adopted { "   (adopted; belonged to no set)" } else { "" };
     writeln!(out, "~ {}{}{adopted}", step.name, renamed.unwrap_or_default())?;
     let mut rows: Vec<Vec<String>> = step
         .fields

@@ -11,12 +11,17 @@ use crate::exit::Failure;
 use crate::output;
 use crate::target::{Client, part};
 
+pub(crate) const EXPORT_HELP: &str = "\
+Examples:
+  punctual export -o schedules.toml
+  punctual export --set billing";
+
 #[derive(Args)]
 pub(crate) struct Export {
-    /// The set; unless it is said, what was made by hand
+    /// Set to export [default: the schedules that belong to no set]
     #[arg(long, value_name = "SET")]
     set: Option<String>,
-    /// Write it there instead of to stdout
+    /// Output file [default: stdout]
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -34,18 +39,22 @@ impl Export {
             .into_iter()
             .partition(|schedule| schedule.set == self.set.as_deref().unwrap_or(""));
         if let Some(set) = self.set.as_ref().filter(|_| own.is_empty()) {
-            return Err(Failure::not_found(format!("there is no schedule of the set `{set}`")));
+            return Err(Failure::not_found(format!("no schedules found in set `{set}`")));
         }
         let mut text = String::new();
         if self.set.is_none() {
-            text.push_str("# Made by hand; `punctual apply --adopt` makes them this set's.\n");
+            text.push_str(
+                "# These schedules belong to no set; `punctual apply --adopt` adds them to this one.\n",
+            );
             let mut sets: Vec<&str> = others.iter().map(|schedule| schedule.set.as_str()).collect();
             sets.dedup();
             sets.sort_unstable();
             sets.dedup();
             if !sets.is_empty() {
                 let sets = sets.join("`, `");
-                output::say_warning(&format!("not in it: what belongs to `{sets}`; see --set"));
+                output::say_warning(&format!(
+                    "not exported: schedules of the sets `{sets}`; pass --set SET to export a set"
+                ));
             }
         }
         let declared: Result<Vec<Declared>, Failure> = own.iter().map(declared).collect();
@@ -75,7 +84,7 @@ fn all(client: &Client, path: &str) -> Result<Vec<Schedule>, Failure> {
 
 fn declared(schedule: &Schedule) -> Result<Declared, Failure> {
     let definition = serde_json::from_value(schedule.definition.clone()).map_err(|error| {
-        Failure::failed(format!("schedule `{}` cannot be read: {error}", schedule.name))
+        Failure::failed(format!("invalid definition of schedule `{}`: {error}", schedule.name))
     })?;
     Ok(Declared {
         name: schedule.name.clone(),

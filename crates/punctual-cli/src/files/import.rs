@@ -13,33 +13,40 @@ use super::read_file;
 use crate::exit::Failure;
 use crate::output::{self, print_json};
 
+const CRONTAB_HELP: &str = "\
+Examples:
+  punctual import crontab -o schedules.toml
+  punctual import crontab --system -o system.toml
+  punctual import crontab web1.crontab --tz Europe/Paris --user www-data";
+
 #[derive(Subcommand)]
 pub(crate) enum Import {
-    /// Make a file of schedules from crontabs; unless files are named, of your own
+    /// Convert crontabs to a schedule file
+    #[command(after_help = CRONTAB_HELP)]
     Crontab(Crontab),
 }
 
 #[derive(Args)]
 pub(crate) struct Crontab {
-    /// Crontabs; `-` is stdin
+    /// Crontabs, or `-` for stdin [default: your crontab, as printed by `crontab -l`]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// They have a column for the user; without files: /etc/crontab and /etc/cron.d
+    /// Read system crontabs, which have a user column [default files: /etc/crontab, /etc/cron.d/*]
     #[arg(long)]
     system: bool,
-    /// Write the file there instead of to stdout
-    #[arg(short = 'o', long, value_name = "OUT.toml")]
+    /// Output file [default: stdout]
+    #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The set of the schedules
-    #[arg(long, default_value = "crontab")]
+    /// Set of the schedules
+    #[arg(long, value_name = "SET", default_value = "crontab")]
     set: String,
-    /// The zone of the machine whose crontabs they are [default: this machine's]
+    /// IANA time zone of the crontabs [default: the time zone of this machine]
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
-    /// As whom the lines of a user's crontab run [default: as whoever runs the worker]
-    #[arg(long)]
+    /// User that runs the lines of a user crontab [default: the user of the worker]
+    #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Print a report as JSON on stdout; the file goes to --output or into the report
+    /// Print a report as JSON; without --output, the report contains the schedule file
     #[arg(long)]
     json: bool,
 }
@@ -90,10 +97,10 @@ impl Crontab {
             mistakes.iter().try_for_each(|mistake| writeln!(say, "{what} {mistake}"))
         };
         tell(&mut say, "not imported:", &imported.refused)?;
-        tell(&mut say, "look at:", &imported.attention)?;
+        tell(&mut say, "review:", &imported.attention)?;
         writeln!(
             say,
-            "{count} imported, {} not, {} to look at; times are read in {tz}",
+            "Imported {count}, skipped {}, {} to review (time zone: {tz})",
             imported.refused.len(),
             imported.attention.len()
         )?;
@@ -121,11 +128,11 @@ impl Crontab {
 /// What `crontab -l` prints.
 fn own_tab() -> Result<Vec<(Source, Form)>, Failure> {
     let output = Command::new("crontab").arg("-l").output().map_err(|error| {
-        Failure::failed(format!("cannot run `crontab -l`: {error}; name a file instead"))
+        Failure::failed(format!("cannot run `crontab -l`: {error}; pass a file instead"))
     })?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(Failure::failed(format!("`crontab -l` says: {said}; name a file instead")));
+        return Err(Failure::failed(format!("`crontab -l` failed: {said}; pass a file instead")));
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Ok(vec![(Source::new("crontab", text), Form::User)])
@@ -144,7 +151,7 @@ fn system_tabs() -> Result<Vec<(Source, Form)>, Failure> {
             match name.bytes().all(is_read) {
                 true => paths.push(path),
                 false => output::say_warning(&format!(
-                    "{} is left out: cron does not read files with such names",
+                    "skipped {}: cron ignores files with such names",
                     path.display()
                 )),
             }
@@ -155,7 +162,8 @@ fn system_tabs() -> Result<Vec<(Source, Form)>, Failure> {
         there.map(|path| Ok((read_file(&path)?, Form::System))).collect::<Result<_, Failure>>()?;
     match tabs.is_empty() {
         true => Err(Failure::not_found(format!(
-            "there is neither {SYSTEM_TAB} nor a file in {SYSTEM_DIRECTORY}; name a file"
+            "no system crontabs found: {SYSTEM_TAB} does not exist and {SYSTEM_DIRECTORY} has no \
+             files; pass a file"
         ))),
         false => Ok(tabs),
     }

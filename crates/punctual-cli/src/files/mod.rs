@@ -7,11 +7,11 @@ mod import;
 mod simulate;
 mod source;
 
-pub(crate) use apply::{Apply, Diff};
-pub(crate) use export::Export;
+pub(crate) use apply::{APPLY_HELP, Apply, DIFF_HELP, Diff};
+pub(crate) use export::{EXPORT_HELP, Export};
 pub(crate) use import::Import;
-pub(crate) use simulate::Simulate;
-pub(crate) use source::{Files, beside, mistaken, read_file};
+pub(crate) use simulate::{SIMULATE_HELP, Simulate};
+pub(crate) use source::{Files, beside, mistaken, read_file, warnings};
 
 use std::io::Write;
 

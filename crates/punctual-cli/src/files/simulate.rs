@@ -8,27 +8,34 @@ use punctual_core::Timestamp;
 use punctual_file::Declared;
 use punctual_file::simulate::{Decision, Story, simulate};
 
-use super::{Files, beside, mistaken, read_file};
+use super::{Files, beside, mistaken, read_file, warnings};
 use crate::exit::Failure;
 use crate::output::{self, print_json};
+
+pub(crate) const SIMULATE_HELP: &str = "\
+The simulation reads only the files: no server, no database.
+
+Example:
+  punctual simulate -f schedules.toml --from 2027-03-28T00:00:00Z --to 2027-03-28T06:00:00Z \\
+    --down 2027-03-28T00:45:00Z..2027-03-28T03:10:00Z --takes sync=40m";
 
 #[derive(Args)]
 pub(crate) struct Simulate {
     #[command(flatten)]
     files: Files,
-    /// From this instant on
+    /// Start of the time range (inclusive), for example 2027-03-28T00:00:00Z
     #[arg(long, value_name = "RFC3339")]
     from: String,
-    /// Before this instant
+    /// End of the time range (exclusive)
     #[arg(long, value_name = "RFC3339")]
     to: String,
-    /// Nobody is there in this time; may be given several times
+    /// Outage in which no node runs. May be repeated
     #[arg(long, value_name = "FROM..TO")]
     down: Vec<String>,
-    /// This file is applied then; may be given several times
+    /// Schedule file applied at a time. May be repeated
     #[arg(long, value_name = "TIME=FILE")]
     deploy: Vec<String>,
-    /// Jobs take so long, or those of one schedule; may be given several times
+    /// Run time of the jobs, for all schedules or one. May be repeated [default: 0s]
     #[arg(long, value_name = "[NAME=]DURATION")]
     takes: Vec<String>,
     /// Print JSON
@@ -40,27 +47,34 @@ impl Simulate {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let (from, to) = (instant("--from", &self.from)?, instant("--to", &self.to)?);
         if to <= from {
-            return Err(Failure::usage(format!("--to {to} does not lie after --from {from}")));
+            return Err(Failure::usage(format!(
+                "--to must be after --from, got --from {from} and --to {to}"
+            )));
         }
         let mut story = Story::default();
         story.deploys.push((from, declared(self.files.sets(self.json)?)));
         for text in &self.down {
             let Some((start, end)) = text.split_once("..") else {
-                return Err(Failure::usage(format!("--down {text} is no time; write it FROM..TO")));
+                return Err(Failure::usage(format!("invalid --down `{text}`; expected FROM..TO")));
             };
             let (start, end) = (instant("--down", start)?, instant("--down", end)?);
             if end <= start {
-                return Err(Failure::usage(format!("--down {text} ends before it begins")));
+                return Err(Failure::usage(format!(
+                    "invalid --down `{text}`: the end must be after the start"
+                )));
             }
             story.down.push((start, end));
         }
         for text in &self.deploy {
             let Some((at, path)) = text.split_once('=') else {
-                return Err(Failure::usage(format!("--deploy {text} is none; write it TIME=FILE")));
+                return Err(Failure::usage(format!(
+                    "invalid --deploy `{text}`; expected TIME=FILE"
+                )));
             };
             let source = read_file(&PathBuf::from(path))?;
             let sets = punctual_file::read_beside(&[source], &beside)
                 .map_err(|it| mistaken(&it, self.json))?;
+            warnings(&sets).for_each(|warning| output::say_warning(&warning));
             story.deploys.push((instant("--deploy", at)?, declared(sets)));
         }
         for text in &self.takes {
@@ -72,7 +86,8 @@ impl Simulate {
         if self.json {
             let decisions: Vec<serde_json::Value> =
                 simulated.decisions.iter().map(as_json).collect();
-            let answer = serde_json::json!({"decisions": decisions, "is_cut": simulated.is_cut});
+            let answer =
+                serde_json::json!({"decisions": decisions, "is_truncated": simulated.is_truncated});
             return Ok(print_json(&mut out, &answer)?);
         }
         let has_ends = !self.takes.is_empty();
@@ -98,8 +113,8 @@ impl Simulate {
             "{}",
             if told.is_empty() { "no slots".to_owned() } else { told.join(" · ") }
         )?;
-        if simulated.is_cut {
-            output::say_warning("there is more than is shown; take a shorter time");
+        if simulated.is_truncated {
+            output::say_warning("output truncated; use a shorter time range");
         }
         Ok(())
     }
@@ -125,7 +140,8 @@ fn takes(story: &mut Story, text: &str) -> Result<(), Failure> {
     let mut known = story.deploys.iter().flat_map(|(_, schedules)| schedules);
     if !known.any(|schedule| schedule.name == name) {
         return Err(Failure::usage(format!(
-            "--takes {text}: no file has a schedule `{name}`; name one, or leave the name out for all"
+            "--takes {text}: schedule `{name}` not found in the files; omit the name to apply it \
+             to all schedules"
         )));
     }
     story.takes.insert(name.to_owned(), length);
@@ -142,7 +158,7 @@ fn row(it: &Decision, has_ends: bool) -> Vec<String> {
     };
     let instant = |at: Option<Timestamp>| at.map_or_else(|| "–".to_owned(), |at| at.to_string());
     let starts = match (it.starts_at, it.due_at, it.ends_at) {
-        (None, Some(_), None) => "waits".to_owned(),
+        (None, Some(_), None) => "waiting".to_owned(),
         (starts_at, ..) => instant(starts_at),
     };
     let mut row = vec![

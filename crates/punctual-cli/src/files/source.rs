@@ -7,12 +7,12 @@ use clap::Args;
 use punctual_file::{Mistakes, Set, Source};
 
 use crate::exit::Failure;
-use crate::output::print_json;
+use crate::output::{print_json, say_warning};
 
 /// Files of schedules.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Files {
-    /// A file of schedules, or a directory: all its *.toml by name; `-` is stdin
+    /// Schedule file, directory with *.toml files, or `-` for stdin. May be repeated
     #[arg(short = 'f', long = "file", value_name = "FILE|DIR", required = true)]
     files: Vec<PathBuf>,
 }
@@ -31,8 +31,10 @@ impl Files {
 
     /// The sets that they declare; whatever is wrong is told with its place.
     pub(crate) fn sets(&self, is_json: bool) -> Result<Vec<Set>, Failure> {
-        punctual_file::read_beside(&self.sources()?, &beside)
-            .map_err(|mistakes| mistaken(&mistakes, is_json))
+        let sets = punctual_file::read_beside(&self.sources()?, &beside)
+            .map_err(|mistakes| mistaken(&mistakes, is_json))?;
+        warnings(&sets).for_each(|warning| say_warning(&warning));
+        Ok(sets)
     }
 
     /// What tells whether a file has changed: its name, size and time of change.
@@ -70,7 +72,7 @@ fn each(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     files.sort();
     if files.is_empty() {
         return Err(Failure::usage(format!(
-            "the directory {} has no *.toml; name a file, or another directory",
+            "no *.toml files in directory {}; pass a file or another directory",
             path.display()
         )));
     }
@@ -100,6 +102,12 @@ pub(crate) fn beside(source: &Source, name: &str) -> Result<String, String> {
     std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))
 }
 
+/// The warnings of sets, each with its place on one line.
+pub(crate) fn warnings(sets: &[Set]) -> impl Iterator<Item = String> {
+    let warnings = sets.iter().flat_map(|set| &set.warnings);
+    warnings.map(|warning| format!("{}: {}", warning.place, warning.message))
+}
+
 fn next_to(file: &Path, name: &str) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).join(name)
 }
@@ -114,7 +122,7 @@ pub(crate) fn mistaken(mistakes: &Mistakes, is_json: bool) -> Failure {
     };
     match (told, mistakes.0.len()) {
         (Err(error), _) => error.into(),
-        (Ok(()), 1) => Failure::usage("1 mistake; nothing was done"),
-        (Ok(()), count) => Failure::usage(format!("{count} mistakes; nothing was done")),
+        (Ok(()), 1) => Failure::usage("1 error; nothing was changed"),
+        (Ok(()), count) => Failure::usage(format!("{count} errors; nothing was changed")),
     }
 }

@@ -20,12 +20,12 @@ pub(super) fn run(client: &Client, is_json: bool) -> Result<(), Failure> {
     if is_json {
         return Ok(print_json(&mut out, &schedules)?);
     }
-    let head = ["NAME", "CADENCE", "ZONE", "NEXT", "LEFT", "LAST", "HISTORY", "STATUS"];
+    let head = ["NAME", "CADENCE", "TIME ZONE", "NEXT", "IN", "LAST", "HISTORY", "STATUS"];
     let now = output::now();
     let row = |schedule: &Schedule| {
         vec![
             schedule.name.clone(),
-            schedule.means.clone().unwrap_or_else(|| "?".to_owned()),
+            schedule.description.clone().unwrap_or_else(|| "?".to_owned()),
             schedule.definition["tz"].as_str().unwrap_or("?").to_owned(),
             schedule.next_slot.clone().unwrap_or_else(|| "–".to_owned()),
             left(schedule, now),
@@ -51,8 +51,8 @@ const FAILING: &str = "failing";
 
 /// How a schedule is, in a word or two.
 pub(super) fn status(schedule: &Schedule) -> String {
-    match (&schedule.set_aside, &schedule.pause) {
-        (Some(reason), _) => format!("set aside: {reason}"),
+    match (&schedule.quarantine_reason, &schedule.pause) {
+        (Some(reason), _) => format!("quarantined: {reason}"),
         (None, _) if !schedule.enabled => "disabled".to_owned(),
         (None, Some(pause)) => output::paused(pause),
         (None, None) if streak(schedule) > 0 => FAILING.to_owned(),

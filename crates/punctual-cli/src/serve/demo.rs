@@ -36,9 +36,9 @@ pub(super) fn schedules(builder: Builder) -> Builder {
             "flaky-sync",
             every(seconds(30)),
             Fail {
-                message: Some("the other side hung up".into()),
+                message: Some("upstream closed the connection".into()),
                 times: Some(1),
-                for_good: false,
+                permanent: false,
             }
             .order()
             .max_attempts(3),
@@ -59,7 +59,7 @@ pub(super) fn keep_busy(punctual: Punctual) -> Demo {
             let ordered = match number % 6 {
                 5 => {
                     let message = Some(format!("order {number} has no address"));
-                    let lost = Fail { message, times: None, for_good: true };
+                    let lost = Fail { message, times: None, permanent: true };
                     punctual.enqueue(lost.order().tag("demo")).await
                 }
                 3 => {
@@ -78,7 +78,7 @@ pub(super) fn keep_busy(punctual: Punctual) -> Demo {
                 return;
             }
             if let Err(error) = ordered {
-                tracing::warn!(%error, "the demonstration could not order a job");
+                tracing::warn!(%error, "demo: cannot enqueue a job");
             }
             tokio::time::sleep(Duration::from_secs(3)).await;
         }

@@ -46,7 +46,7 @@ fn database(url: &str) -> Result<Vec<(String, u16)>, Failure> {
     let kept: Vec<&str> = settings.split('&').filter(|it| !it.starts_with("ssl")).collect();
     let url = format!("{place}?{}", kept.join("&"));
     let config: Postgres = url.trim_end_matches('?').parse().map_err(|error| {
-        Failure::usage(format!("database.url: {error}; write postgres://USER@HOST/DATABASE"))
+        Failure::usage(format!("database.url: {error}; expected postgres://USER@HOST/DATABASE"))
     })?;
     let names = config.get_hosts().iter().map(|host| match host {
         Host::Tcp(name) => Some(name.clone()),

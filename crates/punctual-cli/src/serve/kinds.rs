@@ -29,11 +29,11 @@ pub(super) struct Fail {
     /// How many attempts fail; all if nothing is said.
     pub(super) times: Option<u32>,
     /// Should it be tried no more?
-    pub(super) for_good: bool,
+    pub(super) permanent: bool,
 }
 
 async fn echo(job: Echo, cx: Ctx) -> Done<Value> {
-    cx.log("the payload is the result");
+    cx.log("returning the payload as the result");
     Done(job.0)
 }
 
@@ -42,13 +42,13 @@ async fn echo(job: Echo, cx: Ctx) -> Done<Value> {
     reason = "a handler of the application's own takes its own time"
 )]
 async fn sleep(job: Sleep, cx: Ctx) -> Result<(), BoxError> {
-    let length = Duration::try_from_secs_f64(job.seconds).map_err(Failure::for_good)?;
+    let length = Duration::try_from_secs_f64(job.seconds).map_err(Failure::permanent)?;
     let parts: u8 = 10;
     for part in 0..parts {
-        cx.progress(part * 10, &format!("slept {part} tenths of {}s", job.seconds));
+        cx.progress(part * 10, &format!("slept {}% of {}s", part * 10, job.seconds));
         tokio::select! {
             () = tokio::time::sleep(length / u32::from(parts)) => {}
-            reason = cx.cancelled() => return Err(format!("woken up: {reason:?}").into()),
+            reason = cx.cancelled() => return Err(format!("sleep interrupted: {reason:?}").into()),
         }
     }
     Ok(())
@@ -58,9 +58,9 @@ async fn fail(job: Fail, cx: Ctx) -> Result<(), BoxError> {
     if job.times.is_some_and(|times| cx.attempt() > times) {
         return Ok(());
     }
-    let message = job.message.unwrap_or_else(|| "asked to fail".to_owned());
-    match job.for_good {
-        true => Err(Failure::for_good(message).into()),
+    let message = job.message.unwrap_or_else(|| "the payload requested this failure".to_owned());
+    match job.permanent {
+        true => Err(Failure::permanent(message).into()),
         false => Err(message.into()),
     }
 }

@@ -51,7 +51,8 @@ fn refuse_strangers(listen: SocketAddr, has_token: bool) -> Result<(), Failure> 
         return Ok(());
     }
     Err(Failure::not_allowed(format!(
-        "whoever reaches {listen} could do everything, since there is no token\nhint: put one in a file and name it with --token-file, set PUNCTUAL_TOKEN, or listen on 127.0.0.1"
+        "refusing to listen on {listen} without a token: any client could control this server\n\
+         hint: pass --token-file FILE, set PUNCTUAL_TOKEN, or listen on 127.0.0.1"
     )))
 }
 
@@ -67,7 +68,7 @@ async fn keep_up(metrics: PrometheusHandle) {
 async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result<(), Failure> {
     let metrics = metrics_exporter_prometheus::PrometheusBuilder::new()
         .install_recorder()
-        .map_err(|error| Failure::failed(format!("cannot gather metrics: {error}")))?;
+        .map_err(|error| Failure::failed(format!("cannot start the metrics recorder: {error}")))?;
     tokio::spawn(keep_up(metrics.clone()));
     let roles = settings.roles()?;
     let listen = settings.listen()?;
@@ -77,12 +78,16 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
         Ok(listener) => Some(listener),
         // Whoever has not named an address has nobody who asks there.
         Err(error) if !is_api && settings.is_listen_usual() => {
-            tracing::warn!(%listen, %error, "nobody can ask how this process is; name an address with --listen");
+            tracing::warn!(
+                %listen,
+                %error,
+                "health checks and metrics disabled: cannot bind the default address; set --listen"
+            );
             None
         }
         Err(error) => {
             return Err(Failure::failed(format!(
-                "cannot listen on {listen}: {error}\nhint: name another with --listen"
+                "cannot listen on {listen}: {error}\nhint: pass another address with --listen"
             )));
         }
     };
@@ -90,7 +95,10 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
     if roles.contains(&Role::Worker)
         && let Err(error) = punctual_command::adopt_orphans()
     {
-        tracing::warn!(%error, "if a shim is killed, what its command has started will stay");
+        tracing::warn!(
+            %error,
+            "cannot adopt orphans: if a shim is killed, the processes of its command keep running"
+        );
     }
     // One for all: what a job was handed stays masked, even if the secret has changed since.
     let secrets = settings.secrets()?;
@@ -123,7 +131,7 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
             false => {
                 let kept = settings.shown_database();
                 anstream::println!(
-                    "punctual answers probes on http://{address}, everything is kept in {kept}"
+                    "Serving health checks and metrics on http://{address} (database: {kept})"
                 );
                 server.probes()
             }
@@ -136,13 +144,15 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
     if let Some(answering) = answering
         && tokio::time::timeout(LAST_ANSWERS, answering).await.is_err()
     {
-        tracing::warn!("requests that took too long were cut off");
+        tracing::warn!("requests still running after the shutdown timeout were aborted");
     }
     let stopped = stopped?;
     match stopped.unsettled {
         0 => Ok(()),
         jobs => {
-            Err(Failure::failed(format!("{jobs} jobs could not be settled; others take them back")))
+            let message =
+                format!("{jobs} jobs could not be settled; other nodes will reclaim them");
+            Err(Failure::failed(message))
         }
     }
 }
@@ -156,7 +166,7 @@ async fn answer(listener: TcpListener, app: axum::Router, closing: Closing) {
     let served =
         axum::serve(listener, app).with_graceful_shutdown(async move { closing.begun().await });
     if let Err(error) = served.await {
-        tracing::error!(%error, "the server has stopped");
+        tracing::error!(%error, "HTTP server failed");
     }
 }
 
@@ -251,13 +261,20 @@ fn serving(builder: Builder, settings: &Settings) -> Builder {
 }
 
 fn say_hello(settings: &Settings, address: SocketAddr, is_demo: bool) {
-    anstream::println!(
-        "punctual listens on http://{address}, everything is kept in {}",
-        settings.shown_database()
-    );
+    anstream::println!("Listening on http://{address} (database: {})", settings.shown_database());
     if is_demo {
         anstream::println!(
-            "\n  dashboard  http://{address}/\n  API        http://{address}/api/openapi.json\n  metrics    http://{address}/metrics\n\nTry, in another terminal:\n  punctual schedule list\n  punctual job enqueue echo --payload '\"hello\"' --wait\n  punctual job list --state failed\n\nCtrl-C stops it; what it knows is kept."
+            "
+  dashboard  http://{address}/
+  API        http://{address}/api/openapi.json
+  metrics    http://{address}/metrics
+
+Try in another terminal:
+  punctual schedule list
+  punctual job enqueue echo --payload '\"hello\"' --wait
+  punctual job list --state failed
+
+Press Ctrl-C to stop. The data is kept."
         );
     }
 }

@@ -14,6 +14,7 @@ use punctual_server::{Token, UnknownKinds};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
+use crate::help::SERVER;
 
 /// Everything that a server can be told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -135,32 +136,36 @@ fn host_name() -> String {
     if name.is_empty() { "punctual".to_owned() } else { name.to_owned() }
 }
 
+const NODE: &str = "Node";
+
 /// What can be said on the command line.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Flags {
-    /// The file with the settings [default: punctual.toml, if it is there]
+    /// Configuration file [default: punctual.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where it listens [default: 127.0.0.1:7347]
-    #[arg(long, value_name = "ADDR")]
+    /// Address to listen on [default: 127.0.0.1:7347]
+    #[arg(long, value_name = "ADDR", help_heading = SERVER)]
     listen: Option<String>,
-    /// What the process does [default: api,scheduler,worker]
-    #[arg(long = "role", value_name = "ROLE", value_delimiter = ',')]
-    roles: Vec<String>,
-    /// The queues it serves [default: default]
-    #[arg(long = "queue", value_name = "QUEUE", value_delimiter = ',')]
-    queues: Vec<String>,
-    /// The file with the token that requests must carry
-    #[arg(long, value_name = "FILE")]
+    /// File with the API token (at least 16 characters). Addresses other than loopback require
+    /// --token-file or --token
+    #[arg(long, value_name = "FILE", help_heading = SERVER)]
     token_file: Option<PathBuf>,
-    /// Let nobody change anything over HTTP: not from the dashboard, and not with the API
-    #[arg(long)]
+    /// Reject all changes over HTTP, from the dashboard and the API
+    #[arg(long, help_heading = SERVER)]
     read_only: bool,
-    /// The node's lasting name [default: that of the machine]
-    #[arg(long, value_name = "NAME")]
+    /// Roles of this process, separated by commas: api, scheduler, worker
+    /// [default: api,scheduler,worker]
+    #[arg(long = "role", value_name = "ROLE", value_delimiter = ',', help_heading = NODE)]
+    roles: Vec<String>,
+    /// Queues to serve, separated by commas [default: default]
+    #[arg(long = "queue", value_name = "QUEUE", value_delimiter = ',', help_heading = NODE)]
+    queues: Vec<String>,
+    /// Permanent node name [default: host name]
+    #[arg(long, value_name = "NAME", help_heading = NODE)]
     name: Option<String>,
-    /// A label of the node; may be given several times
-    #[arg(long = "label", value_name = "KEY=VALUE")]
+    /// Node label, used by `run_on`. May be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE", help_heading = NODE)]
     labels: Vec<String>,
 }
 
@@ -201,7 +206,10 @@ impl Flags {
         let mut layers = Figment::from(Serialized::defaults(Settings::default()));
         match &self.config {
             Some(file) if !file.is_file() => {
-                return Err(Failure::usage(format!("there is no file {}", file.display())));
+                return Err(Failure::usage(format!(
+                    "configuration file not found: {}",
+                    file.display()
+                )));
             }
             Some(file) => layers = layers.merge(Toml::file_exact(file)),
             None => layers = layers.merge(Toml::file("punctual.toml")),
@@ -226,7 +234,7 @@ impl Flags {
             let Some((name, value)) = label.split_once('=').filter(|(name, _)| !name.is_empty())
             else {
                 return Err(Failure::usage(format!(
-                    "--label {label} has no name and value; write it like --label zone=eu"
+                    "invalid label `{label}`; expected KEY=VALUE, for example --label zone=eu"
                 )));
             };
             // A name with a dot is one name and not two.
@@ -274,7 +282,7 @@ impl Flags {
 /// A path that means the same wherever somebody stands.
 pub(crate) fn absolute(file: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(file).map_err(|error| {
-        Failure::failed(format!("cannot tell where {} is: {error}", file.display()))
+        Failure::failed(format!("cannot resolve the path {}: {error}", file.display()))
     })
 }
 
@@ -308,7 +316,8 @@ impl Settings {
         let text = &self.server.listen;
         text.replace("localhost:", "127.0.0.1:").parse().map_err(|_| {
             Failure::usage(format!(
-                "server.listen: `{text}` is no address; write it like 127.0.0.1:7347"
+                "server.listen: invalid address `{text}`; expected IP:PORT, for example \
+                 127.0.0.1:7347"
             ))
         })
     }
@@ -323,14 +332,14 @@ impl Settings {
             let role = Role::ALL.into_iter().find(|role| role.as_str() == name);
             role.ok_or_else(|| {
                 Failure::usage(format!(
-                    "server.roles: `{name}` is no role; there are api, scheduler, worker"
+                    "server.roles: unknown role `{name}`; expected api, scheduler or worker"
                 ))
             })
         };
         let roles: Vec<Role> = self.server.roles.iter().map(read).collect::<Result<_, _>>()?;
         match roles.is_empty() {
             true => Err(Failure::usage(
-                "server.roles is empty, so that the process would do nothing; name api, scheduler or worker",
+                "server.roles must not be empty; expected api, scheduler or worker",
             )),
             false => Ok(roles),
         }
@@ -341,7 +350,7 @@ impl Settings {
             "refuse" => Ok(UnknownKinds::Refuse),
             "allow" => Ok(UnknownKinds::Allow),
             other => Err(Failure::usage(format!(
-                "server.unknown_kinds: `{other}` is neither refuse nor allow"
+                "server.unknown_kinds: unknown value `{other}`; expected refuse or allow"
             ))),
         }
     }
@@ -366,7 +375,7 @@ impl Settings {
     pub(crate) fn token(&self, given: Option<&str>) -> Result<Option<Token>, Failure> {
         let secret = match &self.server.token_file {
             Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
-                Failure::usage(format!("cannot read the token from {}: {error}", file.display()))
+                Failure::usage(format!("cannot read the token file {}: {error}", file.display()))
             })?),
             None => given.filter(|token| !token.is_empty()).map(str::to_owned),
         };

@@ -29,7 +29,7 @@ pub(super) fn stopping() {
 
 fn tell(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!(%error, "systemd cannot be told how the process is");
+        tracing::warn!(%error, "cannot notify systemd");
     }
 }
 
@@ -44,15 +44,17 @@ pub(crate) fn unit(
     database: Option<&str>,
     token: Option<&str>,
 ) -> Result<String, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::failed(format!("cannot tell where this program is: {error}")))?;
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::failed(format!("cannot find the path of this program: {error}"))
+    })?;
     let mut flags = flags.clone();
     flags.config = config(&flags)?;
     // What is wrong with the settings is told now, not by a unit that does not start.
     let settings = flags.settings(database)?;
     if settings.server.token_file.is_none() && token.is_some() {
         return Err(Failure::usage(
-            "everybody can read a unit, so that no token is written into it\nhint: put it in a file and name that with --token-file",
+            "refusing to write the token into a systemd unit: all users can read units\n\
+             hint: put the token in a file and pass --token-file FILE",
         ));
     }
     super::admitted(&settings, None)?;

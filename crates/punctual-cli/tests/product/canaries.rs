@@ -219,7 +219,10 @@ fn what_a_crontab_line_says_is_masked_before_it_is_kept() {
 
     // Settings that cannot be read: nobody knows what to mask, so that nothing is kept.
     let told = exec("no-such-file.toml");
-    assert!(told.contains("not recorded: there is no file no-such-file.toml"), "{told}");
+    assert!(
+        told.contains("not recorded: configuration file not found: no-such-file.toml"),
+        "{told}"
+    );
     assert_eq!(list().len(), 1);
 }
 

@@ -82,7 +82,7 @@ fn doctor_finds_what_is_wrong_and_says_so_with_its_exit_code() {
             "a schedule that is behind",
             vec![&schedule],
             set(&format!("next_slot = {{now}} - {hour}")),
-            "behind",
+            "firing_late",
         ),
         (
             "an old schema",
@@ -102,7 +102,7 @@ fn doctor_finds_what_is_wrong_and_says_so_with_its_exit_code() {
             set(&format!(
                 "next_slot = {{now}} - 3 * {hour}, pause_who = 'ada', pause_why = '', pause_since = {{now}} - 2 * {hour}, pause_until = {{now}} - {hour}"
             )),
-            "pause_past_its_end",
+            "pause_expired",
         ),
         (
             "a schedule whose jobs fail again and again",

@@ -80,7 +80,7 @@ fn a_crontab_line_is_recorded_by_a_server() {
     let both = ["--server", &serving.url, "--database", &other];
     let (code, _, err) = told(&exec(here, &serving.url, &both, "true"));
     assert_eq!(code, Some(2));
-    assert!(err.contains("leave one of them out"), "{err}");
+    assert!(err.contains("cannot be combined"), "{err}");
 }
 
 #[test]

@@ -40,12 +40,12 @@ fn what_was_applied_differs_in_nothing_and_what_was_exported_changes_nothing() {
     let here = place.path();
     example(here);
     let (out, _) = says(here, &["diff", "-f", "s.toml"], 1);
-    assert!(out.starts_with("set ops: 6 to add, 0 to change, 0 to remove, 0 unchanged\n"), "{out}");
+    assert!(out.starts_with("set ops: 6 to add, 0 to change, 0 to delete, 0 unchanged\n"), "{out}");
     assert!(out.contains("+ digest             every 15 minutes → send_digest"), "{out}");
     let (out, warned) = says(here, &["apply", "-f", "s.toml"], 0);
-    assert!(warned.contains("no node serves jobs of kind `send_digest`"), "{warned}");
-    assert!(out.starts_with("set ops: 6 added, 0 changed, 0 removed, 0 unchanged\n"), "{out}");
-    let same = "set ops: 0 to add, 0 to change, 0 to remove, 6 unchanged\n";
+    assert!(warned.contains("unknown job kind `send_digest`"), "{warned}");
+    assert!(out.starts_with("set ops: 6 added, 0 changed, 0 deleted, 0 unchanged\n"), "{out}");
+    let same = "set ops: 0 to add, 0 to change, 0 to delete, 6 unchanged\n";
     assert_eq!(says(here, &["diff", "-f", "s.toml"], 0).0, same);
     // A directory of files is the same as one file.
     std::fs::create_dir(here.join("dir")).unwrap();
@@ -53,7 +53,7 @@ fn what_was_applied_differs_in_nothing_and_what_was_exported_changes_nothing() {
     std::fs::write(here.join("dir/1.toml"), &exported).unwrap();
     assert_eq!(says(here, &["diff", "-f", "dir"], 0).0, same);
     let (out, _) = says(here, &["apply", "-f", "dir", "--prune", "--adopt"], 0);
-    assert_eq!(out, "set ops: 0 added, 0 changed, 0 removed, 6 unchanged\n");
+    assert_eq!(out, "set ops: 0 added, 0 changed, 0 deleted, 6 unchanged\n");
     assert_eq!(says(here, &["export", "--set", "ops"], 0).0, exported);
     for schedule in json(here, &["schedule", "list"])["items"].as_array().unwrap() {
         assert_eq!(schedule["revision"], 1, "{schedule}");
@@ -68,28 +68,28 @@ fn a_change_is_shown_with_its_slots_and_a_pause_is_kept() {
     says(here, &["apply", "-f", "s.toml"], 0);
     says(here, &["schedule", "pause", "sync-crm", "--why", "their server moves"], 0);
     let text = std::fs::read_to_string(here.join("s.toml")).unwrap();
-    let text = text.replace("30 2 * * *", "45 2 * * *").replace("must_start_within = \"6h\"\n", "");
+    let text = text.replace("30 2 * * *", "45 2 * * *").replace("start_within = \"6h\"\n", "");
     let text = text.replace("name = \"digest\"", "name = \"news\"\nrenamed_from = \"digest\"");
     let (kept, gone) = text.split_once("[[schedule]]\nname = \"report\"").unwrap();
     assert!(gone.contains("build"));
     std::fs::write(here.join("s.toml"), kept).unwrap();
     let (out, _) = says(here, &["diff", "-f", "s.toml"], 1);
     let lines: Vec<&str> = out.lines().collect();
-    assert_eq!(lines[0], "set ops: 0 to add, 2 to change, 1 to remove, 3 unchanged");
+    assert_eq!(lines[0], "set ops: 0 to add, 2 to change, 1 to delete, 3 unchanged");
     assert_eq!(lines[1], "~ nightly-backup");
-    assert!(lines[2].starts_with("    cron                \"30 2 * * *\" "), "{out}");
+    assert!(lines[2].starts_with("    cron           \"30 2 * * *\" "), "{out}");
     assert!(lines[2].ends_with("→  \"45 2 * * *\""), "{out}");
-    assert!(lines[3].starts_with("    must_start_within   \"6h\""), "{out}");
+    assert!(lines[3].starts_with("    start_within   \"6h\""), "{out}");
     assert!(lines[4].starts_with("    next") && lines[4].contains("02:30 CE"), "{out}");
     assert!(lines[4].contains("→") && lines[4].contains("02:45 CE"), "{out}");
     assert!(out.contains("~ news   (was digest)\n"), "{out}");
     assert!(
         out.contains(
-            "- report             never fired; 0 unfinished   (removed only with --prune)"
+            "- report             never fired; 0 unfinished jobs   (kept; pass --prune to delete)"
         ),
         "{out}"
     );
-    assert!(out.contains("their server moves); the pause is kept"), "{out}");
+    assert!(out.contains("(their server moves); stays paused"), "{out}");
 
     says(here, &["apply", "-f", "s.toml", "--prune"], 0);
     assert_eq!(run(here, &["diff", "-f", "s.toml"]).status.code(), Some(0));
@@ -118,7 +118,7 @@ fn an_edit_of_a_calendar_is_an_edit_of_each_schedule_that_names_it() {
     says(here, &["apply", "-f", "s.toml"], 0);
     event("DTSTART;VALUE=DATE:20270101");
     let (out, _) = says(here, &["diff", "-f", "s.toml"], 1);
-    assert!(out.starts_with("set pay: 0 to add, 1 to change, 0 to remove, 1 unchanged\n"), "{out}");
+    assert!(out.starts_with("set pay: 0 to add, 1 to change, 0 to delete, 1 unchanged\n"), "{out}");
     assert!(out.contains("    exclude") && out.contains("01-01"), "{out}");
     says(here, &["apply", "-f", "s.toml"], 0);
     assert_eq!(json(here, &["schedule", "show", "payroll"])["revision"], 2);
@@ -150,13 +150,34 @@ fn mistakes_are_told_all_together_and_nothing_is_written() {
         assert!(err.contains("s.toml:7:7: unknown time zone `Europe/Pariss`"), "{err}");
         assert!(err.contains("hint: did you mean `Europe/Paris`?"), "{err}");
         assert!(err.contains("s.toml:28:10: "), "{err}");
-        assert!(err.contains("2 mistakes; nothing was done"), "{err}");
+        assert!(err.contains("2 errors; nothing was changed"), "{err}");
     }
     assert_eq!(json(here, &["schedule", "list"])["items"].as_array().unwrap().len(), 0);
     let (out, _) = says(here, &["apply", "-f", "s.toml", "--json"], 2);
     let told: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(told["mistakes"][0]["line"], 7);
     assert_eq!(says(here, &["diff", "-f", "nowhere.toml"], 2).0, "");
+}
+
+#[test]
+fn a_deprecated_key_is_applied_with_a_warning() {
+    let place = tempfile::tempdir().unwrap();
+    let here = place.path();
+    example(here);
+    let text = std::fs::read_to_string(here.join("s.toml")).unwrap();
+    let old = text.replace("\nstart_within", "\nmust_start_within");
+    std::fs::write(here.join("old.toml"), old).unwrap();
+    let warning = "old.toml:22:1: `must_start_within` is deprecated; use `start_within`";
+    let (_, err) = says(here, &["diff", "-f", "old.toml"], 1);
+    assert!(err.contains(warning), "{err}");
+    let (_, err) = says(here, &["apply", "-f", "old.toml"], 0);
+    assert!(err.contains(warning), "{err}");
+    let (_, err) = says(here, &["diff", "-f", "s.toml"], 0);
+    assert!(!err.contains("deprecated"), "{err}");
+    let (_, err) = says(here, &["cron", "check", "old.toml"], 0);
+    assert!(err.contains(warning), "{err}");
+    let (exported, _) = says(here, &["export", "--set", "ops"], 0);
+    assert!(exported.contains("\nstart_within = \"6h\"\n"), "{exported}");
 }
 
 /// Waits until a schedule is there, or is no more.

@@ -34,7 +34,10 @@ fn loopback_is_called_only_to_try_it_and_the_server_never() {
     let done = call(&dev, &url);
     assert_eq!((&done["state"], &done["result"]), (&json!("succeeded"), &json!({"status": 204})));
     let own = call(&dev, &dev.url);
-    assert!(own["error"].as_str().unwrap().contains("it is punctual itself"), "{own}");
+    assert!(
+        own["error"].as_str().unwrap().contains("it is the address of this punctual server"),
+        "{own}"
+    );
     assert_eq!(dev.stop(), Some(0));
 
     let serve = Serving::start(directory.path(), &["serve"]);
@@ -46,5 +49,5 @@ fn loopback_is_called_only_to_try_it_and_the_server_never() {
     std::fs::write(directory.path().join("punctual.toml"), settings).unwrap();
     let output = punctual(directory.path(), &["config", "check"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("`10.1.0.0/99` is no network"));
+    assert!(text(&output.stderr).contains("`10.1.0.0/99` is not a valid network"));
 }

@@ -13,23 +13,27 @@ fn each_mistake_has_its_exit_code() {
         assert!(error.contains(message), "{args:?}: {error}");
         assert!(output.stdout.is_empty(), "{args:?}");
     };
-    check(&["job", "show", "7"], 2, "`7` is no id");
-    check(&["job", "show", "01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10"], 3, "there is no job");
-    check(&["schedule", "show", "none"], 3, "there is no schedule named `none`");
-    check(&["man", "job", "dance"], 3, "there is no command `punctual job dance`");
+    check(&["job", "show", "7"], 2, "invalid id `7`");
+    check(
+        &["job", "show", "01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10"],
+        3,
+        "not found; it never existed",
+    );
+    check(&["schedule", "show", "none"], 3, "schedule `none` not found");
+    check(&["man", "job", "dance"], 3, "unknown command `punctual job dance`");
     check(&["job", "enqueue", "ecko"], 2, "did you mean `echo`?");
     let unknown = ["schedule", "create", "u", "--every", "1h", "--kind", "ecko"];
     check(&unknown, 2, "--allow-unknown-kind");
     let meant = [&unknown[..], &["--allow-unknown-kind"]].concat();
     assert!(server.run(&meant).status.success());
-    check(&["job", "enqueue", "echo", "--payload", "{"], 2, "--payload is no JSON");
-    check(&["job", "enqueue", "echo", "--delay", "soon"], 2, "`soon` is not a length of time");
+    check(&["job", "enqueue", "echo", "--payload", "{"], 2, "--payload is not valid JSON");
+    check(&["job", "enqueue", "echo", "--delay", "soon"], 2, "invalid duration `soon`");
     let bad = ["schedule", "create", "s", "--cron", "61 * * * *", "--kind", "echo"];
-    check(&bad, 2, "61 is outside 0-59");
+    check(&bad, 2, "must be between 0 and 59, got 61");
     let good = ["schedule", "create", "s", "--cron", "1 * * * *", "--kind", "echo"];
     assert!(server.run(&good).status.success());
-    check(&good, 5, "there is a schedule named `s` already");
-    check(&["schedule", "edit", "s"], 2, "nothing changes");
+    check(&good, 5, "schedule `s` already exists");
+    check(&["schedule", "edit", "s"], 2, "nothing to change");
     let made = ["schedule", "create", "nightly-backup", "--cron", "1 2 * * *", "--kind", "echo"];
     assert!(server.run(&made).status.success());
     check(&["schedule", "pause", "nigthly-backup"], 3, "did you mean `nightly-backup`?");
@@ -49,24 +53,24 @@ fn out_of_reach_and_not_allowed_are_told_apart() {
         assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
         assert!(error.contains(message), "{args:?}: {error}");
     };
-    check(&["node", "list", "--server", "http://127.0.0.1:1"], 6, "does not answer");
-    check(&["node", "list", "--database", "mysql://x"], 2, "is no database");
-    check(&["serve", "--listen", "0.0.0.0:0"], 4, "there is no token");
-    check(&["serve", "--listen", "nowhere"], 2, "is no address");
-    check(&["serve", "--role", "cook"], 2, "is no role");
-    check(&["serve", "--config", "missing.toml"], 2, "there is no file");
+    check(&["node", "list", "--server", "http://127.0.0.1:1"], 6, "cannot reach the server");
+    check(&["node", "list", "--database", "mysql://x"], 2, "invalid database URL `mysql`");
+    check(&["serve", "--listen", "0.0.0.0:0"], 4, "without a token");
+    check(&["serve", "--listen", "nowhere"], 2, "invalid address `nowhere`");
+    check(&["serve", "--role", "cook"], 2, "unknown role `cook`");
+    check(&["serve", "--config", "missing.toml"], 2, "configuration file not found: missing.toml");
     std::fs::write(directory.path().join("punctual.toml"), "[server]\nlisen = \"x\"\n").unwrap();
     check(&["config", "check"], 2, "lisen");
     std::fs::write(directory.path().join("token"), "short").unwrap();
     std::fs::remove_file(directory.path().join("punctual.toml")).unwrap();
-    check(&["serve", "--token-file", "token"], 2, "take at least 16");
+    check(&["serve", "--token-file", "token"], 2, "minimum 16");
     // What would keep a server from starting is told by whoever only checks, and before a unit is made.
     for ask in [&["config", "check"][..], &["serve", "--print-systemd-unit"]] {
         let check = |args: &[&str], code, message| check(&[ask, args].concat(), code, message);
-        check(&["--token-file", "token"], 2, "take at least 16");
-        check(&["--token-file", "nowhere"], 2, "cannot read the token from");
-        check(&["--listen", "0.0.0.0:7347"], 4, "there is no token");
-        check(&["--database", "mysql://x"], 2, "is no database");
+        check(&["--token-file", "token"], 2, "minimum 16");
+        check(&["--token-file", "nowhere"], 2, "cannot read the token file nowhere");
+        check(&["--listen", "0.0.0.0:7347"], 4, "without a token");
+        check(&["--database", "mysql://x"], 2, "invalid database URL `mysql`");
     }
     let token = ["--token", "0123456789abcdef"];
     let open = [&["config", "check", "--listen", "0.0.0.0:7347"][..], &token].concat();
@@ -93,12 +97,17 @@ fn with_json_mistakes_are_objects_on_stderr() {
         assert!(output.stdout.is_empty(), "{args:?}");
     };
     let nowhere = ["node", "list", "--json", "--server", "http://127.0.0.1:1"];
-    check(&nowhere, 6, "does not answer", Some("punctual serve"));
-    check(&["node", "list", "--json", "--database", "mysql://x"], 2, "is no database", None);
+    check(&nowhere, 6, "cannot reach the server", Some("punctual serve"));
+    check(
+        &["node", "list", "--json", "--database", "mysql://x"],
+        2,
+        "invalid database URL `mysql`",
+        None,
+    );
     // Also what could not be understood.
     check(&["node", "dance", "--json"], 2, "unrecognized subcommand", None);
     let missing = ["job", "list", "--json", "--database", "sqlite://missing.db"];
-    check(&missing, 3, "there is no database sqlite://missing.db", Some("db migrate"));
+    check(&missing, 3, "database not found: sqlite://missing.db", Some("db migrate"));
     let text_of = |args: &[&str]| punctual(directory.path(), args).output().unwrap().stderr;
     assert!(text(&text_of(&["node", "dance"])).starts_with("error: "));
 }
@@ -124,7 +133,7 @@ fn a_database_that_is_not_there_is_not_made_by_a_question() {
         let output = punctual(here, question).args(named).output().unwrap();
         let error = text(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{question:?}: {error}");
-        assert!(error.contains("there is no database sqlite://new.db"), "{error}");
+        assert!(error.contains("database not found: sqlite://new.db"), "{error}");
         assert!(!here.join("new.db").exists(), "{question:?}");
     }
     // Whoever brings something along may make it, and what is said beats the environment.
@@ -139,7 +148,7 @@ fn a_database_that_is_not_there_is_not_made_by_a_question() {
     let both = ["job", "list", "--server", "http://127.0.0.1:1"];
     let output = punctual(here, &both).args(named).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("--server and --database name two to ask"));
+    assert!(text(&output.stderr).contains("--server and --database cannot be combined"));
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn the_readmes_walk_works_as_written() {
     assert_eq!((&done["state"], &done["result"]), (&"succeeded".into(), &"hello".into()));
 
     // One fails, is asked about, and is tried again.
-    let failing = r#"{"message":"no luck","for_good":true}"#;
+    let failing = r#"{"message":"no luck","permanent":true}"#;
     let failed = dev.run(&["job", "enqueue", "fail", "--payload", failing, "--wait", "--json"]);
     assert_eq!(failed.status.code(), Some(1));
     let failed: serde_json::Value = serde_json::from_slice(&failed.stdout).unwrap();
@@ -48,7 +48,7 @@ fn the_readmes_walk_works_as_written() {
     assert_eq!(dev.ask(&["leader"])["items"].as_array().unwrap().len(), 2);
 
     let made = dev.ask(&["schedule", "create", "mine", "--cron", "0 8 * * MON", "--kind", "echo"]);
-    assert_eq!(made["means"], "at 08:00 on Monday");
+    assert_eq!(made["description"], "at 08:00 on Monday");
     let edited =
         dev.ask(&["schedule", "edit", "mine", "--tz", "Europe/Paris", "--overlap", "queue_one"]);
     assert_eq!(edited["definition"]["overlap"], "queue_one");
@@ -118,5 +118,5 @@ fn the_script_takes_the_same_walk() {
     let output = walk.arg(script).env("PUNCTUAL", env!("CARGO_BIN_EXE_punctual")).output().unwrap();
     let (told, error) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{told}\n{error}");
-    assert!(told.ends_with("all as it should be\n"), "{told}");
+    assert!(told.ends_with("All steps passed.\n"), "{told}");
 }

@@ -61,7 +61,7 @@ fn many_jobs_are_retried_moved_and_cancelled_with_one_command() {
         server.ask(&["job", "enqueue", "echo", "--delay", "1h", "--tag", "old"]);
     }
     let moved = server.run(&["job", "move", "--all-matching", "tag:old", "--queue", "slow"]);
-    assert_eq!(text(&moved.stdout), "move: 3 done, 0 refused\n");
+    assert_eq!(text(&moved.stdout), "Moved 3 jobs, skipped 0\n");
     let asked = server.ask(&["job", "cancel", "--all-matching", "queue:slow", "--no-wait"]);
     let id = asked["id"].as_str().unwrap();
     assert_eq!(server.ask(&["job", "wait", id])["result"]["done"], 3);
@@ -75,7 +75,7 @@ fn many_jobs_are_retried_moved_and_cancelled_with_one_command() {
 fn a_list_of_schedules_tells_which_ones_fail() {
     let directory = tempfile::tempdir().unwrap();
     let server = Serving::start(directory.path(), &["serve"]);
-    let payload = r#"{"message":"no luck","for_good":true}"#;
+    let payload = r#"{"message":"no luck","permanent":true}"#;
     let bad =
         ["schedule", "create", "bad", "--every", "1s", "--kind", "fail", "--payload", payload];
     server.ask(&bad);
@@ -115,13 +115,13 @@ fn as_many_rows_are_shown_as_were_asked_for() {
     assert_eq!(some["items"].as_array().unwrap().len(), 500);
     assert!(some["next_cursor"].is_string());
     let told = text(&server.run(&["job", "list", "-n", "500"]).stdout);
-    assert!(told.ends_with("there are more; see --limit\n"), "{told}");
+    assert!(told.ends_with("More results are available; raise --limit\n"), "{told}");
     assert_eq!(server.run(&["job", "list", "-n", "0"]).status.code(), Some(2));
     // A second definition is one more than is shown.
     server.ask(&["schedule", "create", "s", "--cron", "0 8 * * *", "--kind", "echo"]);
     server.ask(&["schedule", "edit", "s", "--cron", "0 9 * * *"]);
     let told = text(&server.run(&["schedule", "revisions", "s", "-n", "1"]).stdout);
-    assert!(told.ends_with("there are more; see --limit\n"), "{told}");
+    assert!(told.ends_with("More results are available; raise --limit\n"), "{told}");
 }
 
 #[test]
@@ -133,12 +133,13 @@ fn a_queue_is_limited_paused_and_let_go_again() {
         assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
         text(&output.stdout).lines().last().unwrap().to_owned()
     };
-    assert!(status(&["queue", "limit", "mail", "3"]).ends_with("at most 3 at once"));
+    assert!(status(&["queue", "limit", "mail", "3"]).ends_with("active (at most 3 running)"));
     let listed = server.ask(&["queue", "list"]);
     assert_eq!(listed["items"][0]["limits"]["max_running"], 3, "{listed}");
     let paused = status(&["queue", "pause", "mail", "--until", "2099-01-01T00:00:00Z"]);
-    assert!(paused.contains("paused until 2099-01-01T00:00:00Z ("), "{paused}");
-    assert!(status(&["queue", "resume", "mail"]).ends_with("at most 3 at once"));
+    assert!(paused.contains("paused by "), "{paused}");
+    assert!(paused.ends_with(" until 2099-01-01T00:00:00Z"), "{paused}");
+    assert!(status(&["queue", "resume", "mail"]).ends_with("active (at most 3 running)"));
     assert!(status(&["queue", "limit", "mail", "--none"]).ends_with("active"));
     for wrong in [&["queue", "limit", "mail"][..], &["queue", "limit", "mail", "3", "--none"]] {
         assert_eq!(server.run(wrong).status.code(), Some(2), "{wrong:?}");
@@ -150,12 +151,16 @@ fn everything_is_on_one_screen() {
     let directory = tempfile::tempdir().unwrap();
     let server = Serving::start(directory.path(), &["serve", "--name", "web-1"]);
     server.ask(&["schedule", "create", "nightly", "--cron", "0 3 * * *", "--kind", "echo"]);
-    let failing = ["job", "enqueue", "fail", "--payload", r#"{"for_good":true}"#, "--wait"];
+    let failing = ["job", "enqueue", "fail", "--payload", r#"{"permanent":true}"#, "--wait"];
     assert_eq!(server.run(&failing).status.code(), Some(1));
     let screen = text(&server.run(&["top", "--once"]).stdout);
-    for part in
-        ["1 node ·", "maintenance on web-1", "nightly", "at 03:00 every day", "asked to fail"]
-    {
+    for part in [
+        "1 node ·",
+        "maintenance on web-1",
+        "nightly",
+        "at 03:00 every day",
+        "the payload requested this failure",
+    ] {
         assert!(screen.contains(part), "{part}: {screen}");
     }
     let screen = server.ask(&["top", "--once"]);

@@ -17,7 +17,8 @@ const USUAL: Manner = Manner { prune: false, adopt: false, dry_run: false };
 /// The schedules of a file, whatever its set.
 fn file(text: &str) -> Vec<Declared> {
     let text = format!("set = \"ops\"\n{text}");
-    let mut sets = punctual_file::read(&[Source::new("test.toml", text)]).expect("no mistakes");
+    let mut sets =
+        punctual_file::read(&[Source::new("test.toml", text)]).expect("the schedule file is valid");
     sets.remove(0).schedules
 }
 
@@ -38,13 +39,13 @@ async fn try_apply(
 
 /// What was done, by name.
 async fn apply(stage: &Stage, set: &str, text: &str, manner: Manner) -> Vec<(String, What)> {
-    let applied = try_apply(stage, set, text, manner).await.expect("it is applied");
+    let applied = try_apply(stage, set, text, manner).await.expect("the set is applied");
     applied.steps.into_iter().map(|step| (step.name, step.what)).collect()
 }
 
 async fn named(stage: &Stage, name: &str) -> Schedule {
-    let found = stage.store().schedule_named("", name).await.expect("it is read");
-    found.expect("it is there")
+    let found = stage.store().schedule_named("", name).await.expect("the schedule can be read");
+    found.expect("the schedule exists")
 }
 
 /// Lets a node work until then, looking often enough to be on time.
@@ -114,7 +115,7 @@ pub async fn two_sets_never_touch_each_other(stage: &Stage) {
     for text in [TWO, &other] {
         let set = if text == TWO { "web" } else { "ops" };
         let error = try_apply(stage, set, text, all).await.unwrap_err().to_string();
-        assert!(error.contains("belongs to the set"), "{error}");
+        assert!(error.contains("belongs to set"), "{error}");
     }
     assert_eq!(stage.store().schedules("", None, 10).await.unwrap(), before);
     apply(stage, "web", "", all).await;
@@ -125,7 +126,8 @@ pub async fn two_sets_never_touch_each_other(stage: &Stage) {
 pub async fn a_pause_survives_apply(stage: &Stage) {
     apply(stage, "ops", TWO, USUAL).await;
     let until = Some(stage.now() + Duration::from_secs(86_400));
-    let paused = stage.schedules().pause("", "a", until, &ana()).await.expect("it is paused");
+    let paused =
+        stage.schedules().pause("", "a", until, &ana()).await.expect("the schedule is paused");
     stage.pass(60);
     assert_eq!(apply(stage, "ops", TWO, USUAL).await[0].1, What::Keep);
     assert_eq!(named(stage, "a").await, paused);
@@ -177,10 +179,10 @@ job = "mail"
         let ledger = stage.ledger(schedule.id).await;
         assert_eq!((ledger[0].count, ledger[0].job), (6, None), "{to}");
         for row in &ledger[1..] {
-            assert!(row.slot > edited_at, "{to} fired {} in the past", row.slot);
+            assert!(row.slot > edited_at, "{to} fired slot {} in the past", row.slot);
         }
         if schedule.enabled {
-            assert!(ledger.len() > 1, "{to}: it fires no more");
+            assert!(ledger.len() > 1, "{to}: the schedule no longer fires");
         }
         stage.work().await;
     }
@@ -207,7 +209,7 @@ pub async fn what_nobody_wants_goes_only_if_asked(stage: &Stage) {
     let by_hand = stage.create("c", &super::minutely()).await;
     let only_c = "[[schedule]]\nname = \"c\"\ncron = \"* * * * *\"\njob = \"mail\"\n";
     let error = try_apply(stage, "ops", only_c, USUAL).await.unwrap_err().to_string();
-    assert!(error.contains("schedule `c`") && error.contains("made by hand"), "{error}");
+    assert!(error.contains("schedule `c`") && error.contains("created manually"), "{error}");
     let adopt = Manner { adopt: true, ..USUAL };
     let steps = apply(stage, "ops", only_c, adopt).await;
     assert_eq!(steps, did(&[("c", What::Change), ("a", What::Leave), ("b", What::Leave)]));
@@ -224,7 +226,7 @@ pub async fn nothing_is_written_if_anything_is_wrong(stage: &Stage) {
     let never = TWO.replace("0 8 * * *", "0 8 31 2 *");
     let more = format!("{never}\n[[schedule]]\nname = \"good\"\nevery = \"1h\"\njob = \"mail\"\n");
     let error = try_apply(stage, "ops", &more, USUAL).await.unwrap_err().to_string();
-    assert!(error.contains("schedule `a`: `when`: never fires"), "{error}");
+    assert!(error.contains("schedule `a`: `when`: the schedule never fires"), "{error}");
     assert!(error.contains("schedule `b`: the name is taken"), "{error}");
     let there = stage.store().schedules("", None, 10).await.unwrap();
     assert_eq!(there.len(), 1);
@@ -275,7 +277,7 @@ job = "mail"
     let deploy = at("2027-03-28T02:10:00Z");
     let deploys = vec![(from, file(night)), (deploy, file(&edited))];
     let story = Story { down: vec![down], deploys, ..Story::default() };
-    let simulated = simulate(&story, from, to).expect("it is simulated");
+    let simulated = simulate(&story, from, to).expect("the simulation succeeds");
 
     stage.set("2027-03-27T22:00:00Z");
     apply(stage, "ops", night, USUAL).await;
@@ -314,15 +316,15 @@ impl Slow {
         for (end, job) in std::mem::take(&mut self.running) {
             if end <= stage.now() {
                 stage.settle(&job, Outcome::Done).await;
-            } else if stage.job(job.id).await.cancel_asked {
-                stage.settle(&job, Outcome::Cancel("called off".to_owned())).await;
+            } else if stage.job(job.id).await.cancel_requested {
+                stage.settle(&job, Outcome::Cancel("cancelled by the handler".to_owned())).await;
             } else {
                 self.running.push((end, job));
             }
         }
         for job in stage.claim_as(self.node, &["default"]).await {
             let origin = job.origin.clone().expect("a schedule's job");
-            let slot = origin.slot.expect("it has a slot");
+            let slot = origin.slot.expect("the job has a slot");
             self.began.insert((origin.schedule, slot), stage.now());
             self.running.push((stage.now() + self.takes[&origin.schedule], job));
         }
@@ -365,7 +367,7 @@ pub async fn a_simulation_knows_what_overlaps(stage: &Stage) {
         all_take: minutes(25),
         takes: [("changed".to_owned(), minutes(50))].into(),
     };
-    let simulated = simulate(&story, from, to).expect("it is simulated");
+    let simulated = simulate(&story, from, to).expect("the simulation succeeds");
 
     stage.set("2027-03-27T22:00:00Z");
     apply(stage, "ops", &night, USUAL).await;
@@ -401,7 +403,7 @@ pub async fn a_simulation_knows_what_overlaps(stage: &Stage) {
                 (Some(said), Some(did)) => did >= said && did.since(said) < minutes(1),
                 (said, did) => said == did || said.is_some_and(|said| said >= to - minutes(1)),
             };
-            assert!(is_so, "{name}: {it:?} began {began:?}");
+            assert!(is_so, "{name}: {it:?} started at {began:?}");
         }
     }
 }

@@ -19,11 +19,15 @@ pub async fn f1_a_finished_slot_never_runs_again_and_catching_up_ends(stage: &St
     stage.set("2027-01-01T12:30:00Z");
     let schedule = stage.create("mails", &hourly(Missed::All)).await;
     node.round().await.unwrap();
-    assert_eq!(stage.told(schedule.id).await, Vec::<String>::new(), "nothing before it existed");
+    assert_eq!(
+        stage.told(schedule.id).await,
+        Vec::<String>::new(),
+        "no slots before the schedule existed"
+    );
     // An outage of five hours, and then two days on time.
     stage.set("2027-01-01T18:10:00Z");
     node.round().await.unwrap();
-    assert_eq!(stage.work().await.len(), 1, "caught up at a pace");
+    assert_eq!(stage.work().await.len(), 1, "slots are caught up gradually");
     stage.pass(10);
     assert_eq!(stage.work().await.len(), 5);
     stage.set("2027-01-01T19:00:00Z");
@@ -32,7 +36,7 @@ pub async fn f1_a_finished_slot_never_runs_again_and_catching_up_ends(stage: &St
         assert_eq!(stage.work().await, [Some(stage.now())], "each slot runs once, at its time");
         stage.pass(HOUR / 2);
         node.round().await.unwrap();
-        assert_eq!(stage.work().await, [], "and never again");
+        assert_eq!(stage.work().await, [], "no slot runs twice");
         stage.pass(HOUR / 2);
     }
     let ledger = stage.ledger(schedule.id).await;
@@ -177,7 +181,11 @@ pub async fn c11_missed_slots_go_by_the_policy_and_enabling_fires_nothing(stage:
     node.round().await.unwrap();
     assert_eq!(stage.told(off.id).await, ["2027-01-01T06:00:00Z fired"]);
     let enabled = stage.store().schedule(off.id).await.unwrap().unwrap();
-    assert_eq!(enabled.last_slot, Some(stage.now()), "the slot, not the time of the claim");
+    assert_eq!(
+        enabled.last_slot,
+        Some(stage.now()),
+        "last_slot is the slot time, not the claim time"
+    );
 }
 
 /// The policy was parsed, stored, shown and ignored.
@@ -206,7 +214,11 @@ pub async fn n2_each_missed_policy_does_what_it_says(stage: &Stage) {
         let facts = job.origin.as_ref().unwrap().facts.as_str();
         facts.contains(r#""missed_count":2"#) && facts.contains(r#""caught_up":true"#)
     });
-    assert_eq!((jobs.len(), folded.count()), (4, 1), "its job is told of those folded into it");
+    assert_eq!(
+        (jobs.len(), folded.count()),
+        (4, 1),
+        "the job lists the slots that were merged into it"
+    );
 }
 
 /// Every schedule was evaluated every second, for every minute since it last fired.
@@ -220,7 +232,7 @@ pub async fn n3_an_idle_schedule_is_not_looked_at(stage: &Stage) {
     node.line.take_calls();
     stage.run(60, &mut [&mut node]).await;
     let calls = node.line.take_calls();
-    assert_eq!(calls.get("due"), Some(&60), "one look, however many schedules");
+    assert_eq!(calls.get("due"), Some(&60), "one query, independent of the number of schedules");
     assert_eq!(calls.get("fire"), None);
     let due = stage.store().due(stage.at(), 0, 500).await.unwrap();
     assert_eq!(due.schedules, []);
@@ -258,15 +270,15 @@ pub async fn q13_a_missed_minute_is_not_lost_and_overlap_holds(stage: &Stage) {
         ]
     );
     let ready = stage.claim().await;
-    assert_eq!(ready.len(), 2, "only what may run beside another does");
+    assert_eq!(ready.len(), 2, "only jobs that may overlap run in parallel");
     let asked = stage.job(
         running.iter().find(|job| job.origin.as_ref().unwrap().schedule == ids[4]).unwrap().id,
     );
-    assert!(asked.await.cancel_asked);
+    assert!(asked.await.cancel_requested);
     for job in running.iter().chain(&ready) {
         stage.settle(job, Outcome::Done).await;
     }
-    assert_eq!(stage.work().await.len(), 3, "one of each that waits");
-    assert_eq!(stage.work().await.len(), 1, "then the next");
+    assert_eq!(stage.work().await.len(), 3, "one job of each waiting schedule");
+    assert_eq!(stage.work().await.len(), 1, "then the next job");
     assert_eq!(stage.work().await, []);
 }

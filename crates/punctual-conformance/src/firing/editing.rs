@@ -38,7 +38,7 @@ async fn go_on(stage: &Stage, hours: u64, node: &mut Node) {
 }
 
 async fn next(stage: &Stage) -> Option<Timestamp> {
-    stage.schedules().get("", "mails").await.expect("it is there").next_slot
+    stage.schedules().get("", "mails").await.expect("the schedule exists").next_slot
 }
 
 /// Slots of the new expression that lie behind are none; what the old one had due and nobody had
@@ -47,7 +47,7 @@ pub async fn an_edit_of_the_expression_never_fires_in_the_past(stage: &Stage) {
     let mut node = stage.node("a").await;
     let schedule = behind(stage, &all("0 * * * *"), &mut node).await;
     let edited = stage.schedules().define("", "mails", &all("*/15 * * * *"), None, &ana()).await;
-    assert_eq!(edited.expect("it is edited").next_slot, next(stage).await);
+    assert_eq!(edited.expect("the schedule is edited").next_slot, next(stage).await);
     assert_eq!(next(stage).await, "2027-01-01T12:45:00Z".parse().ok());
     go_on(stage, 1, &mut node).await;
     assert_eq!(
@@ -62,7 +62,7 @@ pub async fn an_edit_of_the_expression_never_fires_in_the_past(stage: &Stage) {
         ]
     );
     let missed = stage.ledger(schedule.id).await[1].clone();
-    assert_eq!(missed.reason.as_deref(), Some("changed by ana before it was decided"));
+    assert_eq!(missed.reason.as_deref(), Some("changed by ana before the slot was processed"));
     // Back to what it was: an instant that was decided is not decided again.
     stage.schedules().define("", "mails", &all("0,30 * * * *"), None, &ana()).await.unwrap();
     assert_eq!(next(stage).await, "2027-01-01T14:00:00Z".parse().ok());
@@ -77,9 +77,17 @@ pub async fn an_edit_of_the_zone_never_fires_in_the_past(stage: &Stage) {
         stage.schedules().define("", "mails", &zoned(tz), None, &ana()).await.unwrap();
         next(stage).await.unwrap().to_string()
     };
-    assert_eq!(define("Europe/Paris").await, "2027-01-02T10:00:00Z", "eleven was at ten");
+    assert_eq!(
+        define("Europe/Paris").await,
+        "2027-01-02T10:00:00Z",
+        "11:00 in Paris is already past"
+    );
     go_on(stage, 1, &mut node).await;
-    assert_eq!(define("America/New_York").await, "2027-01-01T16:00:00Z", "eleven is to come");
+    assert_eq!(
+        define("America/New_York").await,
+        "2027-01-01T16:00:00Z",
+        "11:00 in New York is still to come"
+    );
     go_on(stage, 3, &mut node).await;
     assert_eq!(
         stage.told(schedule.id).await,
@@ -126,7 +134,7 @@ pub async fn an_edit_is_a_revision_and_a_stale_one_is_refused(stage: &Stage) {
     stage.pass(1);
     let until = stage.now() + std::time::Duration::from_secs(HOUR);
     let paused = calls.pause("", "mails", Some(until), &bo).await.unwrap();
-    let pause = paused.pause.expect("it is paused");
+    let pause = paused.pause.expect("the schedule is paused");
     assert_eq!((pause.by, pause.until), (bo.clone(), Some(until)));
     let stale = calls.define("", "mails", &all("0 9 * * *"), Some(Seen::of(&edited)), &ana()).await;
     assert!(stale.is_err());

@@ -36,7 +36,7 @@ pub async fn excluded_slots_are_skipped_with_the_reason(stage: &Stage) {
         "midnight in Paris is Saturday"
     );
     let reason = stage.ledger(schedule.id).await[2].reason.clone();
-    assert_eq!(reason.as_deref(), Some("the schedule's `exclude` has it"));
+    assert_eq!(reason.as_deref(), Some("excluded by `exclude`"));
     // Nobody leads from Saturday noon to Tuesday.
     stage.set("2027-01-05T06:30:00Z");
     node.round().await.unwrap();
@@ -74,7 +74,7 @@ pub async fn an_edit_of_what_is_excluded_never_fires_in_the_past(stage: &Stage) 
     );
     let never = six_hourly(&["Sun 00:00-Sat 23:59", "Sat"]);
     let refused = stage.schedules().define("", "mails", &never, None, &ana()).await.unwrap_err();
-    assert!(refused.to_string().contains("`exclude`: never fires"), "{refused}");
+    assert!(refused.to_string().contains("`exclude`: the schedule never fires"), "{refused}");
 }
 
 /// Saturdays and Sundays go to the next free day; an outage over it is caught up there, and an edit
@@ -96,7 +96,7 @@ pub async fn excluded_slots_move_to_the_next_working_day(stage: &Stage) {
     }
     let moved_to = |day: &str| {
         let to = format!("moved to 2027-01-{day} 09:00 Europe/Paris");
-        Some(format!("the schedule's `exclude` has it; {to}"))
+        Some(format!("excluded by `exclude`; {to}"))
     };
     let told = ["2027-01-02T08:00:00Z skipped_excluded", "2027-01-05T08:00:00Z fired"];
     assert_eq!(stage.told(schedule.id).await, told);

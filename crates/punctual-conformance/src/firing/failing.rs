@@ -42,9 +42,9 @@ pub async fn failures_in_a_row_pause_a_schedule(stage: &Stage) {
     assert_eq!(minute(stage, &mut node, failed()).await, 1);
     assert_eq!(node.steps.pause_failing().await.unwrap(), 0, "once is enough");
     let paused = stage.store().schedule(schedule.id).await.unwrap().unwrap();
-    let pause = paused.pause.expect("it is paused");
+    let pause = paused.pause.expect("the schedule is paused");
     let last = stage.ledger(schedule.id).await.last().unwrap().job.unwrap();
-    let why = format!("3 failures in a row; the last: job {last}: no such host");
+    let why = format!("3 failures in a row; last failed job {last}: no such host");
     assert_eq!((pause.by.who.as_str(), pause.by.why, pause.until), ("punctual", why, None));
     assert_eq!(pause.since, stage.now());
     // Nothing fires until somebody resumes it.
@@ -67,10 +67,14 @@ pub async fn a_count_of_failures_begins_anew_when_somebody_resumes(stage: &Stage
     assert_eq!(minute(stage, &mut node, failed()).await, 1);
     stage.pass(1);
     stage.schedules().resume("", "mails", &ana()).await.unwrap();
-    assert_eq!(node.steps.pause_failing().await.unwrap(), 0, "it has another chance");
+    assert_eq!(node.steps.pause_failing().await.unwrap(), 0, "the failure count starts again");
     assert_eq!(minute(stage, &mut node, failed()).await, 0);
     stage.schedules().define("", "mails", &breaking(2), None, &ana()).await.unwrap();
-    assert_eq!(minute(stage, &mut node, failed()).await, 0, "an edit begins anew as well");
+    assert_eq!(
+        minute(stage, &mut node, failed()).await,
+        0,
+        "an edit also resets the failure count"
+    );
     assert_eq!(minute(stage, &mut node, failed()).await, 1);
     let paused = stage.store().schedule(schedule.id).await.unwrap().unwrap();
     assert!(paused.is_paused(stage.now()));
@@ -104,7 +108,7 @@ pub async fn a_failed_job_waits_as_its_schedule_says(stage: &Stage) {
         assert_eq!(jobs.len(), if tries == 1 { 2 } else { 1 });
         let job = jobs.iter().find(|job| job.origin.as_ref().unwrap().schedule == slow.id).unwrap();
         assert_eq!(job.backoff(), Some(told));
-        let due = stage.job(job.id).await.view.due_at.expect("it is tried again");
+        let due = stage.job(job.id).await.view.due_at.expect("the job is retried");
         let wait = told.wait(job.id, tries, tries);
         assert_eq!(due, stage.now() + wait);
         let bound = Duration::from_secs(15 * 60).min(Duration::from_secs(600) * tries);

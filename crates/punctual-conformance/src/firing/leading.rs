@@ -22,12 +22,12 @@ pub async fn f2_a_lost_connection_stops_firing_only_while_it_lasts(stage: &Stage
     assert!(node.steps.term().is_some());
     node.line.fail("*", Fault::Request);
     stage.run(20, &mut [&mut node]).await;
-    assert_eq!(node.steps.term(), None, "it does not call itself the leader");
+    assert_eq!(node.steps.term(), None, "the node does not consider itself the leader");
     node.line.heal();
     stage.run(3, &mut [&mut node]).await;
     assert!(node.steps.term().is_some());
     let ledger = stage.ledger(schedule.id).await;
-    assert_eq!(ledger.len(), 28, "no second is missing");
+    assert_eq!(ledger.len(), 28, "no slot is missing");
     assert!(ledger.iter().all(|view| view.outcome == SlotOutcome::Fired));
 }
 
@@ -39,7 +39,7 @@ pub async fn f3_a_crash_loses_no_slot(stage: &Stage) {
     assert!(one.steps.term().is_some() && other.steps.term().is_none());
     drop(one);
     stage.run(7, &mut [&mut other]).await;
-    assert!(other.steps.term().is_some(), "within the lease and a second and a half");
+    assert!(other.steps.term().is_some(), "within the lease plus 1.5 s");
     let ledger = stage.ledger(schedule.id).await;
     assert_eq!(ledger.len(), 12);
     let seconds: Vec<i64> = ledger.iter().map(|view| view.slot.floor_seconds()).collect();
@@ -58,13 +58,13 @@ pub async fn f10_leadership_neither_wedges_nor_goes_by_a_nodes_clock(stage: &Sta
     assert_eq!(node.steps.term(), None);
     node.line.heal();
     stage.run(2, &mut [&mut node]).await;
-    assert!(node.steps.term().is_some(), "it asks again and learns that the term is its own");
+    assert!(node.steps.term().is_some(), "the node asks again and finds that the term is its own");
     stage.run(60, &mut [&mut node]).await;
     let changes = stage.store().leader_changes(SCHEDULER, 10).await.unwrap();
     assert_eq!(changes.len(), 1, "one term, whatever the host's clock says");
     let ledger = stage.ledger(schedule.id).await;
     assert_eq!(ledger.len(), 65);
-    assert!(ledger.iter().all(|view| view.decided_at >= view.slot), "none is early");
+    assert!(ledger.iter().all(|view| view.decided_at >= view.slot), "no slot fires early");
     // A leader that froze and woke after its lease finds that it leads no more.
     let mut other = stage.node("b").await;
     stage.pass(30);
@@ -132,7 +132,7 @@ pub async fn n5_two_leaders_fire_a_slot_once(stage: &Stage) {
     let mut terms: Vec<i64> = ledger.iter().map(|view| view.term).collect();
     assert!(terms.is_sorted(), "{terms:?}");
     terms.dedup();
-    assert!(terms.len() > 5, "leadership changed hands: {terms:?}");
+    assert!(terms.len() > 5, "the leader changed: {terms:?}");
     let mut jobs: Vec<_> = ledger.iter().map(|view| view.job.unwrap()).collect();
     jobs.sort_unstable();
     jobs.dedup();

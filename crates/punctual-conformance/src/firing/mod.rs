@@ -104,7 +104,7 @@ struct StageClock {
 
 impl StageClock {
     fn now(&self) -> Timestamp {
-        *self.now.lock().expect("nothing panics while it holds it")
+        *self.now.lock().expect("the lock is not poisoned")
     }
 }
 
@@ -121,7 +121,7 @@ impl Env for StageClock {
     }
 
     fn wall(&self) -> Timestamp {
-        self.now() - *self.behind.lock().expect("nothing panics while it holds it")
+        self.now() - *self.behind.lock().expect("the lock is not poisoned")
     }
 
     fn random(&self, bytes: &mut [u8]) {
@@ -163,25 +163,25 @@ pub struct Line {
 
 impl Line {
     fn pass(&self, method: &'static str) -> Fault {
-        *self.calls.lock().expect("it works").entry(method).or_default() += 1;
-        let faults = self.faults.lock().expect("it works");
+        *self.calls.lock().expect("the lock is not poisoned").entry(method).or_default() += 1;
+        let faults = self.faults.lock().expect("the lock is not poisoned");
         let fault = faults.iter().find(|(name, _)| *name == method || *name == "*");
         fault.map_or(Fault::None, |(_, fault)| fault.clone())
     }
 
     /// Calls of this method, or of all if it is `*`, suffer this from now on.
     pub fn fail(&self, method: &'static str, fault: Fault) {
-        self.faults.lock().expect("it works").push((method, fault));
+        self.faults.lock().expect("the lock is not poisoned").push((method, fault));
     }
 
     /// All is well again.
     pub fn heal(&self) {
-        self.faults.lock().expect("it works").clear();
+        self.faults.lock().expect("the lock is not poisoned").clear();
     }
 
     /// How often each method was called since the last time.
     pub fn take_calls(&self) -> BTreeMap<&'static str, usize> {
-        std::mem::take(&mut self.calls.lock().expect("it works"))
+        std::mem::take(&mut self.calls.lock().expect("the lock is not poisoned"))
     }
 }
 
@@ -220,17 +220,19 @@ impl Stage {
 
     /// Sets the clock.
     pub fn set(&self, now: &str) {
-        *self.clock.now.lock().expect("it works") = now.parse().expect("an instant");
+        *self.clock.now.lock().expect("the lock is not poisoned") =
+            now.parse().expect("an instant");
     }
 
     /// Lets time pass.
     pub fn pass(&self, seconds: u64) {
-        *self.clock.now.lock().expect("it works") = self.now() + Duration::from_secs(seconds);
+        *self.clock.now.lock().expect("the lock is not poisoned") =
+            self.now() + Duration::from_secs(seconds);
     }
 
     /// From now on the hosts' wall clocks are slow by this.
     pub fn slow_hosts(&self, by: Duration) {
-        *self.clock.behind.lock().expect("it works") = by;
+        *self.clock.behind.lock().expect("the lock is not poisoned") = by;
     }
 
     /// The store.
@@ -260,7 +262,7 @@ impl Stage {
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
         };
-        self.store.join(self.at(), &info).await.expect("it joins");
+        self.store.join(self.at(), &info).await.expect("the node joins");
         info.id
     }
 
@@ -357,12 +359,13 @@ impl Stage {
     /// A new schedule.
     pub async fn create(&self, name: &str, definition: &Definition) -> Schedule {
         let created = self.schedules().create("", name, "ops", definition, &ana()).await;
-        created.expect("it is created")
+        created.expect("the schedule is created")
     }
 
     /// The ledger, oldest first.
     pub async fn ledger(&self, id: ScheduleId) -> Vec<SlotView> {
-        let mut slots = self.store.slots(id, None, 500).await.expect("the ledger").items;
+        let mut slots =
+            self.store.slots(id, None, 500).await.expect("the ledger can be read").items;
         slots.reverse();
         slots
     }
@@ -415,7 +418,7 @@ impl Stage {
 
     /// All about a job.
     pub async fn job(&self, id: JobId) -> JobDetail {
-        self.store.job(id).await.expect("job").expect("the job is there")
+        self.store.job(id).await.expect("job").expect("the job exists")
     }
 }
 

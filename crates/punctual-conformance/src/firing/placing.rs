@@ -40,12 +40,12 @@ pub async fn every_node_has_its_own_row_and_job(stage: &Stage) {
     assert_eq!(
         newest(stage, schedule.id).await,
         ["fired 0 @a for node `a`", "fired -1 @b for node `b`"],
-        "the leader does not work, and has none"
+        "the leader runs no jobs and gets none"
     );
     let c = stage.worker("c", &[]).await;
     for (node, name) in [(a, "a"), (b, "b"), (c, "c")] {
         let jobs = stage.claim_as(node, &["default", &format!("@{name}")]).await;
-        assert_eq!(jobs.len(), usize::from(name != "c"), "one that came later has nothing");
+        assert_eq!(jobs.len(), usize::from(name != "c"), "a node that joined later gets no job");
         for job in &jobs {
             assert_eq!(job.queue, format!("@{name}"));
             let facts = job.origin.as_ref().expect("a schedule's job");
@@ -61,7 +61,7 @@ pub async fn every_node_has_its_own_row_and_job(stage: &Stage) {
     );
     let ids: std::collections::BTreeSet<_> =
         stage.ledger(schedule.id).await.iter().filter_map(|view| view.job).collect();
-    assert_eq!(ids.len(), 4, "each job is a job of its own");
+    assert_eq!(ids.len(), 4, "each node has a separate job");
 }
 
 /// A node that is busy skips its own slot and no other's.
@@ -103,11 +103,8 @@ pub async fn jobs_of_a_node_or_label_wait_where_it_claims(stage: &Stage) {
     let every = stage.create("every", &on("every_node")).await;
     stage.run(60, &mut [&mut leader]).await;
     assert_eq!(newest(stage, named.id).await, ["missed 0 – no live node is named `b`"]);
-    assert_eq!(newest(stage, zoned.id).await, ["missed 0 – no live node has the label zone=eu"]);
-    assert_eq!(
-        newest(stage, every.id).await,
-        ["missed 0 – no live node has a handler for kind `mail`"]
-    );
+    assert_eq!(newest(stage, zoned.id).await, ["missed 0 – no live node has label zone=eu"]);
+    assert_eq!(newest(stage, every.id).await, ["missed 0 – no live node handles kind `mail`"]);
     let refused = stage.schedules().run("", "named").await.unwrap_err().to_string();
     assert_eq!(refused, "`job`: no live node is named `b`");
 
@@ -121,15 +118,15 @@ pub async fn jobs_of_a_node_or_label_wait_where_it_claims(stage: &Stage) {
         async move { stage.claim_as(node, &[&queues[0], &queues[1]]).await }
     };
     let of_a: Vec<String> = own(a, "a", "eu").await.iter().map(|job| job.queue.clone()).collect();
-    assert_eq!(of_a, ["@a", "@zone=eu"], "its own, and that of its label");
-    assert_eq!(own(b, "b", "us").await.len(), 2, "its own twice: by name, and as every node");
+    assert_eq!(of_a, ["@a", "@zone=eu"], "its node queue and its label queue");
+    assert_eq!(own(b, "b", "us").await.len(), 2, "its node queue twice: by name and as every node");
 
     // The node is gone, and with it the jobs that were to come.
     let job = stage.schedules().run("", "zoned").await.expect("a node has the label");
     assert_eq!(stage.job(job).await.view.queue, "@zone=eu");
     stage.declare_dead(a, &mut leader).await;
     stage.run(60, &mut [&mut leader]).await;
-    assert_eq!(newest(stage, zoned.id).await, ["missed 0 – no live node has the label zone=eu"]);
+    assert_eq!(newest(stage, zoned.id).await, ["missed 0 – no live node has label zone=eu"]);
 }
 
 /// What waits for a node that does not come back is called off after a day; what somebody put there
@@ -143,7 +140,7 @@ pub async fn a_job_does_not_wait_for_a_lost_node_for_ever(stage: &Stage) {
     let by_hand = stage.enqueue("@a").await;
     stage.store().leave(stage.at(), a).await.unwrap();
     stage.pass(86_000);
-    assert_eq!(leader.steps.call_off_stranded().await.unwrap(), 0, "it may come back");
+    assert_eq!(leader.steps.call_off_stranded().await.unwrap(), 0, "the node may return");
     stage.pass(1_000);
     assert_eq!(leader.steps.call_off_stranded().await.unwrap(), 1);
     assert_eq!(leader.steps.call_off_stranded().await.unwrap(), 0);
@@ -156,7 +153,8 @@ pub async fn a_job_does_not_wait_for_a_lost_node_for_ever(stage: &Stage) {
     }
     states.sort_by(|left, right| left.0.cmp(&right.0));
     let why =
-        "cancelled by punctual: no live node serves queue `@a`, and it was due 1d ago".to_owned();
+        "cancelled by punctual: no live node serves queue `@a`; the job was due more than 1d ago"
+            .to_owned();
     assert_eq!(states[0], ("@a".to_owned(), JobState::Cancelled, Some(why)));
     assert_eq!(states[1], ("@b".to_owned(), JobState::Ready, None));
     assert_eq!(stage.job(by_hand).await.view.state, JobState::Ready);

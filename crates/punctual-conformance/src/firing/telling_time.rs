@@ -44,13 +44,13 @@ pub async fn f11_weekdays_and_clock_changes_are_as_people_expect(stage: &Stage) 
     assert_eq!(
         slots(stage, &in_zone("30 2 * * *", NEW_YORK), spring.0, spring.1).await,
         ["2026-03-08T07:00:00Z", "2026-03-09T06:30:00Z"],
-        "02:30 does not exist on the eighth, and the end of the gap stands in"
+        "02:30 does not exist on the eighth; the slot is at the end of the gap"
     );
     let autumn = ("2026-10-31T12:00:00Z", "2026-11-02T12:00:00Z");
     assert_eq!(
         slots(stage, &in_zone("30 1 * * *", NEW_YORK), autumn.0, autumn.1).await,
         ["2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"],
-        "01:30 comes twice on the first, and counts once"
+        "01:30 occurs twice on the first; the slot fires once"
     );
     let unknown = in_zone("0 9 * * *", "America/New_Yorck");
     let refused = stage.schedules().create("", "x", "", &unknown, &super::ana()).await;
@@ -92,7 +92,11 @@ pub async fn c18_a_schedule_keeps_its_zone(stage: &Stage) {
 pub async fn n8_the_dialect_is_that_of_cron(stage: &Stage) {
     let week = ("2026-06-01T00:00:00Z", "2026-06-08T00:00:00Z");
     let either = slots(stage, &in_zone("0 9 3 JUN FRI", "UTC"), week.0, week.1).await;
-    assert_eq!(either, ["2026-06-03T09:00:00Z", "2026-06-05T09:00:00Z"], "one of both is enough");
+    assert_eq!(
+        either,
+        ["2026-06-03T09:00:00Z", "2026-06-05T09:00:00Z"],
+        "a match of either field is enough"
+    );
     let named = slots(stage, &in_zone("0 9 * jun tue-wed,7", "UTC"), week.0, week.1).await;
     assert_eq!(named, ["2026-06-02T09:00:00Z", "2026-06-03T09:00:00Z", "2026-06-07T09:00:00Z"]);
     let leap = stage.create("leap", &in_zone("0 0 29 2 *", "UTC")).await;

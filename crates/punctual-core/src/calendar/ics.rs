@@ -46,25 +46,26 @@ pub(super) fn dates(text: &str) -> Result<Vec<String>, CalendarError> {
                 };
                 if !value.split(';').all(is_yearly) {
                     return Err(wrong(format!(
-                        "`{}` repeats in a way that is not read; only FREQ=YEARLY is, write the dates out",
+                        "unsupported RRULE `{}`; only FREQ=YEARLY is supported, list the dates \
+                         instead",
                         crate::cron::echo(value)
                     )));
                 }
                 event.is_yearly = true;
             }
             ("RDATE" | "EXDATE" | "EXRULE" | "DURATION" | "RECURRENCE-ID", Some(_)) => {
-                return Err(wrong(format!("{name} is not read; write the dates out")));
+                return Err(wrong(format!("{name} is not supported; list the dates instead")));
             }
             _ => {}
         }
     }
     match (is_calendar, event) {
         (false, _) => {
-            let message = "no BEGIN:VCALENDAR; is it an iCalendar file?";
+            let message = "missing BEGIN:VCALENDAR; the file must be an iCalendar file";
             Err(CalendarError::new("line 1", message))
         }
         (true, Some(event)) => {
-            let message = "the event has no END:VEVENT; the file is cut off";
+            let message = "missing END:VEVENT; the file is truncated";
             Err(CalendarError::new(format!("line {}", event.line), message))
         }
         (true, None) => Ok(dates),
@@ -89,7 +90,7 @@ fn day(property: &str, value: &str) -> Result<i64, String> {
     let value = value.trim();
     if value.len() != 8 || !value.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!(
-            "`{shown}` of {} has a time; only whole days (VALUE=DATE) are read",
+            "unsupported {} `{shown}`; only all-day events (VALUE=DATE) are supported",
             property.split(';').next().unwrap_or_default()
         ));
     }
@@ -102,12 +103,15 @@ impl Event {
         let wrong = |message: String| CalendarError::new(format!("line {}", self.line), message);
         let what = crate::cron::echo(&self.summary);
         let Some(first) = self.start else {
-            return Err(wrong(format!("the event `{what}` has no DTSTART")));
+            return Err(wrong(format!("event `{what}` has no DTSTART")));
         };
         // The end of an event does not belong to it.
         let last = self.end.map_or(first, |end| (end - 1).max(first));
         if last - first >= EVENT_DAYS_MAX {
-            return Err(wrong(format!("the event `{what}` has {} days", last - first + 1)));
+            let days = last - first + 1;
+            return Err(wrong(format!(
+                "event `{what}` is too long: {days} days, maximum {EVENT_DAYS_MAX}"
+            )));
         }
         let show = |day: i64| {
             let Date { year, month, day } = Date::from_day(day);

@@ -44,10 +44,11 @@ impl Field<'_> {
         match self.number(before)? {
             days @ 1..=30 => Ok(days),
             _ => {
-                let message = format!("{} is outside L-1 to L-30", echo(&self.text[item.clone()]));
+                let message =
+                    format!("must be between L-1 and L-30, got {}", echo(&self.text[item.clone()]));
                 Err(self
                     .error(Code::OutOfRange, item, message)
-                    .with_hint("the last day itself is `L`"))
+                    .with_hint("for the last day, use `L`"))
             }
         }
     }
@@ -60,7 +61,7 @@ impl Field<'_> {
         }
         let start = self.span.start + usize::from(self.requires_both());
         if start == self.span.end {
-            return Err(self.missing(self.span.clone(), "`+` needs days of the week after it"));
+            return Err(self.missing(self.span.clone(), "`+` needs a day-of-week after it"));
         }
         let mut values = Values::default();
         for item in self.items(start) {
@@ -82,7 +83,8 @@ impl Field<'_> {
         if bytes == b"L" {
             let error = self.error(Code::Misplaced, item, "`L` needs a day before it");
             return Err(error.with_hint(
-                "`5L` or `FRIL` is the last Friday; `L` in day-of-month is the month's last day",
+                "`5L` or `FRIL` is the last Friday; for the last day of the month, use `L` in \
+                 day-of-month",
             ));
         }
         if let Some(hash) = bytes.iter().position(|byte| *byte == b'#') {
@@ -114,9 +116,10 @@ impl Field<'_> {
         match self.number(span.clone())? {
             nth @ 1..=5 => Ok(nth),
             _ => {
-                let message = format!("#{} is outside #1-#5", echo(&self.text[span.clone()]));
+                let message =
+                    format!("must be between #1 and #5, got #{}", echo(&self.text[span.clone()]));
                 let error = self.error(Code::OutOfRange, span, message);
-                Err(error.with_hint("the last one of the month is `#L`"))
+                Err(error.with_hint("for the last one in the month, use `#L`"))
             }
         }
     }
@@ -130,7 +133,7 @@ impl Field<'_> {
     pub(super) fn combine_with(&self, dom: &Field<'_>, cron: &mut Cron) -> Result<(), CronError> {
         if !self.is_any() && !dom.is_any() && !self.requires_both() {
             if self.as_str().contains('*') || dom.as_str().contains('*') {
-                let message = "day fields: must both match, or is one enough?";
+                let message = "ambiguous day fields: must both match, or is either enough?";
                 return Err(CronError::new(
                     Code::AmbiguousDays,
                     self.text,

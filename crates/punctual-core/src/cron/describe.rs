@@ -91,8 +91,7 @@ impl Cron {
 fn describe_hourly(minute: u32, hours: &[u32]) -> (String, bool) {
     let past = match minute {
         0 => "on the hour".to_owned(),
-        1 => "at 1 minute past".to_owned(),
-        minute => format!("at {minute} minutes past"),
+        minute => format!("at minute {minute}"),
     };
     match (even_step(Unit::Hour, hours), hours) {
         (Some(1), _) => (format!("every hour {past}"), true),
@@ -182,8 +181,8 @@ fn days_of_month(dates: &Dates) -> String {
     for before_last in values(u64::from(dates.from_last)) {
         parts.push(match before_last {
             0 => "the last day".to_owned(),
-            1 => "the day before the last".to_owned(),
-            days => format!("the day {days} days before the last"),
+            1 => "the second-to-last day".to_owned(),
+            days => format!("the day {days} days before the last day"),
         });
     }
     if dates.last_workday {

@@ -167,10 +167,10 @@ impl<'a> Field<'a> {
     fn add_spread(&self, item: &Item, values: &mut Values) -> Result<(), CronError> {
         // A `+` before the whole day-of-week field is not part of its items.
         if self.as_str().trim_start_matches('+') != item.as_str(self.text) {
-            let message = "`H` must stand alone in its field";
+            let message = "`H` must be the only value of its field";
             return Err(self
                 .error(Code::Misplaced, item.span(), message)
-                .with_hint("spread over a part of the field with `H(a-b)`"));
+                .with_hint("to limit the values that `H` can have, use `H(a-b)`"));
         }
         let base = item.base();
         let inner = base.start + 1..base.end;
@@ -178,7 +178,7 @@ impl<'a> Field<'a> {
         if !inner.is_empty() {
             let text = &self.text[inner.clone()];
             let Some(dash) = item.dash.filter(|_| text.ends_with(')')) else {
-                let message = "a part to spread over is written `H(a-b)`";
+                let message = "invalid range of `H`; use `H(a-b)`";
                 return Err(self.error(Code::Unexpected, base, message));
             };
             let (low, high) = self.range(inner.start + 1..inner.end - 1, dash)?;
@@ -189,7 +189,7 @@ impl<'a> Field<'a> {
             spread.step = Some(self.step(step, high - low + 1)? as u8);
         }
         let Some(seed) = self.seed else {
-            let message = "`H` spreads by the schedule's name, and none was given";
+            let message = "`H` is derived from the schedule name, but no name was given";
             return Err(self
                 .error(Code::NameNeeded, item.span(), message)
                 .with_hint(hints::NAME_NEEDED));
@@ -212,7 +212,8 @@ impl<'a> Field<'a> {
         if low <= high {
             return Ok((low, high));
         }
-        let error = self.error(Code::DescendingRange, span.clone(), "the range runs backwards");
+        let message = format!("the range `{}` is reversed", echo(&self.text[span.clone()]));
+        let error = self.error(Code::DescendingRange, span.clone(), message);
         // `H(a-b)` takes one range only.
         if self.text.as_bytes().get(span.end) == Some(&b')') {
             return Err(error);
@@ -226,11 +227,10 @@ impl<'a> Field<'a> {
             return Err(self.missing(span.start - 1..span.end, "a step needs a number after `/`"));
         }
         match self.number(span.clone())? {
-            0 => Err(self.error(Code::BadStep, span, "a step of 0 goes nowhere")),
+            0 => Err(self.error(Code::BadStep, span, "the step must be at least 1")),
             step if step > most => {
                 let written = echo(&self.text[span.clone()]);
-                let message =
-                    format!("step {written} is larger than the {most} values it walks over");
+                let message = format!("the step must be at most {most}, got {written}");
                 let error = self.error(Code::BadStep, span, message);
                 Err(error.with_hint(hints::large_step(self.unit, step)))
             }
@@ -272,10 +272,10 @@ impl<'a> Field<'a> {
             return Ok(value);
         }
         let message = format!(
-            "{} is outside {}-{}",
-            echo(&self.text[span.clone()]),
+            "must be between {} and {}, got {}",
             unit.low(),
-            unit.highest_written()
+            unit.highest_written(),
+            echo(&self.text[span.clone()])
         );
         let error = self.error(Code::OutOfRange, span, message);
         Err(error.with_hint(hints::out_of_range(unit, value)))
@@ -291,9 +291,7 @@ impl<'a> Field<'a> {
             number = number.saturating_mul(10).saturating_add(u32::from(byte - b'0'));
         }
         if span.is_empty() {
-            return Err(
-                self.missing(span.start.saturating_sub(1)..span.end + 1, "a value is missing")
-            );
+            return Err(self.missing(span.start.saturating_sub(1)..span.end + 1, "missing value"));
         }
         Ok(number)
     }

@@ -6,31 +6,36 @@ use super::{NICKNAMES, echo};
 use crate::suggest;
 
 pub(crate) const NAME_NEEDED: &str =
-    "give the name (`--name` on the command line), or write a fixed value";
+    "pass the schedule name (`--name` on the command line), or use a fixed value";
 
 pub(super) fn nickname(written: &str) -> String {
     let known = || NICKNAMES.iter().map(|(nickname, _)| *nickname);
     let lower = written.to_lowercase();
     if written == "@reboot" {
-        return "starting is an event, not a time; a schedule cannot wait for it".to_owned();
+        return "`@reboot` is an event, not a time; use a service manager such as systemd"
+            .to_owned();
     }
     if written == "@secondly" {
-        return "every second is `* * * * * *`".to_owned();
+        return "for every second, use `* * * * * *`".to_owned();
     }
     if written == "@minutely" {
-        return "every minute is `* * * * *`".to_owned();
+        return "for every minute, use `* * * * *`".to_owned();
     }
     if known().any(|nickname| nickname == lower) {
-        return format!("nicknames are lower case: `{lower}`");
+        return format!("nicknames are lowercase; use `{lower}`");
     }
     if let Some(nickname) =
         known().find(|nickname| written.split([' ', '\t']).next() == Some(nickname))
     {
-        return format!("`{nickname}` stands alone, without fields after it");
+        return format!("`{nickname}` must be the whole expression; remove the text after it");
     }
     match suggest::nearest(written, known()) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
-        None => "there are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, @every DURATION and @at INSTANT".to_owned(),
+        None => {
+            "expected one of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, \
+                 @every DURATION, @at TIME"
+                .to_owned()
+        }
     }
 }
 
@@ -44,7 +49,11 @@ pub(super) fn step_without_range(unit: Unit, value: u32, step: u32) -> Option<St
     let range = format!("`{from}-{high}/{step}`");
     // `*/n` in a day field may be ambiguous; the range never is.
     let is_day = matches!(unit, Unit::DayOfMonth | Unit::DayOfWeek);
-    Some(if from == low && !is_day { format!("`*/{step}` or {range}") } else { range })
+    Some(if from == low && !is_day {
+        format!("use `*/{step}` or {range}")
+    } else {
+        format!("use {range}")
+    })
 }
 
 pub(super) fn descending(
@@ -63,10 +72,10 @@ pub(super) fn descending(
     };
     let upper = range(left, &last, low == highest);
     if high < lowest {
-        return format!("`{upper}`");
+        return format!("use `{upper}`");
     }
     let lower = if high == lowest { first } else { range(&first, right, false) };
-    format!("`{upper},{lower}`")
+    format!("use `{upper},{lower}`")
 }
 
 pub(super) fn large_step(unit: Unit, step: u32) -> Option<String> {
@@ -79,7 +88,7 @@ pub(super) fn large_step(unit: Unit, step: u32) -> Option<String> {
     };
     (1..=longest)
         .contains(&step)
-        .then(|| format!("to run every {step} {noun} write `@every {step}{letter}`"))
+        .then(|| format!("to run every {step} {noun}, use `@every {step}{letter}`"))
 }
 
 /// What to say of letters where the field has no such name.
@@ -91,45 +100,48 @@ pub(super) fn unknown_word(unit: Unit, word: &str) -> (Code, String, Option<Stri
         return (
             Code::UnknownName,
             format!("unknown name `{shown}`"),
-            Some(format!("names have three letters: `{name}`")),
+            Some(format!("names have three letters; use `{name}`")),
         );
     }
     let home = [Unit::Month, Unit::DayOfWeek].into_iter().find(|home| {
         *home != unit && home.names().iter().any(|name| name.eq_ignore_ascii_case(word))
     });
     if let Some(home) = home {
-        let message = format!("`{shown}` is a {}", home.name());
-        let place = "of five fields the fourth is the month and the fifth the day-of-week";
+        let message = format!("`{shown}` is a {} name", home.name());
+        let place =
+            "in an expression with five fields, month is the fourth and day-of-week the fifth";
         return (Code::UnknownName, message, Some(place.to_owned()));
     }
     if word.eq_ignore_ascii_case("H") {
         return (
             Code::Misplaced,
-            format!("`{shown}` cannot stand here"),
-            Some("a spread is `H`, in capitals, in any field but the year".to_owned()),
+            format!("`{shown}` is not allowed here"),
+            Some("`H` must be uppercase, and is allowed in every field except year".to_owned()),
         );
     }
     if ["L", "W", "LW", "WL"].iter().any(|letters| word.eq_ignore_ascii_case(letters)) {
         let hint = match unit {
             Unit::DayOfMonth => {
-                "`L` is the last day, `15W` the weekday nearest to the 15th, `LW` the last weekday"
+                "use `L` for the last day, `15W` for the weekday nearest to the 15th, or `LW` for \
+                 the last weekday"
             }
             _ => {
-                "`L` and `W` belong in the day-of-month field (`L`, `15W`, `LW`), `5L` in day-of-week is the last Friday"
+                "`L` and `W` are for the day-of-month field (`L`, `15W`, `LW`); in day-of-week, \
+                 `5L` is the last Friday"
             }
         };
-        return (Code::Misplaced, format!("`{shown}` cannot stand here"), Some(hint.to_owned()));
+        return (Code::Misplaced, format!("`{shown}` is not allowed here"), Some(hint.to_owned()));
     }
     match unit.names() {
         [] => (
             Code::Unexpected,
             format!("`{shown}` is not a number"),
-            Some(format!("a {} is a number from {} to {}", unit.name(), unit.low(), unit.high())),
+            Some(format!("use a number from {} to {}", unit.low(), unit.high())),
         ),
         names => {
             let hint = match suggest::nearest(word, names.iter().copied()) {
                 Some(nearest) => format!("did you mean `{nearest}`?"),
-                None => format!("the names are {}", names.join(", ")),
+                None => format!("expected one of {}", names.join(", ")),
             };
             (Code::UnknownName, format!("unknown name `{shown}`"), Some(hint))
         }
@@ -138,15 +150,18 @@ pub(super) fn unknown_word(unit: Unit, word: &str) -> (Code, String, Option<Stri
 
 pub(super) fn out_of_range(unit: Unit, value: u32) -> String {
     match (unit, value) {
-        (Unit::Hour, 24) => "midnight is hour 0".to_owned(),
+        (Unit::Hour, 24) => "for midnight, use hour 0".to_owned(),
         (Unit::Minute | Unit::Second, 60) => {
-            format!("the full {} is 0", if unit == Unit::Minute { "hour" } else { "minute" })
+            format!(
+                "for the start of the next {}, use 0",
+                if unit == Unit::Minute { "hour" } else { "minute" }
+            )
         }
         (Unit::Year, value) if value > LAST_YEAR => {
-            format!("schedules end with the year {LAST_YEAR}")
+            format!("the last supported year is {LAST_YEAR}")
         }
-        (_, value) if value < unit.low() => format!("the first {} is {}", unit.name(), unit.low()),
-        _ => format!("the last {} is {}", unit.name(), unit.highest_written()),
+        (_, value) if value < unit.low() => format!("the lowest value is {}", unit.low()),
+        _ => format!("the highest value is {}", unit.highest_written()),
     }
 }
 
@@ -154,22 +169,25 @@ pub(super) fn out_of_range(unit: Unit, value: u32) -> String {
 pub(super) fn not_a_number(unit: Unit, text: &str) -> Option<String> {
     let strange = |character: &char| !character.is_ascii_digit() && *character != '*';
     let hint = match text.chars().find(strange).or_else(|| text.chars().find(|any| *any == '*'))? {
-        '?' => "`?` means any day and stands alone in day-of-month or day-of-week".to_owned(),
+        '?' => {
+            "`?` means any day; use it as the only value of day-of-month or day-of-week".to_owned()
+        }
         '+' => {
-            "`+` stands first in day-of-week and makes both day fields necessary: `0 12 1 * +MON`"
+            "`+` is allowed only at the start of day-of-week, where it requires both day fields \
+             to match: `0 12 1 * +MON`"
                 .to_owned()
         }
-        '#' => "`#` belongs in day-of-week: `MON#1` is the first Monday".to_owned(),
+        '#' => "`#` is for day-of-week: `MON#1` is the first Monday of the month".to_owned(),
         'L' | 'W' if unit == Unit::DayOfMonth || unit == Unit::DayOfWeek => {
-            "`L`, `W` and `#` stand in lists, but not in ranges or with steps".to_owned()
+            "`L`, `W` and `#` are allowed in lists, but not in ranges or with steps".to_owned()
         }
-        'L' | 'W' => "`L` and `W` belong in the day-of-month field".to_owned(),
-        'l' | 'w' => "`L` and `W` are written in capitals".to_owned(),
+        'L' | 'W' => "`L` and `W` are for the day-of-month field".to_owned(),
+        'l' | 'w' => "`L` and `W` must be uppercase".to_owned(),
         ';' | '&' | '|' | '`' | '"' | '\'' => {
-            "values are joined by commas, fields by blanks; quotes are the shell's".to_owned()
+            "separate values with commas and fields with spaces; remove quotes".to_owned()
         }
-        '*' => "`*` stands alone or before a step: `*/5`".to_owned(),
-        '-' => "a range is written `a-b`".to_owned(),
+        '*' => "use `*` alone or with a step, such as `*/5`".to_owned(),
+        '-' => "write a range as `a-b`, such as `1-5`".to_owned(),
         _ => return None,
     };
     Some(hint)
@@ -178,5 +196,8 @@ pub(super) fn not_a_number(unit: Unit, text: &str) -> Option<String> {
 pub(super) fn ambiguous_days(dom: &str, dow: &str) -> String {
     let (dom, dow) = (echo(dom), echo(dow));
     let (one_dom, one_dow) = (dom.replace('*', "1-31"), dow.replace('*', "0-6"));
-    format!("for both write `{dom} … +{dow}`, for one of them `{one_dom} … {one_dow}`")
+    format!(
+        "if both must match, use `{dom} … +{dow}`; if either is enough, use \
+         `{one_dom} … {one_dow}`"
+    )
 }

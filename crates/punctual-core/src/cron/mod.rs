@@ -50,7 +50,7 @@ const NICKNAMES: [(&str, &str); 7] = [
 /// A cron expression, read and ready to be asked.
 ///
 /// Two expressions are equal when they name the same times in the same manner; printing
-/// one gives its normalised form, which reads back as an equal value.
+/// one gives its normalized form, which reads back as an equal value.
 ///
 /// ```
 /// use punctual_core::Cron;

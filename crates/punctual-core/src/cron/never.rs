@@ -11,14 +11,14 @@ pub(super) fn reason(dates: &Dates) -> Option<String> {
     }
     let in_any_year = Dates { years: EVERY_YEAR, ..dates.clone() };
     if in_any_year.next(i64::MIN / 2).is_some() {
-        return Some("the years it names do not have such a date".to_owned());
+        return Some("the date does not exist in any of the given years".to_owned());
     }
     let only_plain_days = dates.from_last == 0 && dates.nearest_workday == 0 && !dates.last_workday;
     let months: Vec<&str> =
         values(dates.months).iter().map(|month| MONTH_WORDS[*month as usize - 1]).collect();
     if only_plain_days && dates.any_weekday() && dates.months != EVERY_MONTH {
         let first = dates.days.trailing_zeros();
-        return Some(format!("there is no day {first} in {}", months.join(" or ")));
+        return Some(format!("day {first} does not exist in {}", months.join(" or ")));
     }
-    Some("no date has these days and months together".to_owned())
+    Some("no date matches both the days and the months".to_owned())
 }

@@ -15,7 +15,7 @@ const FIELDS_SEEN: usize = 8;
 pub(super) fn parse(text: &str, name: Option<&str>) -> Result<Cron, CronError> {
     if text.len() > MAX_EXPRESSION_BYTES {
         let message = format!(
-            "an expression has at most {MAX_EXPRESSION_BYTES} bytes, this one has {}",
+            "the expression is too long: {} bytes, maximum {MAX_EXPRESSION_BYTES}",
             text.len()
         );
         return Err(CronError::new(Code::TooLong, text, 0..text.len(), message));
@@ -44,7 +44,7 @@ fn nickname(text: &str) -> Result<Cron, CronError> {
     }
     let start = text.find('@').unwrap_or(0);
     let span = start..start + trimmed.len();
-    let message = "this nickname does not exist";
+    let message = format!("unknown nickname `{}`", echo(trimmed));
     Err(CronError::new(Code::UnknownNickname, text, span, message)
         .with_hint(hints::nickname(trimmed)))
 }
@@ -120,21 +120,21 @@ impl Cron {
 }
 
 fn field_count(text: &str, fields: &[Range<usize>]) -> CronError {
-    let layout = "five fields are minute hour day-of-month month day-of-week; \
-                  six put seconds first, seven a year last";
+    let layout = "5 fields: minute hour day-of-month month day-of-week; \
+                  6 fields: seconds first; 7 fields: seconds first, year last";
     match fields {
         [] => CronError::new(Code::Empty, text, 0..0, "the expression is empty")
-            .with_hint("five fields, minute to day-of-week: `0 9 * * MON-FRI`"),
+            .with_hint("use five fields, minute to day-of-week, such as `0 9 * * MON-FRI`"),
         [.., extra] if fields.len() == FIELDS_SEEN => {
             let extra = extra.start..text.trim_end_matches(BLANKS).len();
-            CronError::new(Code::FieldCount, text, extra, "more than 7 fields").with_hint(layout)
+            CronError::new(Code::FieldCount, text, extra, "too many fields, maximum 7")
+                .with_hint(layout)
         }
         [first, ..] => {
             let count = fields.len();
             let all = first.start..text.trim_end_matches(BLANKS).len();
             let completed = format!("{}{}", &text[all.clone()], " *".repeat(5 - count));
-            let noun = if count == 1 { "field" } else { "fields" };
-            let message = format!("{count} {noun}, but 5, 6 or 7 are needed");
+            let message = format!("expected 5, 6 or 7 fields, got {count}");
             let hint = match Cron::read(&completed, None) {
                 Ok(_) => format!("{layout}; try `{}`", echo(&completed)),
                 Err(_) => layout.to_owned(),
@@ -156,10 +156,14 @@ fn zone_inside(text: &str, fields: &[Range<usize>]) -> Option<CronError> {
     let span = prefixed.or(trailing)?.clone();
     let field = &text[span.clone()];
     let zone = echo(field.split_once('=').map_or(field, |(_, zone)| zone));
-    let error =
-        CronError::new(Code::ZoneInside, text, span, "a zone is not part of the expression");
+    let error = CronError::new(
+        Code::ZoneInside,
+        text,
+        span,
+        "a time zone is not allowed in the expression",
+    );
     Some(error.with_hint(format!(
-        "give the zone apart: `--tz {zone}`, or `tz = \"{zone}\"` in a schedule"
+        "set the time zone separately: `--tz {zone}`, or `tz = \"{zone}\"` in a schedule"
     )))
 }
 
@@ -167,7 +171,7 @@ fn zone_inside(text: &str, fields: &[Range<usize>]) -> Option<CronError> {
 fn comment(text: &str, fields: &[Range<usize>]) -> Option<CronError> {
     let start = fields.iter().skip(5).find(|span| text.as_bytes()[span.start] == b'#')?.start;
     let span = start..text.trim_end_matches(BLANKS).len();
-    Some(CronError::new(Code::Unexpected, text, span, "a comment is not part of the expression"))
+    Some(CronError::new(Code::Unexpected, text, span, "a comment is not allowed in the expression"))
 }
 
 /// Other systems put a year last where six fields here begin with seconds.
@@ -179,9 +183,9 @@ fn six_fields_with_a_year(error: CronError) -> CronError {
     }
     let seven = format!("0 {}", text.trim_matches(BLANKS));
     let hint = match Cron::read(&seven, None) {
-        Ok(_) => format!("for a year write seven fields: `{}`", echo(&seven)),
-        Err(_) => "for a year write seven fields, seconds first and the year last".to_owned(),
+        Ok(_) => format!("to set a year, use seven fields: `{}`", echo(&seven)),
+        Err(_) => "to set a year, use seven fields: seconds first, year last".to_owned(),
     };
-    let message = "six fields begin with seconds and have no year";
+    let message = "an expression with six fields starts with seconds and has no year";
     CronError::new(Code::FieldCount, text, span, message).with_hint(hint)
 }

@@ -1,4 +1,4 @@
-//! The normalised form: one way to write each meaning.
+//! The normalized form: one way to write each meaning.
 
 use std::fmt;
 

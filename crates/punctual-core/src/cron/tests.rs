@@ -111,7 +111,7 @@ fn an_error_in_one_line_names_field_value_and_hint() {
     let error = "0 0 * * MONDAY".parse::<Cron>().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "day-of-week: unknown name `MONDAY` (hint: names have three letters: `MON`)"
+        "day-of-week: unknown name `MONDAY` (hint: names have three letters; use `MON`)"
     );
     assert_eq!(
         (error.code().as_str(), error.span(), error.field()),
@@ -162,9 +162,9 @@ fn expressions_have_one_normalised_form_that_reads_back_equal() {
     ];
     let normalise = |text: &str| {
         let when = When::parse(text).unwrap();
-        let normalised = when.to_string();
-        assert_eq!(When::parse(&normalised).unwrap(), when, "{text}");
-        normalised
+        let normalized = when.to_string();
+        assert_eq!(When::parse(&normalized).unwrap(), when, "{text}");
+        normalized
     };
     insta::assert_snapshot!(table(&expressions, normalise));
 }

@@ -126,14 +126,15 @@ pub fn decide(
         }
         Outcome::TimedOut(limit) => {
             let limit = crate::format_duration(limit);
-            retry(Ended::TimedOut, Reaction::Retry, format!("took longer than {limit}"))
+            retry(Ended::TimedOut, Reaction::Retry, format!("exceeded the time limit of {limit}"))
         }
         Outcome::Abandoned if standing.crashes + 1 >= CRASHES_MAX => {
-            let error = format!("its node died {CRASHES_MAX} times while it ran");
+            let error = format!("its node died {CRASHES_MAX} times while running it");
             to(Ended::Abandoned, Next::Failed, Some(error))
         }
         Outcome::Abandoned => {
-            retry(Ended::Abandoned, Reaction::Retry, "its node died or lost touch".to_owned())
+            let error = "its node died or lost contact with the database".to_owned();
+            retry(Ended::Abandoned, Reaction::Retry, error)
         }
     }
 }

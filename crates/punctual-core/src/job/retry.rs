@@ -80,14 +80,15 @@ impl Backoff {
 pub enum BackoffError {
     /// It is something else.
     #[error(
-        "`{0}` is no backoff; one looks like `exponential 5s to 15m`, `linear 10s` or `fixed 30s`"
+        "invalid backoff `{0}`; use a value such as `exponential 5s to 15m`, `linear 10s` or \
+         `fixed 30s`"
     )]
     Unknown(String),
     /// The longest wait is shorter than the one that grows.
-    #[error("`{0}` begins with a longer wait than its longest; exchange them")]
+    #[error("invalid backoff `{0}`: the base delay is longer than the maximum")]
     Exchanged(String),
     /// A wait is too long.
-    #[error("`{0}` waits longer than {most}, which is the most", most = format_duration(WAIT_MAX))]
+    #[error("invalid backoff `{0}`: the maximum delay is {most}", most = format_duration(WAIT_MAX))]
     TooLong(String),
 }
 
@@ -233,12 +234,12 @@ mod tests {
             assert_eq!(
                 refused(text),
                 format!(
-                    "`{text}` is no backoff; one looks like `exponential 5s to 15m`, `linear 10s` or `fixed 30s`"
+                    "invalid backoff `{text}`; use a value such as `exponential 5s to 15m`, `linear 10s` or `fixed 30s`"
                 )
             );
         }
-        insta::assert_snapshot!(refused("linear 1h to 10s"), @"`linear 1h to 10s` begins with a longer wait than its longest; exchange them");
-        insta::assert_snapshot!(refused("fixed 9999d"), @"`fixed 9999d` waits longer than 366d, which is the most");
+        insta::assert_snapshot!(refused("linear 1h to 10s"), @"invalid backoff `linear 1h to 10s`: the base delay is longer than the maximum");
+        insta::assert_snapshot!(refused("fixed 9999d"), @"invalid backoff `fixed 9999d`: the maximum delay is 366d");
         assert!(refused(&"x".repeat(10_000)).len() < 300);
     }
 

@@ -131,7 +131,7 @@ mod tests {
         check_words!(AttemptOutcome);
         check_words!(SlotOutcome);
         check_words!(LogLevel);
-        insta::assert_snapshot!("done".parse::<JobState>().unwrap_err(), @"`done` is no job state; there are scheduled, ready, retrying, blocked, running, succeeded, failed, cancelled, skipped");
+        insta::assert_snapshot!("done".parse::<JobState>().unwrap_err(), @"unknown job state `done`; expected one of scheduled, ready, retrying, blocked, running, succeeded, failed, cancelled, skipped");
     }
 
     #[test]

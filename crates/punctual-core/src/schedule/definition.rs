@@ -308,7 +308,7 @@ impl Definition {
         let missed_window = length("missed_window", &self.missed_window)?;
         if missed_window < super::ON_TIME {
             let least = format_duration(super::ON_TIME);
-            let message = format!("at least {least}: until then a slot is on time and fires");
+            let message = format!("must be at least {least}; slots up to {least} late always fire");
             return Err(DefinitionError::new("missed_window", message));
         }
         between("missed_limit", self.missed_limit, MISSED_LIMIT_MAX)?;
@@ -353,7 +353,8 @@ impl Definition {
             RunOn::parse(&self.run_on).map_err(|why| DefinitionError::new("run_on", why))?;
         if self.job.queue.starts_with(NODE_QUEUE) {
             let message = format!(
-                "`{}` is the queue of a node or of a label; say `run_on` instead",
+                "`{}` is reserved: queues that start with `@` belong to nodes and labels; use \
+                 `run_on` instead",
                 crate::cron::echo(&self.job.queue)
             );
             return Err(DefinitionError::new("job.queue", message));
@@ -363,7 +364,7 @@ impl Definition {
         }
         if self.job.queue != default_queue() {
             let message = format!(
-                "jobs of `run_on = {run_on}` wait in a queue of their own; leave `{}` out",
+                "cannot be combined with `run_on = {run_on}`; remove `{}`",
                 crate::cron::echo(&self.job.queue)
             );
             return Err(DefinitionError::new("job.queue", message));
@@ -371,7 +372,7 @@ impl Definition {
         // Each node's jobs would have to wait for its own alone.
         if run_on == RunOn::EveryNode && !matches!(self.overlap, Overlap::Allow | Overlap::Skip) {
             let message = format!(
-                "`{}` does not go with `run_on = every_node`; take allow or skip, which go by the node",
+                "`{}` is not supported with `run_on = every_node`; use allow or skip",
                 self.overlap
             );
             return Err(DefinitionError::new("overlap", message));
@@ -383,10 +384,14 @@ impl Definition {
     pub fn rule_from(&self, name: &str, now: Timestamp) -> Result<Rule, DefinitionError> {
         let rule = self.rule(name)?;
         if let Some(reason) = rule.spec.never_fires(now) {
-            return Err(DefinitionError::new("when", format!("never fires: {reason}")));
+            return Err(DefinitionError::new(
+                "when",
+                format!("the schedule never fires: {reason}"),
+            ));
         }
         if rule.next(now).is_none() {
-            return Err(DefinitionError::new("exclude", "never fires: it excludes every slot"));
+            let message = "the schedule never fires: every slot is excluded";
+            return Err(DefinitionError::new("exclude", message));
         }
         Ok(rule)
     }
@@ -394,7 +399,7 @@ impl Definition {
     fn spec(&self, name: &str, excluded: &Calendar) -> Result<Spec, DefinitionError> {
         let zone = Zone::get(&self.tz).map_err(|error| DefinitionError::new("tz", error))?;
         if self.when.len() > WHENS_MAX {
-            let message = format!("{} rules; the most is {WHENS_MAX}", self.when.len());
+            let message = format!("too many expressions: {}, maximum {WHENS_MAX}", self.when.len());
             return Err(DefinitionError::new("when", message));
         }
         let mut spec: Option<Spec> = None;
@@ -412,7 +417,7 @@ impl Definition {
             });
         }
         let Some(mut spec) = spec else {
-            let message = "no rule; give an expression such as `0 8 * * MON-FRI`";
+            let message = "missing; add an expression such as `0 8 * * MON-FRI`";
             return Err(DefinitionError::new("when", message));
         };
         if let Some(gap) = &self.dst_gap {
@@ -444,7 +449,8 @@ impl Definition {
             5 => Ok(()),
             _ if self.seconds => Ok(()),
             count => Err(format!(
-                "{count} fields: the first one is seconds; if that is meant, set `seconds = true`"
+                "the expression has {count} fields, the first is for seconds; set `seconds = true` \
+                 to allow this"
             )),
         }
     }
@@ -458,7 +464,7 @@ impl Definition {
             Window { start: instant("start", &self.start)?, end: instant("end", &self.end)? };
         match (window.start, window.end) {
             (Some(start), Some(end)) if end < start => {
-                let message = format!("{end} lies before `start`, {start}; exchange them");
+                let message = format!("{end} is before `start` ({start})");
                 Err(DefinitionError::new("end", message))
             }
             _ => Ok(window),
@@ -473,9 +479,10 @@ fn length(field: &str, text: &str) -> Result<Duration, DefinitionError> {
 fn some_length(field: &str, text: Option<&str>) -> Result<Option<Duration>, DefinitionError> {
     let length = text.map(|text| length(field, text)).transpose()?;
     match length {
-        Some(length) if length.is_zero() => {
-            Err(DefinitionError::new(field, "is zero; leave it out for no limit"))
-        }
+        Some(length) if length.is_zero() => Err(DefinitionError::new(
+            field,
+            "must be greater than zero; omit it to use the default",
+        )),
         length => Ok(length),
     }
 }
@@ -484,11 +491,12 @@ fn between(field: &str, value: u32, most: u32) -> Result<(), DefinitionError> {
     if (1..=most).contains(&value) {
         return Ok(());
     }
-    Err(DefinitionError::new(field, format!("{value} is outside 1 to {most}")))
+    Err(DefinitionError::new(field, format!("must be between 1 and {most}, got {value}")))
 }
 
 fn no_word(field: &str, word: &str, known: &str) -> DefinitionError {
-    DefinitionError::new(field, format!("`{}` is none of {known}", crate::cron::echo(word)))
+    let word = crate::cron::echo(word);
+    DefinitionError::new(field, format!("unknown value `{word}`; expected one of {known}"))
 }
 
 #[cfg(test)]

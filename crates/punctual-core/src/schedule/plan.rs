@@ -105,7 +105,7 @@ const STRETCHES_MAX: usize = 100;
 /// row for each stretch.
 const MOVED_MAX: usize = 100;
 /// Why a slot is excluded.
-const EXCLUDED: &str = "the schedule's `exclude` has it";
+const EXCLUDED: &str = "excluded by `exclude`";
 
 impl<'a> Planner<'a> {
     fn new(
@@ -207,12 +207,12 @@ impl<'a> Planner<'a> {
             Missed::None => (SlotOutcome::Missed, "missed = none".to_owned()),
             _ if is_too_late => {
                 let window = format_duration(self.rule.missed_window);
-                (SlotOutcome::Missed, format!("later than missed_window = {window}"))
+                (SlotOutcome::Missed, format!("more than missed_window = {window} late"))
             }
             Missed::Latest => (SlotOutcome::Coalesced, "missed = latest".to_owned()),
             Missed::All => {
                 let limit = self.rule.missed_limit;
-                (SlotOutcome::Missed, format!("more than missed_limit = {limit} were missed"))
+                (SlotOutcome::Missed, format!("more than missed_limit = {limit} slots were missed"))
             }
         };
         Fate::Skip(outcome, reason)

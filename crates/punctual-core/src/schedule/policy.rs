@@ -33,7 +33,7 @@ words! {
 
 words! {
     /// What becomes of a slot that `exclude` has.
-    pub enum OnExcluded as "choice for excluded slots" {
+    pub enum OnExcluded as "on_excluded value" {
         /// Nothing.
         Skip = ("skip", 1),
         /// It goes to the next day on which its time is not excluded.

@@ -50,7 +50,7 @@ impl RunOn {
         match (word, rest.trim()) {
             ("any", "") => Ok(RunOn::Any),
             ("every_node", "") => Ok(RunOn::EveryNode),
-            ("node", "") => Err("`node` without a name; write it like `node db-1`".to_owned()),
+            ("node", "") => Err("`node` requires a name, such as `node db-1`".to_owned()),
             ("node", name) => match check_node_name(name) {
                 Ok(()) => Ok(RunOn::Node(name.to_owned())),
                 Err(why) => Err(why),
@@ -61,11 +61,13 @@ impl RunOn {
                     Ok(RunOn::Label { name, value })
                 }
                 _ => Err(format!(
-                    "`{}` is no label with its value; write it like `label zone=eu`",
+                    "invalid label `{}`; use `label KEY=VALUE`, such as `label zone=eu`",
                     crate::cron::echo(text)
                 )),
             },
-            _ => Err(format!("`{}` is none of {FORMS}", crate::cron::echo(text))),
+            _ => {
+                Err(format!("unknown value `{}`; expected one of {FORMS}", crate::cron::echo(text)))
+            }
         }
     }
 
@@ -84,7 +86,7 @@ impl RunOn {
 pub fn check_node_name(name: &str) -> Result<(), String> {
     match name.contains('=') || name == "*" {
         true => Err(format!(
-            "the node's name `{}` reads like a label; take one without `=`",
+            "invalid node name `{}`: it must not contain `=` or be `*`",
             crate::cron::echo(name)
         )),
         false => Ok(()),
@@ -117,11 +119,11 @@ mod tests {
     #[test]
     fn a_text_that_is_none_says_what_would_be() {
         let refused = |text: &str| RunOn::parse(text).expect_err("it is refused");
-        insta::assert_snapshot!(refused("leader"), @"`leader` is none of any, every_node, node NAME, label KEY=VALUE");
-        insta::assert_snapshot!(refused("any node"), @"`any node` is none of any, every_node, node NAME, label KEY=VALUE");
-        insta::assert_snapshot!(refused("node"), @"`node` without a name; write it like `node db-1`");
-        insta::assert_snapshot!(refused("node a=b"), @"the node's name `a=b` reads like a label; take one without `=`");
-        insta::assert_snapshot!(refused("label zone"), @"`label zone` is no label with its value; write it like `label zone=eu`");
+        insta::assert_snapshot!(refused("leader"), @"unknown value `leader`; expected one of any, every_node, node NAME, label KEY=VALUE");
+        insta::assert_snapshot!(refused("any node"), @"unknown value `any node`; expected one of any, every_node, node NAME, label KEY=VALUE");
+        insta::assert_snapshot!(refused("node"), @"`node` requires a name, such as `node db-1`");
+        insta::assert_snapshot!(refused("node a=b"), @"invalid node name `a=b`: it must not contain `=` or be `*`");
+        insta::assert_snapshot!(refused("label zone"), @"invalid label `label zone`; use `label KEY=VALUE`, such as `label zone=eu`");
     }
 
     #[test]

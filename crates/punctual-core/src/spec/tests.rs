@@ -105,10 +105,10 @@ fn a_one_shot_at_a_local_time_must_exist_exactly_once() {
         .map(|text| When::at(text, &paris).unwrap_err());
     assert!(matches!(&errors[0], AtError::NotOnce { .. }));
     insta::assert_snapshot!(errors.map(|error| error.to_string()).join("\n"), @"
-    `2027-03-28T02:30` does not exist in Europe/Paris; write the instant you mean: 2027-03-28T00:30:00Z or 2027-03-28T01:30:00Z
-    `2027-10-31T02:30` happens twice in Europe/Paris; write the instant you mean: 2027-10-31T00:30:00Z or 2027-10-31T01:30:00Z
-    `2027-03-28T12:00:00.5Z` has a fraction of a second; slots are whole seconds
-    `soon` is neither an instant such as 2027-03-28T01:00:00Z nor a local time such as 2027-03-28T03:00
+    local time `2027-03-28T02:30` does not exist in Europe/Paris; use 2027-03-28T00:30:00Z or 2027-03-28T01:30:00Z
+    local time `2027-10-31T02:30` happens twice in Europe/Paris; use 2027-10-31T00:30:00Z or 2027-10-31T01:30:00Z
+    time `2027-03-28T12:00:00.5Z` has a fraction of a second; use whole seconds
+    invalid time `soon`; use RFC 3339 such as 2027-03-28T01:00:00Z, or a local time such as 2027-03-28T03:00
     ");
 }
 

@@ -133,11 +133,11 @@ fn spec_of(patterns: &[Pattern], zone: &Zone, gap: Option<DstGap>, fold: Option<
     let read = |pattern: &Pattern| {
         let text = pattern.to_string();
         let when = When::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        let normalised = when.to_string();
+        let normalized = when.to_string();
         assert_eq!(
-            When::parse(&normalised).as_ref(),
+            When::parse(&normalized).as_ref(),
             Ok(&when),
-            "{text} is normalised to {normalised}"
+            "{text} is normalized to {normalized}"
         );
         assert!(!when.describe().is_empty());
         when

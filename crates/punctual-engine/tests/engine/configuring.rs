@@ -30,22 +30,22 @@ async fn refused_timing(change: impl FnOnce(&mut Timing)) -> String {
 #[tokio::test(start_paused = true)]
 async fn settings_that_cannot_be_say_what_can() {
     let twice = || vec![ServedQueue::new("mail"), ServedQueue::new("mail")];
-    insta::assert_snapshot!(refused(|config| config.name = String::new()).await, @"the node's name is empty; give one");
-    insta::assert_snapshot!(refused(|config| config.name = "a\nb".to_owned()).await, @r"the node's name `a\nb` contains '\n'; leave that out");
-    insta::assert_snapshot!(refused(|config| config.max_running = 0).await, @"max_running is 0, so that no job of the queues can run; set it to 1 or more, or serve no queue");
-    insta::assert_snapshot!(refused(|config| config.max_running = 10_000).await, @"max_running is 10000; the most is 8200; run more nodes instead");
-    insta::assert_snapshot!(refused(|config| config.timeout = s(0)).await, @"timeout is zero, so that no attempt could take any time");
-    insta::assert_snapshot!(refused(|config| config.queues = twice()).await, @"queue `mail` is served twice; name it once");
-    insta::assert_snapshot!(refused(|config| config.queues[0].name = String::new()).await, @"the queue is empty; give one");
-    insta::assert_snapshot!(refused(|config| config.queues[0].weight = 0).await, @"queue `default` has weight 0 and would never come first; set it to 1 or more, or do not serve it");
-    insta::assert_snapshot!(refused(|config| config.queues[0].max_running = Some(0)).await, @"queue `default` has max_running 0; pause the queue, or do not serve it");
+    insta::assert_snapshot!(refused(|config| config.name = String::new()).await, @"node name must not be empty; set a value");
+    insta::assert_snapshot!(refused(|config| config.name = "a\nb".to_owned()).await, @r"node name `a\nb` contains the control character '\n'; remove it");
+    insta::assert_snapshot!(refused(|config| config.max_running = 0).await, @"max_running must be at least 1 for a node that serves queues, got 0; raise it, or serve no queues");
+    insta::assert_snapshot!(refused(|config| config.max_running = 10_000).await, @"max_running must be at most 8200, got 10000; run more nodes instead");
+    insta::assert_snapshot!(refused(|config| config.timeout = s(0)).await, @"timeout must be greater than zero");
+    insta::assert_snapshot!(refused(|config| config.queues = twice()).await, @"queue `mail` is listed twice; list it once");
+    insta::assert_snapshot!(refused(|config| config.queues[0].name = String::new()).await, @"queue must not be empty; set a value");
+    insta::assert_snapshot!(refused(|config| config.queues[0].weight = 0).await, @"queue `default`: weight must be at least 1, got 0; raise it, or do not serve the queue");
+    insta::assert_snapshot!(refused(|config| config.queues[0].max_running = Some(0)).await, @"queue `default`: max_running must be at least 1, got 0; pause the queue, or do not serve it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn times_that_do_not_fit_together_say_which() {
-    insta::assert_snapshot!(refused_timing(|timing| timing.beat = s(10)).await, @"beat is 10s and must be shorter than give_up, which is 10s");
-    insta::assert_snapshot!(refused_timing(|timing| timing.dead = s(13)).await, @"give_up + cancel_grace is 13s and must be shorter than dead, which is 13s");
-    insta::assert_snapshot!(refused_timing(|timing| timing.leader_lease = s(2)).await, @"beat + leader_margin is 2s and must be shorter than leader_lease, which is 2s");
+    insta::assert_snapshot!(refused_timing(|timing| timing.beat = s(10)).await, @"beat must be shorter than give_up (10s), got 10s");
+    insta::assert_snapshot!(refused_timing(|timing| timing.dead = s(13)).await, @"give_up + cancel_grace must be shorter than dead (13s), got 13s");
+    insta::assert_snapshot!(refused_timing(|timing| timing.leader_lease = s(2)).await, @"beat + leader_margin must be shorter than leader_lease (2s), got 2s");
     for (name, zero) in [
         ("beat", Timing { beat: s(0), ..timing() }),
         ("call", Timing { call: s(0), ..timing() }),
@@ -56,7 +56,7 @@ async fn times_that_do_not_fit_together_say_which() {
         ("poll", Timing { poll: s(0), ..timing() }),
     ] {
         let message = refused_timing(|timing| *timing = zero).await;
-        assert_eq!(message, format!("{name} is zero"));
+        assert_eq!(message, format!("{name} must be greater than zero"));
     }
 }
 
@@ -69,7 +69,7 @@ async fn more_kinds_than_a_claim_can_ask_for_are_refused_at_the_start() {
     }
     let store = Arc::new(world.memory.clone());
     let start = Engine::start(world.env.clone(), store, Config::default(), handlers).await;
-    insta::assert_snapshot!(start.err().unwrap(), @"501 kinds have a handler; the most is 500; spread them over several nodes");
+    insta::assert_snapshot!(start.err().unwrap(), @"too many kinds with a handler: 501, maximum 500; split them across several nodes");
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,7 +83,7 @@ async fn a_store_that_is_away_at_the_start_is_an_error() {
     let start =
         Engine::start(world.env.clone(), Arc::new(store), Config::default(), on("mail", done))
             .await;
-    insta::assert_snapshot!(start.err().unwrap(), @"the connection was lost; whether it was done is not known");
+    insta::assert_snapshot!(start.err().unwrap(), @"the connection was lost; it is unknown whether the request was applied");
 }
 
 #[test]

@@ -51,7 +51,7 @@ async fn a_result_that_is_too_large_fails_its_job_alone() {
     let detail = world.comes_to(jobs[1].id, JobState::Failed).await;
     assert_eq!(detail.view.attempt, 1);
     let error = detail.view.error.unwrap();
-    assert!(error.starts_with("the handler returned 65538 bytes; the most is 65536"), "{error}");
+    assert!(error.starts_with("the result is too large: 65538 bytes, maximum 65536"), "{error}");
     for job in [&jobs[0], &jobs[2]] {
         world.comes_to(job.id, JobState::Succeeded).await;
     }
@@ -112,7 +112,7 @@ async fn an_attempt_that_takes_too_long_is_told_and_then_dropped() {
     let job = world.enqueue(NewJob { timeout, max_attempts: 2, ..world.job("mail") }).await;
     let detail = world.comes_to(job, JobState::Retrying).await;
     assert_eq!(world.outcomes(job).await, ["timed_out"]);
-    assert_eq!(detail.attempts[0].error.as_deref(), Some("took longer than 5s"));
+    assert_eq!(detail.attempts[0].error.as_deref(), Some("exceeded the time limit of 5s"));
     let took = detail.attempts[0].ended_at.unwrap().since(detail.attempts[0].claimed_at);
     assert!((s(8)..s(9)).contains(&took), "dropped after {took:?}");
     assert_eq!(node.health().free, 10);
@@ -129,7 +129,7 @@ async fn the_nodes_timeout_holds_where_the_job_has_none() {
     let _node = world.start(config, on("mail", hangs)).await;
     let job = world.enqueue(NewJob { max_attempts: 1, ..world.job("mail") }).await;
     let detail = world.comes_to(job, JobState::Failed).await;
-    assert_eq!(detail.view.error.as_deref(), Some("took longer than 20s"));
+    assert_eq!(detail.view.error.as_deref(), Some("exceeded the time limit of 20s"));
 }
 
 /// Stops as it is told to, and then says this.
@@ -157,7 +157,7 @@ async fn after_the_word_to_stop_only_success_is_the_handlers_own() {
     let complains = world.enqueue(timed("complains")).await;
     world.comes_to(finishes, JobState::Succeeded).await;
     let detail = world.comes_to(complains, JobState::Failed).await;
-    assert_eq!(detail.view.error.as_deref(), Some("took longer than 5s"));
+    assert_eq!(detail.view.error.as_deref(), Some("exceeded the time limit of 5s"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,7 +171,7 @@ async fn all_attempts_together_stay_within_the_budget() {
     // Four seconds, four, and the two that are left.
     assert_eq!(world.outcomes(job).await, ["timed_out"; 3]);
     let error = detail.view.error.unwrap();
-    assert_eq!(error, "took longer than 2s (and its time budget is used up)");
+    assert_eq!(error, "exceeded the time limit of 2s (and its time budget is used up)");
     let took =
         |attempt: &punctual_store::AttemptView| attempt.ended_at.unwrap().since(attempt.claimed_at);
     let all: Duration = detail.attempts.iter().map(took).sum();

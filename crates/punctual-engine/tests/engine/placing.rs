@@ -82,6 +82,6 @@ async fn nodes_run_what_is_theirs_while_one_joins_and_one_leaves() {
     assert_eq!(told[0].len(), 2 + 3 + 2);
     assert_eq!(told[0][..2], ["fired -1 for node `b`", "fired 0 for node `a`"]);
     assert_eq!(told[1], ["fired 0 ", "fired 0 ", "missed 0 no live node is named `b`"]);
-    assert_eq!(told[2], ["missed 0 no live node has the label zone=asia", "fired 0 ", "fired 0 "]);
+    assert_eq!(told[2], ["missed 0 no live node has label zone=asia", "fired 0 ", "fired 0 "]);
     drop(c);
 }

@@ -403,18 +403,21 @@ async fn what_cannot_be_is_refused_and_nothing_is_stored() {
     let zone = Definition { tz: "Europe/Pariss".to_owned(), ..often() };
     assert_eq!(
         refused(zone).await,
-        "`tz`: unknown time zone `Europe/Pariss`, did you mean `Europe/Paris`?"
+        "`tz`: unknown time zone `Europe/Pariss`; did you mean `Europe/Paris`?"
     );
     let never = Definition::new("0 0 30 2 *", "mail");
-    assert_eq!(refused(never).await, "`when`: never fires: there is no day 30 in February");
+    assert_eq!(
+        refused(never).await,
+        "`when`: the schedule never fires: day 30 does not exist in February"
+    );
     let window = Definition {
         start: Some("2028-01-01T00:00:00Z".to_owned()),
         end: Some("2027-01-01T00:00:00Z".to_owned()),
         ..often()
     };
-    assert!(refused(window).await.starts_with("`end`: 2027-01-01T00:00:00Z lies before `start`"));
+    assert!(refused(window).await.starts_with("`end`: 2027-01-01T00:00:00Z is before `start`"));
     let nameless = Definition::new("@daily", "");
-    assert_eq!(refused(nameless).await, "`job.kind`: the kind is empty; give one");
+    assert_eq!(refused(nameless).await, "`job.kind`: kind must not be empty; set a value");
     assert_eq!(world.memory.schedules("", None, 10).await.unwrap(), []);
     create(&world, "mails", &often()).await;
     let taken = all.create("", "mails", "", &often(), &ana()).await.unwrap_err();

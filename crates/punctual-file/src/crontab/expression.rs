@@ -35,7 +35,8 @@ pub(super) fn translate(words: &[&str]) -> Translated {
     let begins_with_star = dom.starts_with('*') || dow.starts_with('*');
     if begins_with_star && !is_all(dom) && !is_all(dow) {
         notes.push(format!(
-            "cron wants both days of `{dom}` and `{dow}` where one begins with `*`; the `+` says so"
+            "cron requires both day fields, `{dom}` and `{dow}`, to match because one starts with \
+             `*`; converted with `+`"
         ));
         fields[4].insert(0, '+');
     }
@@ -55,7 +56,8 @@ fn one(item: &str, name: &str, least: u32, most: u32, notes: &mut Vec<String>) -
         };
         if let Some(first) = first {
             notes.push(format!(
-                "{name}: `{item}` is `{first}` and nothing else, since its step is beyond the field; for an even distance use `every`"
+                "{name}: `{item}` matches only `{first}` because the step is larger than the \
+                 field; for a constant interval, use `every`"
             ));
             return first;
         }
@@ -68,7 +70,8 @@ fn one(item: &str, name: &str, least: u32, most: u32, notes: &mut Vec<String>) -
         let to = if to.is_empty() { &high } else { to };
         let spread = format!("H({from}-{to})");
         notes.push(format!(
-            "{name}: `{item}` becomes `{spread}`, which is spread by name and stays"
+            "{name}: converted `{item}` to `{spread}`, a constant value derived from the schedule \
+             name"
         ));
         return spread;
     }

@@ -52,8 +52,8 @@ const USUAL_SHELL: &str = "/bin/sh";
 
 /// Why the defaults of an imported file are what they are.
 const AS_CRON: &str = "\
-# As cron does it: what was missed is not made up for, runs may overlap, nothing is tried again.
-# Better choices for most: missed = \"latest\", overlap = \"skip\".
+# Same behavior as cron: missed runs are not caught up, runs may overlap, failures are not retried.
+# Recommended for most jobs: missed = \"latest\", overlap = \"skip\".
 ";
 
 /// Makes a file of crontabs.

@@ -98,8 +98,8 @@ impl Reader<'_> {
         match name.as_str() {
             "MAILTO" if !value.is_empty() => self.attention(
                 span.clone(),
-                format!("MAILTO={}: no mail is sent for output", echo(&value)),
-                "the output of each run is kept: `punctual job logs ID`",
+                format!("MAILTO={} is ignored: output is not sent by mail", echo(&value)),
+                "output is stored; show it with `punctual job logs ID`",
             ),
             "CRON_TZ" => {
                 if let Err(error) = Zone::get(&value) {
@@ -108,7 +108,9 @@ impl Reader<'_> {
                 }
             }
             "RANDOM_DELAY" if value.parse::<u32>().is_err() => {
-                let message = format!("RANDOM_DELAY={} is no number of minutes", echo(&value));
+                let value = echo(&value);
+                let message =
+                    format!("invalid RANDOM_DELAY `{value}`; expected a number of minutes");
                 self.mistake(span, message, "");
                 return;
             }
@@ -125,7 +127,7 @@ impl Reader<'_> {
         if silenced {
             self.attention(
                 at..at + 1,
-                "the `-` that keeps a line out of the system's log is left out",
+                "the leading `-`, which turns off syslog messages, is ignored",
                 "",
             );
             rest.at = 1;
@@ -138,11 +140,12 @@ impl Reader<'_> {
         }
         let end = words.last().map_or(first, |(_, span)| span.end);
         if words.len() < fields || line[end..].trim_matches(BLANKS).is_empty() {
-            let message = "this is neither a setting nor an entry: there is no command";
+            let message = "invalid line: neither a setting nor an entry with a command";
             let hint = match self.form {
-                Form::User => "an entry is five fields and a command: `30 2 * * * backup`",
+                Form::User => "an entry has five fields and a command, such as `30 2 * * * backup`",
                 Form::System => {
-                    "an entry is five fields, a user and a command: `30 2 * * * root backup`"
+                    "an entry has five fields, a user and a command, such as \
+                     `30 2 * * * root backup`"
                 }
             };
             self.mistake(at..at + line.len(), message, hint);
@@ -152,7 +155,8 @@ impl Reader<'_> {
             self.mistake(
                 at..at + "@reboot".len(),
                 "`@reboot` is not supported: it is an event, not a time",
-                "let the system's service manager start it (a systemd unit with `WantedBy=multi-user.target`)",
+                "start the program with the service manager, for example a systemd unit with \
+                 `WantedBy=multi-user.target`",
             );
             return;
         }
@@ -177,15 +181,16 @@ impl Reader<'_> {
         };
         let command = rest.rest();
         if command.is_empty() {
-            let hint = "the sixth field of a system's crontab is the user; for a user's own leave out --system";
-            self.mistake(at..at + line.len(), "there is no command after the user", hint);
+            let hint = "in a system crontab, the sixth field is the user; for a user crontab, omit \
+                        --system";
+            self.mistake(at..at + line.len(), "missing command after the user", hint);
             return;
         }
         if self.form == Form::User && command.starts_with("root ") {
             self.attention(
                 at..at + line.len(),
-                "the command begins with `root`",
-                "if that is the user, import it with --system",
+                "the command starts with `root`",
+                "if `root` is the user column, add --system",
             );
         }
         let (command, stdin) = split_at_percent(command);

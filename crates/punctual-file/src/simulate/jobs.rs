@@ -80,7 +80,7 @@ impl Jobs {
         for job in first..course.decisions.len() {
             let Some(due) = course.decisions[job].due_at else { continue };
             if overlap == Overlap::CancelRunning && course.decisions[job].slot < last {
-                refuse(&mut course.decisions[job], format!("slot {last} takes its place"));
+                refuse(&mut course.decisions[job], format!("replaced by slot {last}"));
                 continue;
             }
             match overlap.seat(self.unfinished.len(), self.waiting.len(), LIVE_MAX) {
@@ -95,7 +95,7 @@ impl Jobs {
                         (Overlap::Skip, Some(slot)) => {
                             format!("the job of slot {slot} is unfinished")
                         }
-                        _ => format!("{} wait already", self.waiting.len()),
+                        _ => format!("jobs already waiting: {}", self.waiting.len()),
                     };
                     refuse(&mut course.decisions[job], reason);
                 }

@@ -56,7 +56,7 @@ fn ten_different_mistakes_are_told_with_line_and_column() {
 fn a_file_that_is_no_toml_is_told_where() {
     let mistakes = crate::one("set = \"ops\"\n[[schedule]\nname = \n").unwrap_err();
     assert!(mistakes.0.len() >= 2, "{mistakes}");
-    assert!(mistakes.0[0].message.starts_with("this is no TOML"), "{mistakes}");
+    assert!(mistakes.0[0].message.starts_with("invalid TOML"), "{mistakes}");
     assert_eq!(mistakes.0[0].place.line, 2);
 }
 
@@ -81,83 +81,124 @@ fn check(schedule: &str, expected: &str) {
 fn each_mistake_has_its_place_and_the_way_out() {
     check(
         "cron = \"@daily\"\njob = \"x\"",
-        "2:1 the schedule has no name | give it one: `name = \"nightly-backup\"`",
+        "2:1 the schedule has no `name` | add one, such as `name = \"nightly-backup\"`",
     );
     check(
         "name = \"a\"\njob = \"x\"",
-        "2:1 the schedule does not say when it is due | give it `cron`, `every` or `at`",
+        "2:1 the schedule has no times | add `cron`, `every` or `at`",
     );
     check(
         "name = \"a\"\ncron = \"@daily\"",
-        "2:1 the schedule does not say what to run | give it one of `job`, `command` and `http`",
+        "2:1 the schedule has no job | add `job`, `command` or `http`",
     );
     check(
         "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\ncommand = [\"true\"]",
-        "6:1 both `command` and `job` say what to run | leave one of them out",
+        "6:1 `command` and `job` cannot be combined | remove one of them",
     );
     check(
         "name = \"a\"\ncron = \"* * * * * *\"\njob = \"x\"",
-        "4:9 6 fields: the first one is seconds; if that is meant, set `seconds = true`",
+        "4:9 the expression has 6 fields, the first is for seconds; set `seconds = true` to allow this",
     );
     check(
         "name = \"a\"\ncron = [\"@daily\", \"0 22-2 * * *\"]\njob = \"x\"",
-        "4:22 hour: the range runs backwards | `22-23,0-2`",
+        "4:22 hour: the range `22-2` is reversed | use `22-23,0-2`",
     );
     check(
         "name = \"a\"\ncron = \"@daily\"\nmissed_window = \"5s\"\njob = \"x\"",
-        "5:18 `missed_window`: at least 1m: until then a slot is on time and fires",
+        "5:18 `missed_window`: must be at least 1m; slots up to 1m late always fire",
     );
     check(
         "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nstart = \"2027-02-01T00:00:00Z\"\nend = \"2027-01-01T00:00:00Z\"",
-        "7:8 `end`: 2027-01-01T00:00:00Z lies before `start`, 2027-02-01T00:00:00Z; exchange them",
+        "7:8 `end`: 2027-01-01T00:00:00Z is before `start` (2027-02-01T00:00:00Z)",
     );
     check(
         "name = \"a\"\ncron = \"@daily\"\ncommand = \"ls -l\"",
-        "5:11 `command` is a text, not a list of words | write it like `command = [\"pg_dump\", \"-Fc\", \"app\"]`; for a line of shell, `command = { argv = [\"…\"], shell = true }`",
+        "5:11 `command` must be an array or a table, got a string | for example, `command = [\"pg_dump\", \"-Fc\", \"app\"]`; for a shell command, `command = { argv = [\"…\"], shell = true }`",
     );
     check(
         "name = \"a\"\ncron = \"@daily\"\ncommand = { argv = [\"x\"], usr = \"root\" }",
-        "5:27 `command` has no key `usr` | did you mean `user`?",
+        "5:27 unknown key `usr` in `command` | did you mean `user`?",
     );
     check(
         "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nrun_on = \"nodes\"",
-        "6:11 `nodes` is none of any, every_node, node NAME, label KEY=VALUE",
+        "6:11 `run_on`: unknown value `nodes`; expected one of any, every_node, node NAME, label KEY=VALUE",
     );
     check(
         "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nbackoff = \"10s\"",
-        "6:12 `backoff`: `10s` is no backoff; one looks like `exponential 5s to 15m`, `linear 10s` or `fixed 30s`",
+        "6:12 `backoff`: invalid backoff `10s`; use a value such as `exponential 5s to 15m`, `linear 10s` or `fixed 30s`",
     );
     check(
         "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nbackoff = 10",
-        "6:11 `backoff` is a number, not a text | write it like `backoff = \"exponential 10s to 1h\"`",
+        "6:11 `backoff` must be a string, got an integer | for example, `backoff = \"exponential 10s to 1h\"`",
     );
     check(
         "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nretry = { max_attempts = 3 }",
-        "6:1 a schedule has no key `retry` | did you mean `max_attempts` and `backoff`?",
+        "6:1 unknown key `retry` in `[[schedule]]` | did you mean `max_attempts` and `backoff`?",
     );
     check(
         "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nrenamed_from = \"a\"",
-        "6:17 it is called `a` still | leave out `renamed_from`",
+        "6:17 `renamed_from` is the current name, `a` | remove `renamed_from`",
     );
     check(
         "name = \"a\"\nat = \"2027-03-28T02:30\"\ntz = \"Europe/Paris\"\njob = \"x\"",
-        "4:7 `2027-03-28T02:30` does not exist in Europe/Paris; write the instant you mean: 2027-03-28T00:30:00Z or 2027-03-28T01:30:00Z",
+        "4:7 local time `2027-03-28T02:30` does not exist in Europe/Paris; use 2027-03-28T00:30:00Z or 2027-03-28T01:30:00Z",
     );
+}
+
+#[test]
+fn a_deprecated_key_is_read_with_a_warning() {
+    let file = |key: &str, place: &str| {
+        let (defaults, schedule) = match place {
+            "defaults" => (format!("[defaults]\n{key} = \"10m\"\n"), String::new()),
+            _ => (String::new(), format!("{key} = \"10m\"\n")),
+        };
+        format!(
+            "set = \"ops\"\n{defaults}[[schedule]]\nname = \"a\"\ncron = \"@daily\"\njob = \"x\"\n{schedule}"
+        )
+    };
+    for (place, line) in [("schedule", 6), ("defaults", 3)] {
+        let old = crate::one(&file("must_start_within", place)).unwrap();
+        let new = crate::one(&file("start_within", place)).unwrap();
+        assert_eq!(old.schedules[0].definition, new.schedules[0].definition);
+        assert_eq!(new.schedules[0].definition.job.start_within.as_deref(), Some("10m"));
+        assert_eq!(told(&old.warnings), [format!("{line}:1")]);
+        assert_eq!(
+            old.warnings[0].message,
+            "`must_start_within` is deprecated; use `start_within`"
+        );
+        assert_eq!(new.warnings, []);
+        let written = punctual_file::write("ops", &old.schedules);
+        assert!(written.contains("\nstart_within = \"10m\"\n"), "{written}");
+    }
+}
+
+#[test]
+fn a_key_and_its_deprecated_name_cannot_be_combined() {
+    check(
+        "name = \"a\"\ncron = \"@daily\"\njob = \"x\"\nstart_within = \"10m\"\nmust_start_within = \"5m\"",
+        "7:1 `start_within` and `must_start_within` cannot be combined | remove `must_start_within`, which is deprecated",
+    );
+    // A schedule may override a default that has the deprecated name.
+    let text = "set = \"ops\"\n[defaults]\nmust_start_within = \"5m\"\n[[schedule]]\nname = \"a\"\n\
+        cron = \"@daily\"\njob = \"x\"\nstart_within = \"10m\"\n";
+    let set = crate::one(text).unwrap();
+    assert_eq!(set.schedules[0].definition.job.start_within.as_deref(), Some("10m"));
+    assert_eq!(told(&set.warnings), ["3:1"]);
 }
 
 #[test]
 fn the_file_as_a_whole_is_checked() {
     let mistake = |text: &str| crate::one(text).unwrap_err().0.remove(0).message;
-    assert_eq!(mistake(""), "the file names no set");
+    assert_eq!(mistake(""), "missing key `set`");
     assert_eq!(
         mistake("set = \"code:shop\""),
-        "sets that begin with `code:` belong to programs that declare schedules"
+        "set names that start with `code:` are reserved for schedules declared in code"
     );
     assert_eq!(
         mistake("set = \"a\"\n[schedule]\nname = \"x\""),
-        "`schedule` is no list of schedules"
+        "`schedule` must be an array of tables"
     );
-    assert_eq!(mistake("set = 7"), "`set` is a number, not a name");
+    assert_eq!(mistake("set = 7"), "`set` must be a string, got an integer");
 }
 
 #[test]
@@ -187,7 +228,7 @@ fn names_are_one_of_a_kind_over_all_files() {
     let renamed = file("web", "c").replace("every", "renamed_from = \"a\"\nevery");
     let told = read(&sources(&renamed)).unwrap_err().to_string();
     assert!(
-        told.contains("was renamed from `a`, which is declared as well, at 1.toml:3:9"),
+        told.contains("is renamed from `a`, but that schedule is also declared, at 1.toml:3:9"),
         "{told}"
     );
 }

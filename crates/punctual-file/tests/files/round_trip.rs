@@ -32,7 +32,7 @@ max_attempts = 3
 backoff = "exponential 10s to 1h"
 timeout = "2h"
 budget = "5h"
-must_start_within = "10m"
+start_within = "10m"
 tags = ["db", "nightly"]
 
 [schedule.job]

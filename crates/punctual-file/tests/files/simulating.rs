@@ -33,7 +33,7 @@ fn what_is_due_while_nobody_is_there_at_the_end_is_undecided() {
             "a 2027-01-01T03:00:00Z 2 undecided",
         ]
     );
-    assert!(!simulated.is_cut);
+    assert!(!simulated.is_truncated);
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn too_much_is_cut() {
     let (from, to) = (at("2027-01-01T00:00:00Z"), at("2027-01-03T00:00:00Z"));
     let deploys = vec![(from, crate::one(text).unwrap().schedules)];
     let simulated = simulate(&Story { deploys, ..Story::default() }, from, to).unwrap();
-    assert!(simulated.is_cut);
+    assert!(simulated.is_truncated);
     assert_eq!(simulated.decisions.len(), 100_000);
 }
 
@@ -87,9 +87,9 @@ fn jobs_that_take_longer_than_their_period_go_by_the_policy() {
         [
             "00:10 00:10 00:35 fired ",
             "00:20 00:35 01:00 fired ",
-            "00:30 – – skipped_overlap 1 wait already",
+            "00:30 – – skipped_overlap jobs already waiting: 1",
             "00:40 – – fired ",
-            "00:50 – – skipped_overlap 1 wait already",
+            "00:50 – – skipped_overlap jobs already waiting: 1",
         ]
     );
     assert_eq!(

@@ -75,21 +75,21 @@ async fn error(config: Config, payload: Value) -> String {
 async fn each_error_names_the_cause_and_the_way_out() {
     let of = |payload: Value| error(loopback(), payload);
     let url = |url: &str| of(json!({ "url": url }));
-    insta::assert_snapshot!(of(json!({})).await, @"the payload of an http job: missing field `url`; it has method, url, headers, body or text, timeout, success, store_response, follow_redirects, sign, templates");
-    insta::assert_snapshot!(url("example.com/hook").await, @"`url` `example.com/hook`: it is no URL (relative URL without a base); write it like https://example.com/hook");
-    insta::assert_snapshot!(url("gopher://example.com/").await, @"`url` `gopher://example.com/`: its scheme is neither http nor https; only these are called");
-    insta::assert_snapshot!(url("https://example.com/{{job}}").await, @"`url` `https://example.com/{{job}}`: `{{job}}` is no variable; there are job.id, attempt, due_at, slot, schedule, lease; to send braces as they are, set `templates` to false");
-    insta::assert_snapshot!(url("https://example.com/{{slot}}").await, @"`url` `https://example.com/{{slot}}`: `{{slot}}` has no value, since no slot of a schedule made this job; leave it out, or order the job by a schedule");
-    insta::assert_snapshot!(url("https://example.com/{{attempt").await, @"`url` `https://example.com/{{attempt`: `{{attempt` has no `}}`; close it, or set `templates` to false to send braces as they are");
-    insta::assert_snapshot!(url("http://10.0.0.7/").await, @"`10.0.0.7` is not called: it is a private address; if jobs may call it, add `10.0.0.7` to `http.allow` in the configuration of the workers");
-    insta::assert_snapshot!(url("http://169.254.169.254/latest/meta-data/").await, @"`169.254.169.254` is not called: it is link-local, where clouds keep metadata; no setting allows that; name another host");
-    insta::assert_snapshot!(url("http://[::ffff:10.0.0.7]/").await, @"`::ffff:10.0.0.7` is not called: it is a private address; if jobs may call it, add `10.0.0.7` to `http.allow` in the configuration of the workers");
-    insta::assert_snapshot!(of(json!({"url": "http://127.0.0.1/", "headers": {"a": "secret://none"}})).await, @"the header `a`: there is no secret `none` here; name its variable or file in `[secrets]` of the worker's configuration");
-    insta::assert_snapshot!(url("http://127.0.0.1:1/").await, @"`http://127.0.0.1:1` cannot be reached (127.0.0.1:1: Connection refused (os error 111)); check that it runs, and that this machine may reach it");
+    insta::assert_snapshot!(of(json!({})).await, @"invalid payload for kind `http`: missing field `url`; valid fields: method, url, headers, body or text, timeout, success, store_response, follow_redirects, sign, templates");
+    insta::assert_snapshot!(url("example.com/hook").await, @"`url` `example.com/hook`: invalid URL (relative URL without a base); use a URL such as https://example.com/hook");
+    insta::assert_snapshot!(url("gopher://example.com/").await, @"`url` `gopher://example.com/`: unsupported URL scheme; use http or https");
+    insta::assert_snapshot!(url("https://example.com/{{job}}").await, @"`url` `https://example.com/{{job}}`: unknown variable `{{job}}`; expected one of job.id, attempt, due_at, slot, schedule, lease; to send literal braces, set `templates` to false");
+    insta::assert_snapshot!(url("https://example.com/{{slot}}").await, @"`url` `https://example.com/{{slot}}`: `{{slot}}` has no value: the job was not created by a slot of a schedule; remove the variable, or create the job with a schedule");
+    insta::assert_snapshot!(url("https://example.com/{{attempt").await, @"`url` `https://example.com/{{attempt`: `{{attempt` is not closed; add `}}`, or set `templates` to false to send literal braces");
+    insta::assert_snapshot!(url("http://10.0.0.7/").await, @"request to `10.0.0.7` blocked: it is a private address; to allow it, add `10.0.0.7` to `http.allow` in the workers' configuration");
+    insta::assert_snapshot!(url("http://169.254.169.254/latest/meta-data/").await, @"request to `169.254.169.254` blocked: it is a link-local address (cloud metadata); no setting allows this; use another host");
+    insta::assert_snapshot!(url("http://[::ffff:10.0.0.7]/").await, @"request to `::ffff:10.0.0.7` blocked: it is a private address; to allow it, add `10.0.0.7` to `http.allow` in the workers' configuration");
+    insta::assert_snapshot!(of(json!({"url": "http://127.0.0.1/", "headers": {"a": "secret://none"}})).await, @"header `a`: unknown secret `none`; define it in `[secrets]` of the worker's configuration");
+    insta::assert_snapshot!(url("http://127.0.0.1:1/").await, @"cannot connect to `http://127.0.0.1:1` (127.0.0.1:1: Connection refused (os error 111)); check that it is running and reachable from this machine");
     let own = Config { listeners: vec!["0.0.0.0:7347".parse().unwrap()], ..loopback() };
-    insta::assert_snapshot!(error(own, json!({"url": "http://127.0.0.1:7347/api"})).await, @"`127.0.0.1` is not called: it is punctual itself; a job may never call the server that runs it");
+    insta::assert_snapshot!(error(own, json!({"url": "http://127.0.0.1:7347/api"})).await, @"request to `127.0.0.1` blocked: it is the address of this punctual server; jobs cannot send requests to the server that runs them");
     let database = Config { database: vec![("localhost".into(), 5432)], ..loopback() };
-    insta::assert_snapshot!(error(database, json!({"url": "http://127.0.0.1:5432/"})).await, @"`127.0.0.1` is not called: it is the database; a job may never call the database's own port");
+    insta::assert_snapshot!(error(database, json!({"url": "http://127.0.0.1:5432/"})).await, @"request to `127.0.0.1` blocked: it is the address of the database; jobs cannot send requests to the database");
 }
 
 #[tokio::test]
@@ -108,13 +108,13 @@ async fn each_answer_that_is_no_success_is_told_as_it_is() {
         told.push(error(loopback(), json!({ "url": receiver.url })).await);
     }
     insta::assert_snapshot!(told.join("\n"), @r#"
-    `http://127.0.0.1:PORT` answered 404 (not found); the request is wrong for it, and would be the next time, too
-    `http://127.0.0.1:PORT` answered 401 (unauthorized); check the headers that show who asks
-    `http://127.0.0.1:PORT` answered 410 (gone): it wants no more of this; take the job off its schedule
-    `http://127.0.0.1:PORT` answered 302 (found); call where it leads, or set `follow_redirects` to 1, 2 or 3
-    `http://127.0.0.1:PORT` answered 500 (internal server error)
-    `http://127.0.0.1:PORT` broke off before an answer came: connection closed before message completed
-    `http://127.0.0.1:PORT` broke off before an answer came: invalid HTTP version parsed
+    `http://127.0.0.1:PORT` returned 404 (not found); the receiver rejected the request, so it is not retried
+    `http://127.0.0.1:PORT` returned 401 (unauthorized); check the authentication headers
+    `http://127.0.0.1:PORT` returned 410 (gone): the receiver no longer accepts this request; remove the job or its schedule
+    `http://127.0.0.1:PORT` returned 302 (found); use the target URL, or set `follow_redirects` to 1, 2 or 3
+    `http://127.0.0.1:PORT` returned 500 (internal server error)
+    the request to `http://127.0.0.1:PORT` failed before a response arrived: connection closed before message completed
+    the request to `http://127.0.0.1:PORT` failed before a response arrived: invalid HTTP version parsed
     "#);
 }
 
@@ -123,7 +123,7 @@ async fn encryption_is_checked_and_an_authority_may_be_named() {
     let port = encrypted().await;
     let to = |host: &str| json!({ "url": format!("https://{host}:{port}/") });
     let unknown = error(loopback(), to("127.0.0.1")).await;
-    insta::assert_snapshot!(unknown, @"no encrypted connection with `https://127.0.0.1:PORT` came about: invalid peer certificate: UnknownIssuer; check its certificate, or name the authority that signed it in `http.ca_file` of the workers' configuration");
+    insta::assert_snapshot!(unknown, @"the TLS handshake with `https://127.0.0.1:PORT` failed: invalid peer certificate: UnknownIssuer; check its certificate, or add the CA that signed it with `http.ca_file` in the workers' configuration");
     let trusting = || Config { ca_file: Some(pem("cert.pem")), ..loopback() };
     let punctual = node(trusting()).await;
     for host in ["localhost", "127.0.0.1"] {
@@ -131,9 +131,9 @@ async fn encryption_is_checked_and_an_authority_may_be_named() {
         assert_eq!(finished.error, None, "{host}");
     }
     punctual.stop().await;
-    insta::assert_snapshot!(error(trusting(), to("127.0.0.2")).await, @r#"no encrypted connection with `https://127.0.0.2:PORT` came about: invalid peer certificate: certificate not valid for name "127.0.0.2"; certificate is only valid for DnsName("localhost") or IpAddress(127.0.0.1); check its certificate, or name the authority that signed it in `http.ca_file` of the workers' configuration"#);
+    insta::assert_snapshot!(error(trusting(), to("127.0.0.2")).await, @r#"the TLS handshake with `https://127.0.0.2:PORT` failed: invalid peer certificate: certificate not valid for name "127.0.0.2"; certificate is only valid for DnsName("localhost") or IpAddress(127.0.0.1); check its certificate, or add the CA that signed it with `http.ca_file` in the workers' configuration"#);
     let plain = json!({ "url": format!("https://127.0.0.1:{}/", hasty().await) });
-    insta::assert_snapshot!(error(trusting(), plain).await, @"no encrypted connection with `https://127.0.0.1:PORT` came about: received corrupt message of type InvalidContentType; check its certificate, or name the authority that signed it in `http.ca_file` of the workers' configuration");
+    insta::assert_snapshot!(error(trusting(), plain).await, @"the TLS handshake with `https://127.0.0.1:PORT` failed: received corrupt message of type InvalidContentType; check its certificate, or add the CA that signed it with `http.ca_file` in the workers' configuration");
     let missing = Config { ca_file: Some("/nowhere.pem".into()), ..loopback() };
-    insta::assert_snapshot!(error(missing, to("localhost")).await, @"the certificates of `http.ca_file` in `/nowhere.pem` cannot be used (I/O error: No such file or directory (os error 2)); give a file in PEM form");
+    insta::assert_snapshot!(error(missing, to("localhost")).await, @"cannot load the certificates of `http.ca_file` from `/nowhere.pem` (I/O error: No such file or directory (os error 2)); use a file in PEM format");
 }

@@ -98,7 +98,7 @@ async fn a_secret_goes_nowhere_that_it_does_not_name() {
         ] {
             let finished = ended(&punctual, payload, 1).await;
             let error = finished.error.unwrap();
-            let told = format!("secret `{name}` may not go to `{}`", receiver.url);
+            let told = format!("secret `{name}` must not be sent to `{}`", receiver.url);
             assert!(error.contains(&told), "{error}");
         }
     }
@@ -158,7 +158,7 @@ async fn no_body_leaves_its_origin() {
         assert_eq!(start.seen().len(), 1, "{status}: no further attempt can do better");
         let error = finished.error.unwrap().replace(&start.url, "START").replace(&end.url, "END");
         insta::allow_duplicates! {
-            insta::assert_snapshot!(error, @"`START` leads elsewhere: to `END`, which would get the body, too; call that itself if it may");
+            insta::assert_snapshot!(error, @"redirect from `START` to `END` not followed: the body would be sent to another origin; use the target URL if this is intended");
         }
     }
     assert_eq!(end.seen().len(), 0);
@@ -267,7 +267,7 @@ async fn a_large_answer_is_bounded() {
     let payload = json!({ "url": receiver.url, "store_response": true });
     let finished = ended(&punctual, payload, 1).await;
     let result = finished.result::<Value>().unwrap();
-    assert_eq!(result["is_cut"], true);
+    assert_eq!(result["is_truncated"], true);
     let length = result["body"].as_str().unwrap().len();
     assert!((1_000..=64 * 1_024).contains(&length), "{length}");
     punctual.stop().await;

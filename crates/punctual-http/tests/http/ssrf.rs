@@ -287,7 +287,7 @@ async fn calls_everything() {
         let finished = ended(&punctual, payload, 1).await;
         assert_eq!(finished.state, JobState::Failed, "{url}");
         let error = finished.error.unwrap();
-        let is_ours = ["not called", "`url`", "leads elsewhere", "cannot be resolved"];
+        let is_ours = ["blocked", "`url`", "not followed", "cannot resolve"];
         assert!(is_ours.iter().any(|words| error.contains(words)), "{url}: {error}");
     }
     // A resolver may be back a moment later.

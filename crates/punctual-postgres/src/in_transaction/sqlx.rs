@@ -39,7 +39,8 @@ fn check_begun(db: &PgConnection) -> Result<()> {
     if db.is_in_transaction() {
         return Ok(());
     }
-    let message = "no transaction is open on this connection; begin one with `begin` of sqlx, which alone lets it know";
+    let message = "no open transaction on this connection; start one with sqlx's `begin`, because \
+        sqlx does not detect a manual BEGIN";
     Err(StoreError::invalid(message))
 }
 
@@ -116,7 +117,7 @@ impl Fields for PgRow {
         let oid = value.type_info().oid().map_or(0, |oid| oid.0);
         let of = types::Type::from_oid(oid)
             .filter(T::accepts)
-            .ok_or_else(|| unreadable(format!("type {oid} is not the one expected")))?;
+            .ok_or_else(|| unreadable(format!("unexpected type {oid}")))?;
         let raw = match value.is_null() {
             true => None,
             false => Some(value.as_bytes().map_err(|error| unreadable(error.to_string()))?),

@@ -200,12 +200,12 @@ async fn a_settle_that_is_not_committed_keeps_no_slot_waiting() {
     let schedules: Vec<_> =
         claimed.iter().map(|job| job.origin.as_ref().unwrap().schedule).collect();
     assert_eq!(schedules, ids[1..], "the job of the other schedule alone");
-    assert!(!store.job(job).await.unwrap().unwrap().cancel_asked);
+    assert!(!store.job(job).await.unwrap().unwrap().cancel_requested);
 
     // It runs on, and the next slot asks it to stop.
     handler.rollback().await.unwrap();
     fire(&ids[..1]).await;
-    assert!(store.job(job).await.unwrap().unwrap().cancel_asked);
+    assert!(store.job(job).await.unwrap().unwrap().cancel_requested);
 }
 
 /// Three promote, three work, and a leader fires beside them; each job waits for all before it.

@@ -43,7 +43,10 @@ impl Said {
         let priority = match self.priority.trim() {
             "" => None,
             text => Some(text.parse().map_err(|_| {
-                Fault::invalid("priority", format!("`{text}` is no priority; take −100 to 100"))
+                Fault::invalid(
+                    "priority",
+                    format!("invalid priority `{text}`; expected -100 to 100"),
+                )
             })?),
         };
         let queue = Some(self.queue.trim().to_owned()).filter(|queue| !queue.is_empty());
@@ -62,7 +65,8 @@ async fn instant(view: &View, place: &str, text: &str) -> Result<Option<Timestam
     }
     text.parse().map(Some).map_err(|_| {
         let wrong = format!(
-            "`{text}` is neither a length such as 2h nor an instant such as 2027-01-15T08:00:00Z"
+            "invalid time `{text}`; \
+             use a duration such as 2h, or a time such as 2027-01-15T08:00:00Z"
         );
         Fault::invalid(place, wrong)
     })
@@ -78,7 +82,7 @@ fn back(view: &View, back: &str, fallback: &str, did: &str) -> Redirect {
 }
 
 fn unknown(action: &str) -> Fault {
-    Fault::not_found(format!("there is no button `{action}`"))
+    Fault::not_found(format!("unknown action `{action}`"))
 }
 
 /// A button of a schedule.
@@ -165,7 +169,9 @@ pub(super) async fn queue(
                 text => Some(text.parse().map_err(|_| {
                     Fault::invalid(
                         "max_running",
-                        format!("`{text}` is no number; leave it empty for no limit"),
+                        format!(
+                            "invalid limit `{text}`; use a number, or leave it empty for no limit"
+                        ),
                     )
                 })?),
             };

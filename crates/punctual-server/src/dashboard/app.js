@@ -159,7 +159,7 @@ function showPill(list, news) {
     pill.addEventListener("click", () => { pill.remove(); all("input:checked", list).forEach((box) => { box.checked = false; }); pill.blur(); list.removeAttribute("data-hold"); dirty.add("jobs"); refresh().then(() => list.setAttribute("data-hold", "")); });
     table.before(pill);
   }
-  put(pill, `${news} new`);
+  put(pill, `Show ${news} new`);
 }
 
 // Live
@@ -174,7 +174,7 @@ let last = 0;
 function say(state) {
   if (!live) return;
   live.className = "badge " + { live: "good", reconnecting: "warn", paused: "calm" }[state];
-  put(live, state);
+  put(live, { live: "Live", reconnecting: "Reconnecting", paused: "Updates paused" }[state]);
 }
 
 function patch(doc, topics) {
@@ -246,7 +246,7 @@ function switchPause() {
   isPaused = !isPaused;
   const button = byId("pause");
   button.setAttribute("aria-pressed", String(isPaused));
-  put(button, isPaused ? "Go on" : "Pause");
+  put(button, isPaused ? "Resume updates" : "Pause updates");
   if (isPaused) { disconnect(); say("paused"); }
   else { last ||= 1; connect(); }
 }
@@ -269,7 +269,7 @@ async function copy(button) {
   } catch {
     // Over plain HTTP there is no clipboard: mark the text for the keyboard.
     getSelection().selectAllChildren(button.parentElement.querySelector("pre"));
-    said = "Marked: press Ctrl+C or ⌘C";
+    said = "Selected: press Ctrl+C or ⌘C";
   }
   put(button, said);
   setTimeout(() => put(button, "Copy"), 1500);
@@ -292,7 +292,7 @@ if (every) {
   const { all: name } = every.dataset;
   const hint = told.textContent;
   const boxes = () => all(`input[name="${name}"]`);
-  const tell = () => { const count = boxes().filter((box) => box.checked).length; put(told, count ? `${count} selected:` : hint); };
+  const tell = () => { const count = boxes().filter((box) => box.checked).length; put(told, count ? `${count} selected` : hint); };
   every.addEventListener("change", () => { boxes().forEach((box) => { box.checked = every.checked; }); tell(); });
   document.addEventListener("change", (event) => { if (event.target.name === name) tell(); });
 }

@@ -44,8 +44,7 @@ impl Asset {
 pub(super) async fn serve(Path((hash, name)): Path<(String, String)>) -> Response {
     let asset = ALL.into_iter().find(|asset| asset.name == name && hash == *HASH);
     let Some(asset) = asset else {
-        return (StatusCode::NOT_FOUND, "there is no such file; load the page again")
-            .into_response();
+        return (StatusCode::NOT_FOUND, "file not found; reload the page").into_response();
     };
     let headers = [
         (header::CONTENT_TYPE, asset.kind),

@@ -72,13 +72,13 @@ impl Estimate {
     /// In a sentence.
     pub(super) fn show(&self, now: Timestamp) -> Markup {
         let so_far = now.since(self.began);
-        let whose = if self.is_of_schedule { "of its schedule" } else { "of its kind" };
+        let whose = if self.is_of_schedule { "of this schedule" } else { "of this kind" };
         html! {
             p.estimate {
-                "Usually " b { (show::length(self.usual)) } " (the last " (self.others) " " (whose) "); "
-                @if so_far <= self.usual { "ends about " (show::absolute(self.began + self.usual)) "." }
-                @else if so_far <= self.most { "longer than most by now, 19 of 20 were done in " (show::length(self.most)) ": ends about " (show::absolute(self.began + self.most)) "." }
-                @else { b { "it takes longer than 19 of 20 of them" } ", which were done in " (show::length(self.most)) "." }
+                "Typical duration: " b { (show::length(self.usual)) } " (last " (self.others) " jobs " (whose) "). "
+                @if so_far <= self.usual { "Expected to finish at about " (show::absolute(self.began + self.usual)) "." }
+                @else if so_far <= self.most { "Slower than usual: 95\u{a0}% finish within " (show::length(self.most)) ". Expected to finish by about " (show::absolute(self.began + self.most)) "." }
+                @else { b { "Unusually slow" } ": 95\u{a0}% finish within " (show::length(self.most)) "." }
             }
         }
     }
@@ -106,9 +106,11 @@ mod tests {
             (Duration::from_secs(40), Duration::from_secs(50))
         );
         let said = |now: i64| estimate.show(second(now)).into_string();
-        assert!(said(10).contains("Usually <b>40 s</b> (the last 5 of its schedule); ends about"));
+        let typical = "Typical duration: <b>40 s</b> (last 5 jobs of this schedule). Expected";
+        assert!(said(10).contains(typical), "{}", said(10));
         assert!(said(10).contains(&show::utc(second(40))), "{}", said(10));
-        assert!(said(45).contains("longer than most") && said(45).contains(&show::utc(second(50))));
-        assert!(said(60).contains("longer than 19 of 20"), "{}", said(60));
+        let slower = said(45);
+        assert!(slower.contains("Slower than usual") && slower.contains(&show::utc(second(50))));
+        assert!(said(60).contains("Unusually slow"), "{}", said(60));
     }
 }

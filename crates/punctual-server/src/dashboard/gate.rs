@@ -24,9 +24,10 @@ pub(super) async fn known(State(ui): State<Ui>, request: Request, next: Next) ->
         return next.run(request).await;
     }
     if request.method() != Method::GET || request.uri().path() == "/ui/events" {
-        let problem =
-            Problem::new(401, "no_access", "You have to sign in first", "there is no session");
-        return Fault::from(problem.hint("sign in again; nothing was changed")).into_response();
+        let detail = "the session is missing or expired";
+        let problem = Problem::new(401, "no_access", "Sign-in required", detail);
+        let hint = "sign in and repeat the action; nothing was changed";
+        return Fault::from(problem.hint(hint)).into_response();
     }
     let base = base(&request);
     let wanted = request.uri().path_and_query().map_or("/", |wanted| wanted.as_str());

@@ -198,7 +198,7 @@ impl Watched {
         let newest = newest.map(|LogCursor(attempt, number)| (attempt, number));
         let progress = job.progress.as_ref().map(|it| (it.percent, it.at.as_micros()));
         let state = job.view.state.as_str();
-        let now = hash((state, job.attempts.len(), job.cancel_asked, progress, newest));
+        let now = hash((state, job.attempts.len(), job.cancel_requested, progress, newest));
         let mut seen = self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         std::mem::replace(&mut *seen, now) != now
     }

@@ -43,11 +43,11 @@ impl Range {
         };
         let length = to.since(from);
         if length < SHORTEST {
-            let wrong = format!("`{to}` is not after `{from}`; take at least a second");
+            let wrong = format!("`to` must be at least 1s after `from`, got `{from}` to `{to}`");
             return Err(Fault::invalid("to", wrong));
         }
         if length > LONGEST {
-            let wrong = format!("from `{from}` to `{to}` is too long; take at most 7 days");
+            let wrong = format!("time range too long: `{from}` to `{to}`, maximum 7 days");
             return Err(Fault::invalid("from", wrong));
         }
         Ok(Range { from, to, window: None })
@@ -136,7 +136,7 @@ pub(super) fn instant(place: &str, text: Option<&str>) -> Result<Option<Timestam
         Some(zoned) => Ok(Some(Timestamp::from_jiff(zoned.timestamp()))),
         None => Err(Fault::invalid(
             place,
-            format!("`{text}` is no instant; write one such as 2027-01-15T08:00:00Z"),
+            format!("invalid time `{text}`; use a value such as 2027-01-15T08:00:00Z"),
         )),
     }
 }
@@ -167,9 +167,9 @@ mod tests {
         let fixed = read("2027-01-15T08:00", "2027-01-15T09:00:00Z").expect("a range");
         assert_eq!(fixed.query(), "from=2027-01-15T08%3A00%3A00Z&to=2027-01-15T09%3A00%3A00Z");
         for (from, to, words) in [
-            ("soon", "", "`soon` is no instant"),
-            ("2027-01-15T09:00:00Z", "2027-01-15T08:00:00Z", "take at least a second"),
-            ("2027-01-01T00:00:00Z", "2027-01-09T00:00:00Z", "take at most 7 days"),
+            ("soon", "", "invalid time `soon`"),
+            ("2027-01-15T09:00:00Z", "2027-01-15T08:00:00Z", "must be at least 1s after"),
+            ("2027-01-01T00:00:00Z", "2027-01-09T00:00:00Z", "maximum 7 days"),
         ] {
             let fault = read(from, to).expect_err("a refusal");
             assert!(fault.detail().contains(words), "{}", fault.detail());

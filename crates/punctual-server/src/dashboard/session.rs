@@ -73,19 +73,22 @@ pub(super) async fn page(view: View, Query(wanted): Query<Wanted>) -> Markup {
 }
 
 fn form(view: &View, next: &str, wrong: Option<&str>) -> Markup {
-    view.bare("Sign in", html! {
-        form.card.sign-in method="post" action=(view.to("/login")) {
-            h1 { "Sign in" }
-            @if let Some(wrong) = wrong { p.notice.bad role="alert" { (wrong) } }
-            input type="hidden" name="next" value=(next);
-            label for="who" { "Your name, for the record of who did what" }
-            input #who name="who" autocomplete="username" maxlength="100" placeholder="ada";
-            label for="token" { "Token" }
-            input #token type="password" name="token" required autocomplete="current-password";
-            button.primary { "Sign in" }
-            p.faint { "The token is the one the server was started with, in its token file or PUNCTUAL_TOKEN." }
-        }
-    })
+    view.bare(
+        "Sign in",
+        html! {
+            form.card.sign-in method="post" action=(view.to("/login")) {
+                h1 { "Sign in" }
+                @if let Some(wrong) = wrong { p.notice.bad role="alert" { (wrong) } }
+                input type="hidden" name="next" value=(next);
+                label for="who" { "Your name (recorded in the audit log)" }
+                input #who name="who" autocomplete="username" maxlength="100" placeholder="ada";
+                label for="token" { "Token" }
+                input #token type="password" name="token" required autocomplete="current-password";
+                button.primary { "Sign in" }
+                p.faint { "Use the token from the server’s token file or PUNCTUAL_TOKEN." }
+            }
+        },
+    )
 }
 
 #[derive(serde::Deserialize)]
@@ -109,18 +112,18 @@ pub(super) async fn log_in(
         return Redirect::to(&view.to("/")).into_response();
     };
     if !token.is(given.token.trim()) {
-        let again = form(&view, &given.next, Some("The token is wrong."));
+        let again = form(&view, &given.next, Some("Invalid token."));
         return (StatusCode::UNAUTHORIZED, again).into_response();
     }
     let who = given.who.trim();
     let who = if who.is_empty() { "dashboard" } else { who };
     if who.len() > 200 || who.chars().any(char::is_control) {
-        let wrong = "the name is too long or has characters that cannot be seen; take another";
+        let wrong = "invalid name; use at most 200 bytes and no control characters";
         return Fault::invalid("who", wrong).into_response();
     }
     let until = wall().floor_seconds() + SECONDS;
     let Some(mac) = code(token, who, until) else {
-        return Fault::invalid("token", "the token cannot be used").into_response();
+        return Fault::invalid("token", "cannot create a session with this token").into_response();
     };
     let mac = hex(&mac.finalize().into_bytes());
     let value = format!("{until}.{}.{mac}", hex(who.as_bytes()));

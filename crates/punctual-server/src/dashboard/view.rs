@@ -43,8 +43,8 @@ const PLACES: [(&str, &str, &str); 8] = [
     ("/timeline", "Timeline", "t"),
     ("/queues", "Queues", "q"),
     ("/nodes", "Nodes", "n"),
-    ("/activity", "Activity", "a"),
-    ("/settings", "Settings", "e"),
+    ("/activity", "Audit log", "a"),
+    ("/settings", "Server", "e"),
 ];
 
 impl View {
@@ -87,7 +87,7 @@ impl View {
     }
 
     /// Must a request show a token?
-    pub(super) fn needs_token(&self) -> bool {
+    pub(super) fn requires_token(&self) -> bool {
         self.has_session
     }
 
@@ -131,7 +131,7 @@ impl View {
             place => path == place || path.starts_with(&format!("{place}/")),
         };
         self.document(title, html! {
-            a.skip href="#main" { "Skip to the content" }
+            a.skip href="#main" { "Skip to content" }
             header.top {
                 a.brand href=(self.to("/")) { span.mark aria-hidden="true" { (mark()) } span { "punctual" } }
                 nav aria-label="Pages" {
@@ -140,22 +140,22 @@ impl View {
                     }
                 }
                 div.tools {
-                    span #live.badge.off data-events=(self.to(&format!("/ui/events?watch={}", encoded(watch)))) role="status" { "not live" }
-                    button #pause type="button" hidden aria-pressed="false" title="Pause updates (r)" { "Pause" }
-                    button #zone type="button" hidden title="Switch between your time zone and UTC (z)" { "UTC" }
-                    button #theme type="button" hidden title="Switch between light and dark (t)" { "Theme" }
+                    span #live.badge.off data-events=(self.to(&format!("/ui/events?watch={}", encoded(watch)))) role="status" { "Not live" }
+                    button #pause type="button" hidden aria-pressed="false" title="Pause or resume updates (r)" { "Pause updates" }
+                    button #zone type="button" hidden title="Show times in UTC or local time (z)" { "UTC" }
+                    button #theme type="button" hidden title="Switch theme (t)" { "Theme" }
                     @if self.has_session {
                         form method="post" action=(self.to("/logout")) { button { "Sign out" } }
                     }
                 }
             }
-            @if self.is_read_only { p.banner { "This server is read-only: you can look at everything and change nothing." } }
+            @if self.is_read_only { p.banner { "This server is read-only: changes are disabled." } }
             main #main tabindex="-1" {
                 @if let Some(said) = self.did.as_deref().and_then(said) { p.notice.good role="status" { (said) } }
                 (content)
             }
             footer {
-                span { "Signed in as " (self.who) }
+                span { (if self.has_session { "Signed in as " } else { "Changes are recorded as " }) (self.who) }
                 a href=(self.to("/tools/cron")) { "Cron tool" }
                 // These want the token itself, which no browser sends along.
                 @if !self.has_session {
@@ -169,10 +169,10 @@ impl View {
                 dl.keys {
                     @for (_, name, key) in PLACES { div { dt { kbd { "g" } " " kbd { (key) } } dd { (name) } } }
                     div { dt { kbd { "/" } } dd { "Search" } }
-                    div { dt { kbd { "r" } } dd { "Pause updates" } }
-                    div { dt { kbd { "t" } } dd { "Light or dark" } }
-                    div { dt { kbd { "z" } } dd { "Your time zone or UTC" } }
-                    div { dt { kbd { "?" } } dd { "This list" } }
+                    div { dt { kbd { "r" } } dd { "Pause or resume updates" } }
+                    div { dt { kbd { "t" } } dd { "Switch theme" } }
+                    div { dt { kbd { "z" } } dd { "UTC or local time" } }
+                    div { dt { kbd { "?" } } dd { "Keyboard shortcuts" } }
                 }
                 form method="dialog" { button { "Close" } }
             }
@@ -212,7 +212,7 @@ impl View {
                 div.card.narrow {
                     p { (prose(&problem.detail)) }
                     @if let Some(hint) = &problem.hint { p.faint { (prose(hint)) } }
-                    p { a.button href=(self.to("/")) { "To the overview" } }
+                    p { a.button href=(self.to("/")) { "Go to overview" } }
                 }
             },
         )
@@ -251,26 +251,22 @@ fn mark() -> Markup {
 /// What was done, in words. Only these: an address cannot put words in our mouth.
 fn said(did: &str) -> Option<&'static str> {
     Some(match did {
-        "ran" => "A job was made; it runs as soon as there is room.",
+        "ran" => "Job created.",
         "paused" => "Paused.",
         "resumed" => "Resumed.",
-        "enabled" => "Planned again from now on.",
-        "disabled" => "Planned no more.",
-        "retried" => "Made ready again.",
-        "cancelled" => "Called off, or its handler was asked to stop.",
-        "ended" => "It had ended already; nothing was changed.",
+        "enabled" => "Schedule enabled.",
+        "disabled" => "Schedule disabled.",
+        "retried" => "Queued for retry.",
+        "cancelled" => "Cancelled. A running job is asked to stop.",
+        "ended" => "Already finished. Nothing was changed.",
         "moved" => "Moved.",
-        "begun" => "It has begun, in the background; this page shows how far it is.",
-        "some-schedules" => "Done, as far as it was possible: some are not there any more.",
-        "all-paused" => "All queues are paused: nothing more is started until they are resumed.",
-        "some-queues" => {
-            "So many queues as can be paused at once are; there are more, so do it again."
-        }
-        "all-resumed" => "Resumed: what waited is started again.",
-        "limited" => "The limit is set.",
-        "some" => {
-            "Done, as far as it was possible: jobs that were in another state stayed as they are."
-        }
+        "begun" => "Started in the background. This page shows the progress.",
+        "some-schedules" => "Done. Some schedules no longer exist.",
+        "all-paused" => "All queues are paused. No new jobs start until the queues are resumed.",
+        "some-queues" => "Not all queues could be paused at once. Repeat to pause the rest.",
+        "all-resumed" => "Queues resumed.",
+        "limited" => "Limit saved.",
+        "some" => "Done. Some jobs were skipped because their state had changed.",
         _ => return None,
     })
 }
@@ -335,7 +331,7 @@ mod tests {
     #[test]
     fn a_text_becomes_a_part_of_an_address() {
         assert_eq!(encoded("a b/ü?%"), "a%20b%2F%C3%BC%3F%25");
-        assert_eq!(sentence("there is no job 7"), "There is no job 7.");
+        assert_eq!(sentence("job 7 not found"), "Job 7 not found.");
         assert_eq!(sentence(""), "");
     }
 

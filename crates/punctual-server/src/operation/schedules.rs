@@ -41,8 +41,8 @@ pub(crate) async fn count(
 pub(super) async fn operate(bulk: &Bulk, cx: &Ctx) -> Result<Done<OperationCounts>, BoxError> {
     let wanted = Wanted::new(&bulk.q, bulk.status.as_deref().unwrap_or_default());
     let until = bulk.until.as_deref().map(str::parse::<Timestamp>).transpose();
-    let until = until.map_err(Failure::for_good)?;
-    let asked_at: Timestamp = bulk.asked_at.parse().map_err(Failure::for_good)?;
+    let until = until.map_err(Failure::permanent)?;
+    let asked_at: Timestamp = bulk.asked_at.parse().map_err(Failure::permanent)?;
     let admin = cx.admin().by(&bulk.who, &bulk.why);
     let now = admin.now().await?;
     let (total, _) = count(bulk.action, &admin, &wanted, now, usize::MAX).await?;
@@ -62,7 +62,7 @@ pub(super) async fn operate(bulk: &Bulk, cx: &Ctx) -> Result<Done<OperationCount
                 return Err(format!("stopped ({reason:?}): {}", note(bulk, &counts, total)).into());
             }
             change(bulk.action, &admin, part, until, &mut counts).await?;
-            let seen = counts.done + counts.refused;
+            let seen = counts.done + counts.skipped;
             let percent = seen * 100 / total.max(seen).max(1);
             cx.progress(u8::try_from(percent).unwrap_or(100), &note(bulk, &counts, total));
         }
@@ -91,7 +91,7 @@ pub(crate) async fn change(
         match answer {
             Ok(()) => counts.done += 1,
             Err(error) if is_its_own(error.kind()) => {
-                counts.refused += 1;
+                counts.skipped += 1;
                 if counts.reasons.len() < REASONS_MAX {
                     counts.reasons.push(error.to_string());
                 }
@@ -103,9 +103,9 @@ pub(crate) async fn change(
 }
 
 fn note(bulk: &Bulk, counts: &OperationCounts, total: u64) -> String {
-    let (word, total) = (bulk.action.done(), total.max(counts.done + counts.refused));
-    match counts.refused {
+    let (word, total) = (bulk.action.done(), total.max(counts.done + counts.skipped));
+    match counts.skipped {
         0 => format!("{} of {total} {word}", counts.done),
-        refused => format!("{} of {total} {word}, {refused} could not be", counts.done),
+        skipped => format!("{} of {total} {word}, {skipped} skipped", counts.done),
     }
 }

@@ -4,13 +4,13 @@ use axum::Json;
 use axum::extract::State;
 use punctual::JobId;
 use punctual::doctor::Thresholds;
-use punctual_api::{Diagnosis, Explain, Explained, Problem, Why};
+use punctual_api::{CronExplainRequest, CronExplanation, Diagnosis, Explanation};
 use punctual_core::{Spec, When, Zone};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::ask::{Body, Id, Name, instant};
-use crate::fault::{Answer, Fault};
+use crate::fault::{Answer, ErrorResponse, Fault};
 use crate::server::App;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -22,10 +22,21 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(doctor))
 }
 
-/// What an expression means, and when it is due
-#[utoipa::path(post, path = "/api/v1/cron/explain", tag = "answers", request_body = Explain,
-    responses((status = 200, body = Explained), (status = "default", body = Problem, content_type = "application/problem+json")))]
-async fn explain(State(app): State<App>, Body(ask): Body<Explain>) -> Answer<Explained> {
+/// Explain a schedule expression
+///
+/// Returns the meaning of the expression in plain English and its next slots.
+#[utoipa::path(
+    post, path = "/api/v1/cron/explain", tag = "answers",
+    request_body = CronExplainRequest,
+    responses(
+        (status = 200, description = "The explanation", body = CronExplanation),
+        ErrorResponse,
+    ),
+)]
+async fn explain(
+    State(app): State<App>,
+    Body(ask): Body<CronExplainRequest>,
+) -> Answer<CronExplanation> {
     let zone = Zone::get(ask.tz.as_deref().unwrap_or("UTC"));
     let zone = zone.map_err(|error| Fault::invalid("/tz", error.to_string()))?;
     let when = When::parse(&ask.expr);
@@ -34,13 +45,13 @@ async fn explain(State(app): State<App>, Body(ask): Body<Explain>) -> Answer<Exp
         Some(from) => from,
         None => app.punctual().admin().now().await?,
     };
-    let (normalised, means) = (when.to_string(), when.describe());
+    let (normalized, description) = (when.to_string(), when.describe());
     let spec = Spec::new(when, zone);
     let most = ask.n.unwrap_or(5).min(1_000);
     let next = std::iter::successors(spec.next(from), |slot| spec.next(*slot)).take(most);
-    Ok(Json(Explained {
-        normalised,
-        means,
+    Ok(Json(CronExplanation {
+        normalized,
+        description,
         tz: spec.zone().name().to_owned(),
         next: next.map(|slot| slot.to_string()).collect(),
         warnings: spec.warnings(from),
@@ -48,30 +59,50 @@ async fn explain(State(app): State<App>, Body(ask): Body<Explain>) -> Answer<Exp
     }))
 }
 
-/// Why a job is as it is, in words
-#[utoipa::path(get, path = "/api/v1/why/jobs/{id}", tag = "answers", params(("id" = String, Path)),
-    responses((status = 200, body = Why), (status = "default", body = Problem, content_type = "application/problem+json")))]
-async fn why_job(State(app): State<App>, Id(id): Id<JobId>) -> Answer<Why> {
+/// Explain the state of a job
+///
+/// Returns why the job is waiting, running or finished, and what to do about it.
+#[utoipa::path(
+    get, path = "/api/v1/why/jobs/{id}", tag = "answers",
+    params(("id" = String, Path, description = "Job id")),
+    responses((status = 200, description = "The explanation", body = Explanation), ErrorResponse),
+)]
+async fn why_job(State(app): State<App>, Id(id): Id<JobId>) -> Answer<Explanation> {
     Ok(Json(app.punctual().admin().why_job(id).await?.into()))
 }
 
-/// Why a schedule is as it is, in words
-#[utoipa::path(get, path = "/api/v1/why/schedules/{name}", tag = "answers", params(("name" = String, Path)),
-    responses((status = 200, body = Why), (status = "default", body = Problem, content_type = "application/problem+json")))]
-async fn why_schedule(State(app): State<App>, Name(name): Name) -> Answer<Why> {
+/// Explain the state of a schedule
+///
+/// Returns why the schedule fires or does not fire, and what to do about it.
+#[utoipa::path(
+    get, path = "/api/v1/why/schedules/{name}", tag = "answers",
+    params(("name" = String, Path, description = "Name of the schedule")),
+    responses((status = 200, description = "The explanation", body = Explanation), ErrorResponse),
+)]
+async fn why_schedule(State(app): State<App>, Name(name): Name) -> Answer<Explanation> {
     Ok(Json(app.punctual().admin().why_schedule(&name).await?.into()))
 }
 
-/// Why a queue is as it is, in words
-#[utoipa::path(get, path = "/api/v1/why/queues/{name}", tag = "answers", params(("name" = String, Path)),
-    responses((status = 200, body = Why), (status = "default", body = Problem, content_type = "application/problem+json")))]
-async fn why_queue(State(app): State<App>, Name(name): Name) -> Answer<Why> {
+/// Explain the state of a queue
+///
+/// Returns why the jobs of the queue run or wait, and what to do about it.
+#[utoipa::path(
+    get, path = "/api/v1/why/queues/{name}", tag = "answers",
+    params(("name" = String, Path, description = "Name of the queue")),
+    responses((status = 200, description = "The explanation", body = Explanation), ErrorResponse),
+)]
+async fn why_queue(State(app): State<App>, Name(name): Name) -> Answer<Explanation> {
     Ok(Json(app.punctual().admin().why_queue(&name).await?.into()))
 }
 
-/// Looks for whatever is not as it should be
-#[utoipa::path(get, path = "/api/v1/doctor", tag = "answers",
-    responses((status = 200, body = Diagnosis), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Check the system for problems
+///
+/// Checks nodes, leaders, queues, schedules, failed jobs, clocks, the database schema and
+/// retention.
+#[utoipa::path(
+    get, path = "/api/v1/doctor", tag = "answers",
+    responses((status = 200, description = "The diagnosis", body = Diagnosis), ErrorResponse),
+)]
 async fn doctor(State(app): State<App>) -> Answer<Diagnosis> {
     Ok(Json(app.punctual().admin().doctor(&Thresholds::default()).await.into()))
 }

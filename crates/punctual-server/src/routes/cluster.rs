@@ -6,14 +6,12 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use punctual::{AuditCursor, RollupFilter, Timestamp};
-use punctual_api::{
-    Audit, Capabilities, Leader, List, Node, Problem, Series, SeriesPoint, Term, text,
-};
+use punctual_api::{AuditEntry, Capabilities, Leader, List, Node, Series, SeriesPoint, Term, text};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::ask::{Paging, Query, instant, length};
-use crate::fault::{Answer, Fault};
+use crate::fault::{Answer, ErrorResponse, Fault};
 use crate::server::App;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -25,9 +23,13 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(capabilities))
 }
 
-/// The nodes
-#[utoipa::path(get, path = "/api/v1/nodes", tag = "cluster",
-    responses((status = 200, body = List<Node>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// List nodes
+///
+/// Includes nodes that were declared dead, until they are deleted.
+#[utoipa::path(
+    get, path = "/api/v1/nodes", tag = "cluster",
+    responses((status = 200, description = "The nodes", body = List<Node>), ErrorResponse),
+)]
 async fn nodes(State(app): State<App>) -> Answer<List<Node>> {
     let nodes = app.punctual().admin().nodes().await?;
     Ok(Json(List::whole(nodes.into_iter().map(Node::from).collect())))
@@ -36,9 +38,13 @@ async fn nodes(State(app): State<App>) -> Answer<List<Node>> {
 /// Terms that are told of each role.
 const CHANGES_TOLD: usize = 20;
 
-/// Who leads what, and who did before
-#[utoipa::path(get, path = "/api/v1/leaders", tag = "cluster",
-    responses((status = 200, body = List<Leader>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// List leaders
+///
+/// Returns the leader of each role and its last 20 terms.
+#[utoipa::path(
+    get, path = "/api/v1/leaders", tag = "cluster",
+    responses((status = 200, description = "The leaders", body = List<Leader>), ErrorResponse),
+)]
 async fn leaders(State(app): State<App>) -> Answer<List<Leader>> {
     let admin = app.punctual().admin();
     let (now, nodes) = (admin.now().await?, admin.nodes().await?);
@@ -52,7 +58,7 @@ async fn leaders(State(app): State<App>) -> Answer<List<Leader>> {
             term: leader.fence.term,
             since: leader.since.to_string(),
             until: leader.until.to_string(),
-            is_led: leader.until > now,
+            is_valid: leader.until > now,
             changes: changes.into_iter().map(Term::from).collect(),
             role: leader.fence.role,
         });
@@ -64,16 +70,16 @@ async fn leaders(State(app): State<App>) -> Answer<List<Leader>> {
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Which {
-    /// From then on; an hour ago if nothing is said.
+    /// Start of the time range (RFC 3339). Default: one hour before `to`.
     #[serde(default)]
     from: Option<String>,
-    /// Before then; until now if nothing is said.
+    /// End of the time range, exclusive (RFC 3339). Default: now.
     #[serde(default)]
     to: Option<String>,
-    /// Only this one, such as `succeeded` or `failed`.
+    /// Only this metric, such as `succeeded` or `failed`. Default: all attempt outcomes.
     #[serde(default)]
     metric: Option<String>,
-    /// By this length of time, in whole minutes; one if nothing is said.
+    /// Length of a bucket in whole minutes, such as `5m`. Default: `1m`.
     #[serde(default)]
     bucket: Option<String>,
 }
@@ -81,9 +87,14 @@ struct Which {
 /// Rows that one answer is made from.
 const ROWS_MAX: usize = 50_000;
 
-/// How attempts ended, over time, from the counters of each minute
-#[utoipa::path(get, path = "/api/v1/stats/series", tag = "cluster", params(Which),
-    responses((status = 200, body = Series), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Get attempt counters
+///
+/// Counts attempt outcomes by time bucket. The counters have a resolution of one minute.
+#[utoipa::path(
+    get, path = "/api/v1/stats/series", tag = "cluster",
+    params(Which),
+    responses((status = 200, description = "The counters", body = Series), ErrorResponse),
+)]
 async fn series(State(app): State<App>, Query(which): Query<Which>) -> Answer<Series> {
     let admin = app.punctual().admin();
     let now = admin.now().await?;
@@ -94,10 +105,7 @@ async fn series(State(app): State<App>, Query(which): Query<Which>) -> Answer<Se
     let bucket = length("bucket", which.bucket.as_deref())?.unwrap_or(hour / 60);
     let minutes = i64::try_from(bucket.as_secs() / 60).unwrap_or(i64::MAX);
     if minutes == 0 || bucket.as_secs() % 60 != 0 {
-        return Err(Fault::invalid(
-            "bucket",
-            "counters are kept by the minute; take whole minutes",
-        ));
+        return Err(Fault::invalid("bucket", "`bucket` must be a whole number of minutes"));
     }
     let filter = RollupFilter { from, to, metric: which.metric };
     let mut sums: BTreeMap<(Timestamp, String), (i64, i64)> = BTreeMap::new();
@@ -121,7 +129,7 @@ async fn series(State(app): State<App>, Query(which): Query<Which>) -> Answer<Se
         if rows >= ROWS_MAX {
             return Err(Fault::invalid(
                 "from",
-                "that is too much at once; take less time, or one metric",
+                "too much data; use a shorter time range or a single metric",
             ));
         }
     }
@@ -129,24 +137,36 @@ async fn series(State(app): State<App>, Query(which): Query<Which>) -> Answer<Se
         at: at.to_string(),
         metric,
         count,
-        took_ms: took / 1_000,
+        total_duration_ms: took / 1_000,
     });
     Ok(Json(Series { points: points.collect() }))
 }
 
-/// Who did what, newest first
-#[utoipa::path(get, path = "/api/v1/audit", tag = "cluster", params(Paging),
-    responses((status = 200, body = List<Audit>), (status = "default", body = Problem, content_type = "application/problem+json")))]
-async fn audits(State(app): State<App>, Query(paging): Query<Paging>) -> Answer<List<Audit>> {
+/// List audit entries
+///
+/// Newest first.
+#[utoipa::path(
+    get, path = "/api/v1/audit", tag = "cluster",
+    params(Paging),
+    responses(
+        (status = 200, description = "One page of audit entries", body = List<AuditEntry>),
+        ErrorResponse,
+    ),
+)]
+async fn audits(State(app): State<App>, Query(paging): Query<Paging>) -> Answer<List<AuditEntry>> {
     let after = paging.after(|text| text.parse().ok().map(AuditCursor))?;
     let page = app.punctual().admin().audits(after, paging.most()).await?;
     let next_cursor = text(page.next.map(|AuditCursor(id)| id));
-    Ok(Json(List { items: page.items.into_iter().map(Audit::from).collect(), next_cursor }))
+    Ok(Json(List { items: page.items.into_iter().map(AuditEntry::from).collect(), next_cursor }))
 }
 
-/// What this server can do
-#[utoipa::path(get, path = "/api/v1/capabilities", tag = "cluster",
-    responses((status = 200, body = Capabilities), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Get server capabilities
+///
+/// Returns the version, database and roles of this server.
+#[utoipa::path(
+    get, path = "/api/v1/capabilities", tag = "cluster",
+    responses((status = 200, description = "The capabilities", body = Capabilities), ErrorResponse),
+)]
 async fn capabilities(State(app): State<App>) -> Answer<Capabilities> {
     let schema = app.punctual().admin().schema().await?;
     Ok(Json(Capabilities {
@@ -155,6 +175,6 @@ async fn capabilities(State(app): State<App>) -> Answer<Capabilities> {
         database: schema.database,
         schema: schema.version,
         roles: app.server.roles.clone(),
-        needs_token: app.server.token.is_some(),
+        requires_token: app.server.token.is_some(),
     }))
 }

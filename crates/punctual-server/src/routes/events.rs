@@ -9,12 +9,12 @@ use axum::response::sse::{Event as Frame, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt};
 use punctual::{EventCursor, Timestamp};
-use punctual_api::{Event, Problem, TOPICS};
+use punctual_api::{Event, TOPICS};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::ask::{Query, instant};
-use crate::fault::Fault;
+use crate::fault::{ErrorResponse, Fault};
 use crate::feed::Listener;
 use crate::server::App;
 
@@ -26,13 +26,14 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 #[derive(Debug, Default, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Which {
-    /// Only these, with commas between: `jobs`, `schedules`, `leaders`, `audit`.
+    /// Only these topics, separated by commas: `jobs`, `schedules`, `leaders`, `audit`. Default:
+    /// all topics.
     #[serde(default)]
     topics: Option<String>,
-    /// What has happened since, a day back at most; if nothing is said, what happens from now on.
+    /// Replay events since this time (RFC 3339), at most 24 hours back. Default: only new events.
     #[serde(default)]
     since: Option<String>,
-    /// False: what there is, and no more.
+    /// Keep the stream open for new events. Default: true.
     #[serde(default)]
     follow: Option<bool>,
 }
@@ -47,17 +48,36 @@ const RETRY: Duration = Duration::from_millis(2_000);
 /// Something is sent at least this often, so that nobody in between takes the stream for dead.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
 
-/// What happens, as server-sent events
+/// Stream events
 ///
-/// Jobs that end, slots that are decided, terms that begin, what people do; oldest first, each once.
-/// Whoever comes back with `Last-Event-ID` misses nothing; if it is too old or cannot be read, the
-/// first event is `reset`: read the lists again. The data of any other event is an `Event`, and its
-/// name is `job`, `slot`, `leader` or `audit`. With `follow=false` an event `error` says that there
-/// would have been more.
-#[utoipa::path(get, path = "/api/v1/events", tag = "cluster",
-    params(Which, ("Last-Event-ID" = Option<String>, Header, description = "Goes on after this event")),
-    responses((status = 200, body = String, content_type = "text/event-stream"),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Sends server-sent events: jobs that finished, slots that were decided, leader terms that
+/// started, and audit entries; oldest first, each event once. The event name is `job`, `slot`,
+/// `leader` or `audit`, and the data is an `Event`.
+///
+/// To continue after a lost connection, send the id of the last event as `Last-Event-ID`. If that
+/// id is invalid or older than 24 hours, the first event is named `reset`: read the lists again.
+/// With `follow=false`, the stream ends after the existing events; an event named `error` then
+/// means that the stream is incomplete.
+#[utoipa::path(
+    get, path = "/api/v1/events", tag = "cluster",
+    params(
+        Which,
+        (
+            "Last-Event-ID" = Option<String>,
+            Header,
+            description = "Id of the last received event; the stream continues after it",
+        ),
+    ),
+    responses(
+        (
+            status = 200,
+            description = "The event stream",
+            body = String,
+            content_type = "text/event-stream",
+        ),
+        ErrorResponse,
+    ),
+)]
 async fn events(
     State(app): State<App>,
     headers: HeaderMap,
@@ -68,7 +88,10 @@ async fn events(
     let since = instant("since", which.since.as_deref())?;
     let oldest = until.at - REPLAY_MAX;
     if since.is_some_and(|since| since < oldest) {
-        return Err(Fault::invalid("since", "events are told a day back at most; see the lists"));
+        return Err(Fault::invalid(
+            "since",
+            "events can be replayed for the last 24 hours only; use the lists for older data",
+        ));
     }
     let (after, reset) = match headers.get("last-event-id") {
         Some(id) => match resume(id, until.at) {
@@ -103,9 +126,9 @@ fn topics(asked: Option<&str>) -> Result<Vec<String>, Fault> {
         }
         let known = match punctual_core::nearest(topic, TOPICS) {
             Some(nearest) => format!("did you mean `{nearest}`?"),
-            None => format!("there are {}", TOPICS.join(", ")),
+            None => format!("expected one of {}", TOPICS.join(", ")),
         };
-        Err(Fault::unreadable("topics", format!("`{topic}` is no topic; {known}")))
+        Err(Fault::unreadable("topics", format!("unknown topic `{topic}`; {known}")))
     };
     asked.split(',').map(read).collect()
 }
@@ -114,10 +137,10 @@ fn topics(asked: Option<&str>) -> Result<Vec<String>, Fault> {
 fn resume(id: &HeaderValue, now: Timestamp) -> Result<EventCursor, String> {
     let cursor: EventCursor = id.to_str().unwrap_or("").parse()?;
     if cursor.at < now - REPLAY_MAX {
-        return Err("the last event is more than a day old".to_owned());
+        return Err("`Last-Event-ID` is older than 24 hours".to_owned());
     }
     if cursor.at > now + AHEAD_MAX {
-        return Err("the last event is from the future".to_owned());
+        return Err("`Last-Event-ID` is in the future".to_owned());
     }
     Ok(cursor)
 }

@@ -8,14 +8,15 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use punctual::{Cursor, JobFilter, JobId, Order, Placement, Timestamp, Unique};
 use punctual_api::{
-    Batch, BatchAnswer, BatchItem, Enqueue, Enqueued, Job, JobDetail, List, LogLine, Move, Problem,
+    BatchItem, BatchRequest, BatchResponse, EnqueueRequest, EnqueueResponse, Job, JobDetail, List,
+    LogLine, MoveRequest,
 };
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{admin, repeat, tail};
 use crate::ask::{Body, Id, Meant, Paging, Query, Sent, instant, length};
-use crate::fault::{Answer, Fault};
+use crate::fault::{Answer, ErrorResponse, Fault};
 use crate::server::App;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -33,22 +34,22 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 #[derive(Debug, Default, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Filter {
-    /// In this state.
+    /// Only jobs in this state.
     #[serde(default)]
     pub(crate) state: Option<String>,
-    /// In this queue.
+    /// Only jobs in this queue.
     #[serde(default)]
     pub(crate) queue: Option<String>,
-    /// Of this kind.
+    /// Only jobs of this kind.
     #[serde(default)]
     pub(crate) kind: Option<String>,
-    /// Made by this schedule, by its name.
+    /// Only jobs of the schedule with this name.
     #[serde(default)]
     pub(crate) schedule: Option<String>,
-    /// With this tag.
+    /// Only jobs with this tag.
     #[serde(default)]
     pub(crate) tag: Option<String>,
-    /// The same in one line: `state:failed kind:send_email`.
+    /// The same filters in one string: `state:failed kind:send_email`.
     #[serde(default)]
     pub(crate) q: Option<String>,
 }
@@ -67,7 +68,8 @@ impl Filter {
                 Fault::unreadable(
                     "q",
                     format!(
-                        "`{word}` says nothing; write state:, queue:, kind:, schedule: or tag:, each followed by what is meant"
+                        "unknown filter `{word}`; use state:VALUE, queue:VALUE, kind:VALUE, \
+                         schedule:VALUE or tag:VALUE"
                     ),
                 )
             };
@@ -118,9 +120,14 @@ pub(crate) fn read_cursor(text: &str) -> Option<Cursor> {
     Some(Cursor { ended, job: job.parse().ok()? })
 }
 
-/// Jobs, newest first; dead letters by when they died
-#[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(Filter, Paging),
-    responses((status = 200, body = List<Job>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// List jobs
+///
+/// Newest first. Failed jobs (`state=failed`) are sorted by the time they failed, newest first.
+#[utoipa::path(
+    get, path = "/api/v1/jobs", tag = "jobs",
+    params(Filter, Paging),
+    responses((status = 200, description = "One page of jobs", body = List<Job>), ErrorResponse),
+)]
 async fn list(
     State(app): State<App>,
     Query(filter): Query<Filter>,
@@ -134,16 +141,13 @@ async fn list(
 }
 
 /// The order that a request means.
-fn order(app: &App, ask: Enqueue, at: &str) -> Result<Order, Fault> {
+fn order(app: &App, ask: EnqueueRequest, at: &str) -> Result<Order, Fault> {
     if app.punctual().is_stopped() {
         return Err(Fault::stopping());
     }
     app.check(&ask.kind, &ask.payload, format_args!("{at}/payload"))?;
     if ask.kind.is_empty() {
-        return Err(Fault::invalid(
-            &format!("{at}/kind"),
-            "the kind is empty; say which handler it is for",
-        ));
+        return Err(Fault::invalid(&format!("{at}/kind"), "`kind` must not be empty"));
     }
     let mut order = Order::of_kind(&ask.kind, &ask.payload).priority(ask.priority);
     if let Some(queue) = &ask.queue {
@@ -153,10 +157,7 @@ fn order(app: &App, ask: Enqueue, at: &str) -> Result<Order, Fault> {
         order = order.max_attempts(attempts);
     }
     if ask.delay.is_some() && ask.at.is_some() {
-        return Err(Fault::invalid(
-            &format!("{at}/at"),
-            "both `delay` and `at` are given; give one",
-        ));
+        return Err(Fault::invalid(&format!("{at}/at"), "`delay` and `at` cannot be combined"));
     }
     if let Some(delay) = length(format_args!("{at}/delay"), ask.delay.as_deref())? {
         order = order.delay(delay);
@@ -180,7 +181,7 @@ fn order(app: &App, ask: Enqueue, at: &str) -> Result<Order, Fault> {
         (None, Some(_)) => {
             return Err(Fault::invalid(
                 &format!("{at}/unique_for"),
-                "there is no `unique_key` to hold; give one",
+                "`unique_for` requires `unique_key`",
             ));
         }
         (None, None) => {}
@@ -203,25 +204,47 @@ fn idempotent(
     if has_key {
         return Err(Fault::invalid(
             "/unique_key",
-            "the request has an `Idempotency-Key` and its job a `unique_key`; give one of them",
+            "`Idempotency-Key` and `unique_key` cannot be combined",
         ));
     }
     Ok(order.unique(key).meaning(body))
 }
 
-/// Enqueues a job
+/// Enqueue a job
 ///
-/// With an `Idempotency-Key` the request may be sent again within a day: it answers with the job
-/// that the first one made, and `Idempotency-Replayed: true`; with another body it is refused.
-#[utoipa::path(post, path = "/api/v1/jobs", tag = "jobs", request_body = Enqueue,
-    params(Meant, ("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable"),
-        ("traceparent" = Option<String>, Header, description = "The trace that the job belongs to")),
-    responses((status = 201, body = Enqueued), (status = 200, body = Enqueued, description = "It was there already"),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// With an `Idempotency-Key`, the request can be repeated for 24 hours: a repeated request returns
+/// the job of the first request, with the header `Idempotency-Replayed: true`. A different request
+/// with the same key fails with 422 (`key_reused`).
+#[utoipa::path(
+    post, path = "/api/v1/jobs", tag = "jobs",
+    request_body = EnqueueRequest,
+    params(
+        Meant,
+        (
+            "Idempotency-Key" = Option<String>,
+            Header,
+            description = "Key for repeating the request safely: 1 to 200 ASCII characters",
+        ),
+        (
+            "traceparent" = Option<String>,
+            Header,
+            description = "W3C trace context that the job belongs to",
+        ),
+    ),
+    responses(
+        (status = 201, description = "Job created", body = EnqueueResponse),
+        (
+            status = 200,
+            description = "A job with the same key already exists",
+            body = EnqueueResponse,
+        ),
+        ErrorResponse,
+    ),
+)]
 async fn enqueue(
     State(app): State<App>,
     Query(meant): Query<Meant>,
-    Sent(headers, ask): Sent<Enqueue>,
+    Sent(headers, ask): Sent<EnqueueRequest>,
 ) -> Result<Response, Fault> {
     app.check_kind(&ask.kind, "", meant).await?;
     let (has_key, is_idempotent) = (ask.unique_key.is_some(), repeat::is_wanted(&headers));
@@ -229,7 +252,7 @@ async fn enqueue(
     let order = idempotent(order(&app, ask, "")?, &headers, has_key, "", body.as_ref())?;
     let receipt = app.punctual().enqueue(traced(order, &headers)).await;
     let receipt = receipt.map_err(|error| repeat::refused(error, &headers))?;
-    let body = Enqueued { id: receipt.id.to_string(), is_new: receipt.is_new };
+    let body = EnqueueResponse { id: receipt.id.to_string(), is_new: receipt.is_new };
     Ok(repeat::answer(receipt, &headers, body))
 }
 
@@ -243,20 +266,37 @@ fn traced(order: Order, headers: &HeaderMap) -> Order {
 /// The most jobs of one batch.
 const BATCH_MAX: usize = 1_000;
 
-/// Enqueues up to 1,000 jobs, each with an answer of its own
-#[utoipa::path(post, path = "/api/v1/jobs:batch", tag = "jobs", request_body = Batch,
-    params(Meant, ("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable")),
-    responses((status = 200, body = BatchAnswer), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Enqueue jobs in a batch
+///
+/// Enqueues up to 1,000 jobs, each with its own result. An invalid field or an unknown kind rejects
+/// the whole batch. With an `Idempotency-Key`, the request can be repeated for 24 hours without
+/// creating the jobs again.
+#[utoipa::path(
+    post, path = "/api/v1/jobs:batch", tag = "jobs",
+    request_body = BatchRequest,
+    params(
+        Meant,
+        (
+            "Idempotency-Key" = Option<String>,
+            Header,
+            description = "Key for repeating the request safely: 1 to 200 ASCII characters",
+        ),
+    ),
+    responses(
+        (status = 200, description = "One result per job", body = BatchResponse),
+        ErrorResponse,
+    ),
+)]
 async fn enqueue_batch(
     State(app): State<App>,
     Query(meant): Query<Meant>,
-    Sent(headers, batch): Sent<Batch>,
-) -> Answer<BatchAnswer> {
+    Sent(headers, batch): Sent<BatchRequest>,
+) -> Answer<BatchResponse> {
     if batch.jobs.len() > BATCH_MAX {
         let count = batch.jobs.len();
         return Err(Fault::invalid(
             "/jobs",
-            format!("{count} jobs; the most is {BATCH_MAX}; send them in parts"),
+            format!("too many jobs: {count}, maximum {BATCH_MAX} per request; split the request"),
         ));
     }
     let is_idempotent = repeat::is_wanted(&headers);
@@ -284,7 +324,7 @@ async fn enqueue_batch(
         }
         Err(error) => BatchItem { id: None, is_new: false, error: Some(error.to_string()) },
     });
-    Ok(Json(BatchAnswer { jobs: jobs.collect() }))
+    Ok(Json(BatchResponse { jobs: jobs.collect() }))
 }
 
 async fn detail(app: &App, id: JobId) -> Result<JobDetail, Fault> {
@@ -292,21 +332,32 @@ async fn detail(app: &App, id: JobId) -> Result<JobDetail, Fault> {
     Ok(JobDetail::of(admin.job(id).await?, admin.steps(id).await?))
 }
 
-/// All about one job
-#[utoipa::path(get, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path)),
-    responses((status = 200, body = JobDetail), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Get a job
+///
+/// Returns the job with its payload, result, attempts and steps.
+#[utoipa::path(
+    get, path = "/api/v1/jobs/{id}", tag = "jobs",
+    params(("id" = String, Path, description = "Job id")),
+    responses((status = 200, description = "The job", body = JobDetail), ErrorResponse),
+)]
 async fn show(State(app): State<App>, Id(id): Id<JobId>) -> Answer<JobDetail> {
     Ok(Json(detail(&app, id).await?))
 }
 
-/// Gives a waiting job another queue, priority or due time
-#[utoipa::path(patch, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path)), request_body = Move,
-    responses((status = 200, body = JobDetail), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Move a waiting job
+///
+/// Changes the queue, priority or due time of a job that is waiting. Omitted fields do not change.
+#[utoipa::path(
+    patch, path = "/api/v1/jobs/{id}", tag = "jobs",
+    params(("id" = String, Path, description = "Job id")),
+    request_body = MoveRequest,
+    responses((status = 200, description = "The moved job", body = JobDetail), ErrorResponse),
+)]
 async fn place(
     State(app): State<App>,
     Id(id): Id<JobId>,
     headers: HeaderMap,
-    Body(ask): Body<Move>,
+    Body(ask): Body<MoveRequest>,
 ) -> Answer<JobDetail> {
     let due_at = instant("/at", ask.at.as_deref())?;
     let to = Placement { queue: ask.queue, priority: ask.priority, due_at };
@@ -314,17 +365,28 @@ async fn place(
     Ok(Json(detail(&app, id).await?))
 }
 
-/// Makes an ended job ready again, with all its attempts before it
-#[utoipa::path(post, path = "/api/v1/jobs/{id}/retry", tag = "jobs", params(("id" = String, Path)),
-    responses((status = 200, body = JobDetail), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Retry a job
+///
+/// Makes a failed or cancelled job ready again, with a full set of attempts.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/{id}/retry", tag = "jobs",
+    params(("id" = String, Path, description = "Job id")),
+    responses((status = 200, description = "The job", body = JobDetail), ErrorResponse),
+)]
 async fn retry(State(app): State<App>, Id(id): Id<JobId>, headers: HeaderMap) -> Answer<JobDetail> {
     admin(&app, &headers, "").retry(id).await?;
     Ok(Json(detail(&app, id).await?))
 }
 
-/// Calls a job off: at once if it waits, by asking its handler if it runs
-#[utoipa::path(post, path = "/api/v1/jobs/{id}/cancel", tag = "jobs", params(("id" = String, Path)),
-    responses((status = 200, body = JobDetail), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Cancel a job
+///
+/// A waiting job is cancelled immediately. The handler of a running job is asked to stop. A
+/// finished job does not change.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/{id}/cancel", tag = "jobs",
+    params(("id" = String, Path, description = "Job id")),
+    responses((status = 200, description = "The job", body = JobDetail), ErrorResponse),
+)]
 async fn cancel(
     State(app): State<App>,
     Id(id): Id<JobId>,
@@ -338,7 +400,7 @@ async fn cancel(
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Patience {
-    /// At most this long, such as `30s`; a minute less a little is the most.
+    /// Maximum time to wait, such as `30s`. Default and maximum: `55s`.
     #[serde(default)]
     timeout: Option<String>,
 }
@@ -346,9 +408,17 @@ struct Patience {
 /// The most that a request may wait, less than it may take.
 const WAIT_MAX: Duration = Duration::from_secs(55);
 
-/// Answers when a job has ended, or as it is when the time is over
-#[utoipa::path(get, path = "/api/v1/jobs/{id}/wait", tag = "jobs", params(("id" = String, Path), Patience),
-    responses((status = 200, body = JobDetail), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Wait for a job to finish
+///
+/// Responds when the job is finished, or with its current state when `timeout` has passed.
+#[utoipa::path(
+    get, path = "/api/v1/jobs/{id}/wait", tag = "jobs",
+    params(("id" = String, Path, description = "Job id"), Patience),
+    responses(
+        (status = 200, description = "The job, finished or not", body = JobDetail),
+        ErrorResponse,
+    ),
+)]
 async fn wait(
     State(app): State<App>,
     Id(id): Id<JobId>,
@@ -364,13 +434,31 @@ async fn wait(
     Ok(Json(detail(&app, id).await?))
 }
 
-/// The lines of a job's log, in order
+/// Get the log of a job
 ///
-/// With `Accept: text/event-stream` they come as they are written: events named `line`, then one
-/// named `end` when the job has ended. `Last-Event-ID` goes on where a stream was cut off.
-#[utoipa::path(get, path = "/api/v1/jobs/{id}/log", tag = "jobs", params(("id" = String, Path), Paging,
-        ("Last-Event-ID" = Option<String>, Header, description = "What a stream said last")),
-    responses((status = 200, content((List<LogLine> = "application/json"), (String = "text/event-stream"))), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Lines are in the order in which they were written. With `Accept: text/event-stream` the log is
+/// streamed: one event named `line` per line, then an event named `end` when the job is finished.
+/// To continue a stream after a lost connection, send the id of the last event as `Last-Event-ID`.
+#[utoipa::path(
+    get, path = "/api/v1/jobs/{id}/log", tag = "jobs",
+    params(
+        ("id" = String, Path, description = "Job id"),
+        Paging,
+        (
+            "Last-Event-ID" = Option<String>,
+            Header,
+            description = "Id of the last received event; the stream continues after it",
+        ),
+    ),
+    responses(
+        (
+            status = 200,
+            description = "One page of log lines, or a stream of log lines",
+            content((List<LogLine> = "application/json"), (String = "text/event-stream")),
+        ),
+        ErrorResponse,
+    ),
+)]
 async fn log(
     State(app): State<App>,
     Id(id): Id<JobId>,

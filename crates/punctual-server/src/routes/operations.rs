@@ -5,14 +5,14 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use punctual::{Job as _, JobDetail, JobFilter, JobId, JobState, Order, Timestamp};
-use punctual_api::{List, Move, Operate, Operation, Problem, Progress, text};
+use punctual_api::{List, MoveRequest, Operation, OperationRequest, Progress, text};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::jobs::{Filter, read_cursor, write_cursor};
 use super::{actor, admin, repeat};
 use crate::ask::{Body, Id, Paging, Query, instant};
-use crate::fault::{Answer, Fault};
+use crate::fault::{Answer, ErrorResponse, Fault};
 use crate::operation::{Action, Bulk, OPERATIONS};
 use crate::server::App;
 
@@ -20,18 +20,36 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list, operate)).routes(routes!(show, cancel))
 }
 
-/// Retries, cancels or moves all jobs of a filter, in the background
+/// Start a bulk operation
 ///
-/// It is a job itself, which a node with the role `worker` does; nothing but that it was written is
-/// waited for. With an `Idempotency-Key` the request may be sent again within a day, and makes no second
-/// operation.
-#[utoipa::path(post, path = "/api/v1/operations", tag = "operations", request_body = Operate,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable")),
-    responses((status = 201, body = Operation), (status = 200, body = Operation, description = "It was there already"), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Retries, cancels or moves all jobs that match a filter, in the background. The operation is
+/// itself a job, which a node with the role `worker` runs. The response is sent when the operation
+/// has been stored. With an `Idempotency-Key`, the request can be repeated for 24 hours without
+/// starting a second operation.
+#[utoipa::path(
+    post, path = "/api/v1/operations", tag = "operations",
+    request_body = OperationRequest,
+    params(
+        (
+            "Idempotency-Key" = Option<String>,
+            Header,
+            description = "Key for repeating the request safely: 1 to 200 ASCII characters",
+        ),
+    ),
+    responses(
+        (status = 201, description = "Operation created", body = Operation),
+        (
+            status = 200,
+            description = "The operation of the first request with this key",
+            body = Operation,
+        ),
+        ErrorResponse,
+    ),
+)]
 async fn operate(
     State(app): State<App>,
     headers: HeaderMap,
-    Body(ask): Body<Operate>,
+    Body(ask): Body<OperationRequest>,
 ) -> Result<Response, Fault> {
     let key = repeat::key(&headers, "")?.map(|key| (key, ask.clone()));
     let bulk = bulk(&app, actor(&headers), ask).await?;
@@ -45,13 +63,13 @@ async fn operate(
 }
 
 /// Begins an operation in somebody's name, whoever may have asked for it.
-pub(crate) async fn begin(app: &App, who: &str, ask: Operate) -> Result<JobId, Fault> {
+pub(crate) async fn begin(app: &App, who: &str, ask: OperationRequest) -> Result<JobId, Fault> {
     let bulk = bulk(app, who, ask).await?;
     Ok(app.punctual().enqueue(order(&bulk)).await?.id)
 }
 
 /// What a wish comes to.
-async fn bulk(app: &App, who: &str, ask: Operate) -> Result<Bulk, Fault> {
+async fn bulk(app: &App, who: &str, ask: OperationRequest) -> Result<Bulk, Fault> {
     let action = action(&ask.action)?;
     let filter = meant(app, action, &ask.q).await?;
     let to = place(action, ask.to)?;
@@ -118,8 +136,8 @@ fn order(bulk: &Bulk) -> Order {
 /// The jobs that a line means, if the action can be done to any of them.
 pub(crate) async fn meant(app: &App, action: Action, q: &str) -> Result<JobFilter, Fault> {
     if q.trim().is_empty() {
-        let hint = "say which jobs, such as `state:failed` or `kind:send_email`";
-        return Err(Fault::invalid("/q", format!("the filter is empty: {hint}")));
+        let hint = "use a filter such as `state:failed` or `kind:send_email`";
+        return Err(Fault::invalid("/q", format!("the filter must not be empty; {hint}")));
     }
     let mut filter = Filter::of_line(q).read(app).await?;
     check_state(action, &mut filter)?;
@@ -132,7 +150,7 @@ pub(crate) fn action(word: &str) -> Result<Action, Fault> {
         "cancel" => Ok(Action::Cancel),
         "move" => Ok(Action::Move),
         _ => {
-            let detail = format!("`{word}` is no action; there are retry, cancel, move");
+            let detail = format!("unknown action `{word}`; expected retry, cancel or move");
             Err(Fault::invalid("/action", detail))
         }
     }
@@ -142,46 +160,50 @@ pub(crate) fn action(word: &str) -> Result<Action, Fault> {
 pub(crate) fn check_state(action: Action, filter: &mut JobFilter) -> Result<(), Fault> {
     let refuse = |state: JobState, which: &str| {
         let action = action.as_str();
-        Err(Fault::invalid(
-            "/q",
-            format!("{action} does nothing to jobs that are {state}; {which}"),
-        ))
+        Err(Fault::invalid("/q", format!("cannot {action} jobs in state {state}; {which}")))
     };
     match (action, filter.state) {
         (Action::Retry, None) => filter.state = Some(JobState::Failed),
         (Action::Retry, Some(JobState::Failed | JobState::Cancelled)) => {}
         (Action::Retry, Some(state)) => {
-            return refuse(state, "take state:failed or state:cancelled");
+            return refuse(state, "use state:failed or state:cancelled");
         }
         (_, Some(state)) if state.is_final() => {
-            return refuse(state, "take those that have not ended");
+            return refuse(state, "only unfinished jobs can be cancelled or moved");
         }
         (Action::Move, Some(JobState::Running)) => {
-            return refuse(JobState::Running, "take those that wait");
+            return refuse(JobState::Running, "only waiting jobs can be moved");
         }
         _ => {}
     }
     Ok(())
 }
 
-fn place(action: Action, to: Option<Move>) -> Result<Move, Fault> {
+fn place(action: Action, to: Option<MoveRequest>) -> Result<MoveRequest, Fault> {
     let to = to.unwrap_or_default();
-    let is_given = to != Move::default();
+    let is_given = to != MoveRequest::default();
     match (action, is_given) {
         (Action::Move, false) => {
-            Err(Fault::invalid("/to", "nothing changes; give a queue, a priority or a due time"))
+            Err(Fault::invalid("/to", "nothing to change; set a queue, a priority or a due time"))
         }
         (_, true) if action != Action::Move => {
-            let detail = format!("{} moves nothing; leave `to` out", action.as_str());
-            Err(Fault::invalid("/to", detail))
+            Err(Fault::invalid("/to", "`to` is only allowed with action `move`"))
         }
         _ => Ok(to),
     }
 }
 
-/// Operations, newest first
-#[utoipa::path(get, path = "/api/v1/operations", tag = "operations", params(Paging),
-    responses((status = 200, body = List<Operation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// List bulk operations
+///
+/// Newest first, at most 100 per page.
+#[utoipa::path(
+    get, path = "/api/v1/operations", tag = "operations",
+    params(Paging),
+    responses(
+        (status = 200, description = "One page of operations", body = List<Operation>),
+        ErrorResponse,
+    ),
+)]
 async fn list(State(app): State<App>, Query(paging): Query<Paging>) -> Answer<List<Operation>> {
     let after = paging.after(read_cursor)?;
     let filter = JobFilter {
@@ -197,16 +219,26 @@ async fn list(State(app): State<App>, Query(paging): Query<Paging>) -> Answer<Li
     Ok(Json(List { items, next_cursor: page.next.map(write_cursor) }))
 }
 
-/// One operation, and how far it is
-#[utoipa::path(get, path = "/api/v1/operations/{id}", tag = "operations", params(("id" = String, Path)),
-    responses((status = 200, body = Operation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Get a bulk operation
+///
+/// Returns the operation with its progress or result.
+#[utoipa::path(
+    get, path = "/api/v1/operations/{id}", tag = "operations",
+    params(("id" = String, Path, description = "Operation id")),
+    responses((status = 200, description = "The operation", body = Operation), ErrorResponse),
+)]
 async fn show(State(app): State<App>, Id(id): Id<JobId>) -> Answer<Operation> {
     Ok(Json(find(&app, id).await?))
 }
 
-/// Calls an operation off; what it has done stays done
-#[utoipa::path(delete, path = "/api/v1/operations/{id}", tag = "operations", params(("id" = String, Path)),
-    responses((status = 200, body = Operation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Cancel a bulk operation
+///
+/// Changes that the operation has already made are kept.
+#[utoipa::path(
+    delete, path = "/api/v1/operations/{id}", tag = "operations",
+    params(("id" = String, Path, description = "Operation id")),
+    responses((status = 200, description = "The operation", body = Operation), ErrorResponse),
+)]
 async fn cancel(
     State(app): State<App>,
     Id(id): Id<JobId>,
@@ -225,7 +257,8 @@ async fn find(app: &App, id: JobId) -> Result<Operation, Fault> {
 /// What was asked for, and the job that does it.
 pub(crate) async fn read(app: &App, id: JobId) -> Result<(Bulk, JobDetail), Fault> {
     let job = app.punctual().admin().job(id).await?;
-    let none = || Fault::not_found(format!("job {id} is no operation; see /api/v1/jobs/{id}"));
+    let none =
+        || Fault::not_found(format!("job {id} is not a bulk operation; see /api/v1/jobs/{id}"));
     if job.view.kind != Bulk::KIND {
         return Err(none());
     }

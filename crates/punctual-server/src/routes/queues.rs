@@ -6,13 +6,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use punctual::QueueLimits;
-use punctual_api::{Limits, List, PauseAsk, Paused, Problem, Queue};
+use punctual_api::{Limits, List, Pause, PauseRequest, Queue};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::admin;
 use crate::ask::{Body, MaybeBody, Name, instant};
-use crate::fault::{Answer, Fault};
+use crate::fault::{Answer, ErrorResponse, Fault};
 use crate::server::App;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -30,7 +30,7 @@ async fn all(app: &App) -> Result<BTreeMap<String, Queue>, Fault> {
     let mut queues: BTreeMap<String, Queue> = BTreeMap::new();
     for queue in admin.queues().await? {
         let limits = Limits { max_running: queue.limits.max_running };
-        let pause = Paused::at(queue.pause.as_ref(), now);
+        let pause = Pause::at(queue.pause.as_ref(), now);
         let shown = Queue { name: queue.name.clone(), pause, limits, kinds: Vec::new() };
         queues.insert(queue.name, shown);
     }
@@ -56,23 +56,38 @@ async fn one(app: &App, name: &str) -> Result<Queue, Fault> {
     Ok(queue.unwrap_or_else(|| Queue { name: name.to_owned(), ..Queue::default() }))
 }
 
-/// Every queue that has a setting or a job
-#[utoipa::path(get, path = "/api/v1/queues", tag = "queues",
-    responses((status = 200, body = List<Queue>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// List queues
+///
+/// Lists every queue that has settings or jobs.
+#[utoipa::path(
+    get, path = "/api/v1/queues", tag = "queues",
+    responses((status = 200, description = "The queues", body = List<Queue>), ErrorResponse),
+)]
 async fn list(State(app): State<App>) -> Answer<List<Queue>> {
     Ok(Json(List::whole(all(&app).await?.into_values().collect())))
 }
 
-/// One queue
-#[utoipa::path(get, path = "/api/v1/queues/{name}", tag = "queues", params(("name" = String, Path)),
-    responses((status = 200, body = Queue), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Get a queue
+///
+/// A queue without settings and jobs is returned as empty.
+#[utoipa::path(
+    get, path = "/api/v1/queues/{name}", tag = "queues",
+    params(("name" = String, Path, description = "Name of the queue")),
+    responses((status = 200, description = "The queue", body = Queue), ErrorResponse),
+)]
 async fn show(State(app): State<App>, Name(name): Name) -> Answer<Queue> {
     Ok(Json(one(&app, &name).await?))
 }
 
-/// Limits what a queue may do
-#[utoipa::path(patch, path = "/api/v1/queues/{name}", tag = "queues", params(("name" = String, Path)), request_body = Limits,
-    responses((status = 200, body = Queue), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Set the limits of a queue
+///
+/// Replaces all limits of the queue. An omitted limit is removed.
+#[utoipa::path(
+    patch, path = "/api/v1/queues/{name}", tag = "queues",
+    params(("name" = String, Path, description = "Name of the queue")),
+    request_body = Limits,
+    responses((status = 200, description = "The queue", body = Queue), ErrorResponse),
+)]
 async fn limit(
     State(app): State<App>,
     Name(name): Name,
@@ -84,23 +99,34 @@ async fn limit(
     Ok(Json(one(&app, &name).await?))
 }
 
-/// Claims nothing more from a queue
-#[utoipa::path(post, path = "/api/v1/queues/{name}/pause", tag = "queues", params(("name" = String, Path)), request_body = PauseAsk,
-    responses((status = 200, body = Queue), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Pause a queue
+///
+/// Running jobs finish. New jobs wait until the queue is resumed.
+#[utoipa::path(
+    post, path = "/api/v1/queues/{name}/pause", tag = "queues",
+    params(("name" = String, Path, description = "Name of the queue")),
+    request_body = PauseRequest,
+    responses((status = 200, description = "The paused queue", body = Queue), ErrorResponse),
+)]
 async fn pause(
     State(app): State<App>,
     Name(name): Name,
     headers: HeaderMap,
-    MaybeBody(ask): MaybeBody<PauseAsk>,
+    MaybeBody(ask): MaybeBody<PauseRequest>,
 ) -> Answer<Queue> {
     let until = instant("/until", ask.until.as_deref())?;
     admin(&app, &headers, &ask.why).pause_queue(&name, until).await?;
     Ok(Json(one(&app, &name).await?))
 }
 
-/// Claims from a queue again
-#[utoipa::path(post, path = "/api/v1/queues/{name}/resume", tag = "queues", params(("name" = String, Path)),
-    responses((status = 200, body = Queue), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Resume a queue
+///
+/// Nodes claim jobs from the queue again.
+#[utoipa::path(
+    post, path = "/api/v1/queues/{name}/resume", tag = "queues",
+    params(("name" = String, Path, description = "Name of the queue")),
+    responses((status = 200, description = "The queue", body = Queue), ErrorResponse),
+)]
 async fn resume(State(app): State<App>, Name(name): Name, headers: HeaderMap) -> Answer<Queue> {
     admin(&app, &headers, "").resume_queue(&name).await?;
     Ok(Json(one(&app, &name).await?))

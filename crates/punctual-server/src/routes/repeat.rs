@@ -32,7 +32,7 @@ pub(super) fn key(headers: &HeaderMap, part: &str) -> Result<Option<Unique>, Fau
         }
         None => Err(Fault::unreadable(
             "Idempotency-Key",
-            "the key must have 1 to 200 characters of plain text",
+            "`Idempotency-Key` must have 1 to 200 visible ASCII characters",
         )),
     }
 }
@@ -42,9 +42,9 @@ pub(super) fn refused(error: punctual::Error, headers: &HeaderMap) -> Fault {
     if !is_wanted(headers) || error.kind() != ErrorKind::Conflict {
         return error.into();
     }
-    let title = "The key was used for something else";
-    let detail = "the same `Idempotency-Key` came with another request within a day";
-    Fault::from(Problem::new(422, "key_reused", title, detail).hint("use a new key for new work"))
+    let title = "Idempotency key reused";
+    let detail = "this `Idempotency-Key` was used for a different request in the last 24 hours";
+    Fault::from(Problem::new(422, "key_reused", title, detail).hint("use a new key"))
 }
 
 /// What was made, or was made already.

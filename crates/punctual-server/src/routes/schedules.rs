@@ -11,8 +11,8 @@ use punctual::{
     Admin, Definition, ErrorKind, Receipt, RevisionCursor, ScheduleId, Seen, SlotCursor, Timestamp,
 };
 use punctual_api::{
-    FieldError, List, MovedSlot, NextSlots, PauseAsk, Problem, Ran, RecentSlot, Revision, Schedule,
-    ScheduleBody, Slot, Upcoming, UpcomingBucket, text,
+    FieldError, List, MovedSlot, NextSlots, PauseRequest, Problem, RecentSlot, Revision,
+    RunNowResponse, Schedule, ScheduleBody, Slot, Upcoming, UpcomingBucket, text,
 };
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
@@ -20,7 +20,7 @@ use utoipa_axum::routes;
 
 use super::{admin, repeat};
 use crate::ask::{Body, MaybeBody, Meant, Name, Paging, Query, instant, length};
-use crate::fault::{Answer, Fault};
+use crate::fault::{Answer, ErrorResponse, Fault};
 use crate::server::App;
 use crate::status;
 
@@ -43,7 +43,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 #[derive(Clone, Copy, Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Beside {
-    /// So many of its newest slots, 30 at most; none if nothing is said.
+    /// Number of newest slots to include for each schedule, at most 30. Default: 0.
     #[serde(default)]
     history: Option<usize>,
 }
@@ -52,8 +52,8 @@ struct Beside {
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Sorted {
-    /// `name`, or `next`: those that have something to decide next, soonest first, on one page; `name`
-    /// if nothing is said.
+    /// `name`, or `next`: schedules with a next slot, earliest first, on a single page. Default:
+    /// `name`.
     #[serde(default)]
     order: Option<String>,
 }
@@ -87,9 +87,17 @@ async fn told(
     Ok(schedules.into_iter().map(told).collect())
 }
 
-/// Schedules by name
-#[utoipa::path(get, path = "/api/v1/schedules", tag = "schedules", params(Paging, Sorted, Beside),
-    responses((status = 200, body = List<Schedule>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// List schedules
+///
+/// Sorted by name, or by next slot with `order=next`.
+#[utoipa::path(
+    get, path = "/api/v1/schedules", tag = "schedules",
+    params(Paging, Sorted, Beside),
+    responses(
+        (status = 200, description = "One page of schedules", body = List<Schedule>),
+        ErrorResponse,
+    ),
+)]
 async fn list(
     State(app): State<App>,
     Query(paging): Query<Paging>,
@@ -105,11 +113,11 @@ async fn list(
             return Ok(Json(List { items, next_cursor: None }));
         }
         Some("next") => {
-            let detail = "those that are next are on one page; leave the cursor out";
+            let detail = "`order=next` returns a single page; omit `cursor`";
             return Err(Fault::unreadable("cursor", detail));
         }
         Some(order) => {
-            let detail = format!("`{order}` is no order; there are name, next");
+            let detail = format!("unknown order `{order}`; expected name or next");
             return Err(Fault::unreadable("order", detail));
         }
     };
@@ -122,7 +130,7 @@ async fn list(
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Because {
-    /// Why, for the revision and the audit.
+    /// Reason, for the revision and the audit log.
     #[serde(default)]
     why: String,
 }
@@ -145,9 +153,14 @@ fn with_etag(status: StatusCode, schedule: Schedule) -> Response {
     response
 }
 
-/// One schedule
-#[utoipa::path(get, path = "/api/v1/schedules/{name}", tag = "schedules", params(("name" = String, Path), Beside),
-    responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Get a schedule
+///
+/// The response has an `ETag` header for conditional changes.
+#[utoipa::path(
+    get, path = "/api/v1/schedules/{name}", tag = "schedules",
+    params(("name" = String, Path, description = "Name of the schedule"), Beside),
+    responses((status = 200, description = "The schedule", body = Schedule), ErrorResponse),
+)]
 async fn show(
     State(app): State<App>,
     Name(name): Name,
@@ -156,7 +169,7 @@ async fn show(
     let admin = app.punctual().admin();
     let schedule = admin.schedule(&name).await?;
     let told = told(&admin, vec![schedule], beside).await?.pop();
-    Ok(with_etag(StatusCode::OK, told.ok_or_else(|| Fault::bug("a schedule got lost"))?))
+    Ok(with_etag(StatusCode::OK, told.ok_or_else(|| Fault::bug("the schedule could not be read"))?))
 }
 
 /// What a request has seen of a schedule.
@@ -168,7 +181,10 @@ fn seen(headers: &HeaderMap) -> Result<Option<Seen>, Fault> {
     }
     let seen = text.trim_matches('"').parse();
     seen.map(Some).map_err(|error| {
-        Fault::unreadable("If-Match", format!("{error}; give back the `etag` as it was"))
+        Fault::unreadable(
+            "If-Match",
+            format!("{error} in `If-Match`; pass the `etag` value unchanged"),
+        )
     })
 }
 
@@ -184,7 +200,7 @@ fn refused(error: punctual::Error, seen: Option<Seen>) -> Fault {
         return Fault::invalid(&format!("/{pointer}"), message);
     }
     if error.kind() == ErrorKind::Conflict && seen.is_some() {
-        let title = "It was changed meanwhile";
+        let title = "Precondition failed";
         return Fault::from(Problem::new(412, "stale", title, error.to_string()));
     }
     error.into()
@@ -212,14 +228,34 @@ async fn check_kind(
     }
 }
 
-/// Creates a schedule, or replaces its definition from now on
+/// Create or replace a schedule
 ///
-/// With `If-Match` it is replaced only if nobody has changed it since; with `If-None-Match: *` it
-/// is only created.
-#[utoipa::path(put, path = "/api/v1/schedules/{name}", tag = "schedules", request_body = ScheduleBody,
-    params(("name" = String, Path), Because, Meant, ("If-Match" = Option<String>, Header), ("If-None-Match" = Option<String>, Header)),
-    responses((status = 200, body = Schedule), (status = 201, body = Schedule, description = "It is new"),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// A new definition takes effect from now on. With `If-Match`, the schedule is replaced only if it
+/// has not changed since it was read. With `If-None-Match: *`, it is only created.
+#[utoipa::path(
+    put, path = "/api/v1/schedules/{name}", tag = "schedules",
+    request_body = ScheduleBody,
+    params(
+        ("name" = String, Path, description = "Name of the schedule"),
+        Because,
+        Meant,
+        (
+            "If-Match" = Option<String>,
+            Header,
+            description = "`etag` of the schedule; fails with 412 if it has changed",
+        ),
+        (
+            "If-None-Match" = Option<String>,
+            Header,
+            description = "`*`: fails with 412 if the schedule exists",
+        ),
+    ),
+    responses(
+        (status = 200, description = "Schedule replaced", body = Schedule),
+        (status = 201, description = "Schedule created", body = Schedule),
+        ErrorResponse,
+    ),
+)]
 async fn put(
     State(app): State<App>,
     Name(name): Name,
@@ -234,8 +270,8 @@ async fn put(
     let must_be_new = headers.contains_key(header::IF_NONE_MATCH);
     match admin.schedule(&name).await {
         Ok(_) if must_be_new => {
-            let detail = format!("there is a schedule named `{name}` already");
-            Err(Fault::from(Problem::new(412, "exists", "It exists already", detail)))
+            let detail = format!("schedule `{name}` already exists");
+            Err(Fault::from(Problem::new(412, "exists", "Already exists", detail)))
         }
         Ok(before) => {
             check_kind(&app, &definition, Some(&before), meant).await?;
@@ -253,10 +289,25 @@ async fn put(
     }
 }
 
-/// Changes parts of a schedule's definition, from now on (RFC 7396)
-#[utoipa::path(patch, path = "/api/v1/schedules/{name}", tag = "schedules", request_body = Object,
-    params(("name" = String, Path), Because, Meant, ("If-Match" = Option<String>, Header)),
-    responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Update a schedule
+///
+/// Applies a JSON merge patch (RFC 7396) to the definition; `null` removes a field. The change
+/// takes effect from now on.
+#[utoipa::path(
+    patch, path = "/api/v1/schedules/{name}", tag = "schedules",
+    request_body = Object,
+    params(
+        ("name" = String, Path, description = "Name of the schedule"),
+        Because,
+        Meant,
+        (
+            "If-Match" = Option<String>,
+            Header,
+            description = "`etag` of the schedule; fails with 412 if it has changed",
+        ),
+    ),
+    responses((status = 200, description = "The updated schedule", body = Schedule), ErrorResponse),
+)]
 async fn patch(
     State(app): State<App>,
     Name(name): Name,
@@ -270,7 +321,8 @@ async fn patch(
     // What was read is what is changed, whatever the caller has seen.
     let seen = Some(seen(&headers)?.unwrap_or(Seen::of(&schedule)));
     if !changes.is_object() {
-        return Err(Fault::invalid("", "the changes are no object; send the fields that change"));
+        let detail = "the body must be a JSON object with the fields to change";
+        return Err(Fault::invalid("", detail));
     }
     let unreadable = |error: serde_json::Error| Fault::invalid("", error.to_string());
     let mut whole: Value = serde_json::from_str(schedule.spec.as_str()).map_err(unreadable)?;
@@ -309,9 +361,14 @@ fn without_nulls(whole: Value) -> Value {
     }
 }
 
-/// Removes a schedule; what it has made stays
-#[utoipa::path(delete, path = "/api/v1/schedules/{name}", tag = "schedules", params(("name" = String, Path), Because),
-    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Delete a schedule
+///
+/// Existing jobs of the schedule are kept.
+#[utoipa::path(
+    delete, path = "/api/v1/schedules/{name}", tag = "schedules",
+    params(("name" = String, Path, description = "Name of the schedule"), Because),
+    responses((status = 204, description = "Schedule deleted"), ErrorResponse),
+)]
 async fn delete(
     State(app): State<App>,
     Name(name): Name,
@@ -322,12 +379,30 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Makes one job of a schedule now, beside its slots
+/// Run a schedule now
 ///
-/// With an `Idempotency-Key` the request may be sent again within a day, and makes no second job.
-#[utoipa::path(post, path = "/api/v1/schedules/{name}/run", tag = "schedules",
-    params(("name" = String, Path), ("Idempotency-Key" = Option<String>, Header, description = "Makes the request repeatable")),
-    responses((status = 201, body = Ran), (status = 200, body = Ran, description = "It was made already"), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Creates one job immediately, in addition to the regular slots. With an `Idempotency-Key`, the
+/// request can be repeated for 24 hours without creating a second job.
+#[utoipa::path(
+    post, path = "/api/v1/schedules/{name}/run", tag = "schedules",
+    params(
+        ("name" = String, Path, description = "Name of the schedule"),
+        (
+            "Idempotency-Key" = Option<String>,
+            Header,
+            description = "Key for repeating the request safely: 1 to 200 ASCII characters",
+        ),
+    ),
+    responses(
+        (status = 201, description = "Job created", body = RunNowResponse),
+        (
+            status = 200,
+            description = "The job of the first request with this key",
+            body = RunNowResponse,
+        ),
+        ErrorResponse,
+    ),
+)]
 async fn run(
     State(app): State<App>,
     Name(name): Name,
@@ -339,17 +414,23 @@ async fn run(
         None => admin.run_now(&name).await.map(|id| Receipt { id, is_new: true }),
     };
     let receipt = receipt.map_err(|error| repeat::refused(error, &headers))?;
-    Ok(repeat::answer(receipt, &headers, Ran { job: receipt.id.to_string() }))
+    Ok(repeat::answer(receipt, &headers, RunNowResponse { job: receipt.id.to_string() }))
 }
 
-/// Skips slots from now on
-#[utoipa::path(post, path = "/api/v1/schedules/{name}/pause", tag = "schedules", params(("name" = String, Path)), request_body = PauseAsk,
-    responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Pause a schedule
+///
+/// Slots during the pause are skipped, or treated as missed if `missed_paused` is set.
+#[utoipa::path(
+    post, path = "/api/v1/schedules/{name}/pause", tag = "schedules",
+    params(("name" = String, Path, description = "Name of the schedule")),
+    request_body = PauseRequest,
+    responses((status = 200, description = "The paused schedule", body = Schedule), ErrorResponse),
+)]
 async fn pause(
     State(app): State<App>,
     Name(name): Name,
     headers: HeaderMap,
-    MaybeBody(ask): MaybeBody<PauseAsk>,
+    MaybeBody(ask): MaybeBody<PauseRequest>,
 ) -> Result<Response, Fault> {
     let until = instant("/until", ask.until.as_deref())?;
     let admin = admin(&app, &headers, &ask.why);
@@ -357,9 +438,15 @@ async fn pause(
     tagged(&admin, StatusCode::OK, schedule).await
 }
 
-/// Fires slots again, from now on; also of one that was disabled or set aside
-#[utoipa::path(post, path = "/api/v1/schedules/{name}/resume", tag = "schedules", params(("name" = String, Path), Because),
-    responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Resume a schedule
+///
+/// Ends the pause: slots fire again from now on. A disabled schedule is also enabled. A quarantined
+/// schedule stays quarantined; enable it instead.
+#[utoipa::path(
+    post, path = "/api/v1/schedules/{name}/resume", tag = "schedules",
+    params(("name" = String, Path, description = "Name of the schedule"), Because),
+    responses((status = 200, description = "The schedule", body = Schedule), ErrorResponse),
+)]
 async fn resume(
     State(app): State<App>,
     Name(name): Name,
@@ -375,9 +462,14 @@ async fn resume(
     tagged(&admin, StatusCode::OK, schedule).await
 }
 
-/// Plans a schedule again that was disabled or set aside, from now on
-#[utoipa::path(post, path = "/api/v1/schedules/{name}/enable", tag = "schedules", params(("name" = String, Path), Because),
-    responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Enable a schedule
+///
+/// Enables a disabled or quarantined schedule from now on.
+#[utoipa::path(
+    post, path = "/api/v1/schedules/{name}/enable", tag = "schedules",
+    params(("name" = String, Path, description = "Name of the schedule"), Because),
+    responses((status = 200, description = "The enabled schedule", body = Schedule), ErrorResponse),
+)]
 async fn enable(
     State(app): State<App>,
     Name(name): Name,
@@ -389,9 +481,17 @@ async fn enable(
     tagged(&admin, StatusCode::OK, schedule.map_err(|error| refused(error, None))?).await
 }
 
-/// Plans a schedule no more, until it is enabled
-#[utoipa::path(post, path = "/api/v1/schedules/{name}/disable", tag = "schedules", params(("name" = String, Path), Because),
-    responses((status = 200, body = Schedule), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Disable a schedule
+///
+/// No slots fire until the schedule is enabled.
+#[utoipa::path(
+    post, path = "/api/v1/schedules/{name}/disable", tag = "schedules",
+    params(("name" = String, Path, description = "Name of the schedule"), Because),
+    responses(
+        (status = 200, description = "The disabled schedule", body = Schedule),
+        ErrorResponse,
+    ),
+)]
 async fn disable(
     State(app): State<App>,
     Name(name): Name,
@@ -407,14 +507,19 @@ async fn disable(
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Count {
-    /// How many; 10 if nothing is said, 1,000 at most.
+    /// Number of slots. Default 10, maximum 1,000.
     #[serde(default)]
     n: Option<usize>,
 }
 
-/// The next slots of a schedule that it fires; those that it excludes are left out, those that moved are told
-#[utoipa::path(get, path = "/api/v1/schedules/{name}/next", tag = "schedules", params(("name" = String, Path), Count),
-    responses((status = 200, body = NextSlots), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// List the next slots of a schedule
+///
+/// Excluded slots are omitted. Slots that replace an excluded slot are also listed in `moved`.
+#[utoipa::path(
+    get, path = "/api/v1/schedules/{name}/next", tag = "schedules",
+    params(("name" = String, Path, description = "Name of the schedule"), Count),
+    responses((status = 200, description = "The next slots", body = NextSlots), ErrorResponse),
+)]
 async fn next(
     State(app): State<App>,
     Name(name): Name,
@@ -429,9 +534,14 @@ async fn next(
     Ok(Json(NextSlots { next: next.iter().map(ToString::to_string).collect(), moved }))
 }
 
-/// The ledger of a schedule, newest slot first
-#[utoipa::path(get, path = "/api/v1/schedules/{name}/slots", tag = "schedules", params(("name" = String, Path), Paging),
-    responses((status = 200, body = List<Slot>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// List the decided slots of a schedule
+///
+/// Reads the ledger, newest slot first.
+#[utoipa::path(
+    get, path = "/api/v1/schedules/{name}/slots", tag = "schedules",
+    params(("name" = String, Path, description = "Name of the schedule"), Paging),
+    responses((status = 200, description = "One page of slots", body = List<Slot>), ErrorResponse),
+)]
 async fn slots(
     State(app): State<App>,
     Name(name): Name,
@@ -446,9 +556,17 @@ async fn slots(
     Ok(Json(List { items: page.items.into_iter().map(Slot::from).collect(), next_cursor: next }))
 }
 
-/// The definitions that a schedule has had, newest first
-#[utoipa::path(get, path = "/api/v1/schedules/{name}/revisions", tag = "schedules", params(("name" = String, Path), Paging),
-    responses((status = 200, body = List<Revision>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// List the revisions of a schedule
+///
+/// Newest first.
+#[utoipa::path(
+    get, path = "/api/v1/schedules/{name}/revisions", tag = "schedules",
+    params(("name" = String, Path, description = "Name of the schedule"), Paging),
+    responses(
+        (status = 200, description = "One page of revisions", body = List<Revision>),
+        ErrorResponse,
+    ),
+)]
 async fn revisions(
     State(app): State<App>,
     Name(name): Name,
@@ -467,13 +585,14 @@ async fn revisions(
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Ahead {
-    /// From then on; from now on if nothing is said.
+    /// Start of the time range (RFC 3339). Default: now.
     #[serde(default)]
     from: Option<String>,
-    /// Before then; a day later if nothing is said.
+    /// End of the time range, exclusive (RFC 3339), at most 400 days after `from`. Default: 24
+    /// hours after `from`.
     #[serde(default)]
     to: Option<String>,
-    /// By this length of time, such as `1h`.
+    /// Length of a bucket, such as `1h`. A range can have at most 1,000 buckets. Default: `1h`.
     #[serde(default)]
     bucket: Option<String>,
 }
@@ -485,9 +604,14 @@ const BUCKETS_MAX: u128 = 1_000;
 /// The longest time that is counted: a year and a bit.
 const AHEAD_MAX: Duration = Duration::from_secs(400 * 86_400);
 
-/// How many slots lie ahead, by length of time
-#[utoipa::path(get, path = "/api/v1/upcoming", tag = "schedules", params(Ahead),
-    responses((status = 200, body = Upcoming), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Count future slots
+///
+/// Counts the slots of all schedules by time bucket.
+#[utoipa::path(
+    get, path = "/api/v1/upcoming", tag = "schedules",
+    params(Ahead),
+    responses((status = 200, description = "The counts", body = Upcoming), ErrorResponse),
+)]
 async fn upcoming(State(app): State<App>, Query(ahead): Query<Ahead>) -> Answer<Upcoming> {
     let admin = app.punctual().admin();
     let from = match instant("from", ahead.from.as_deref())? {
@@ -500,11 +624,13 @@ async fn upcoming(State(app): State<App>, Query(ahead): Query<Ahead>) -> Answer<
     if bucket.is_zero() || to.since(from).as_micros() / bucket.as_micros().max(1) > BUCKETS_MAX {
         return Err(Fault::invalid(
             "bucket",
-            format!("it takes more than {BUCKETS_MAX} buckets; take longer ones, or less time"),
+            format!(
+                "more than {BUCKETS_MAX} buckets; use a longer `bucket` or a shorter time range"
+            ),
         ));
     }
     if to.since(from) > AHEAD_MAX {
-        return Err(Fault::invalid("to", "the time is longer than 400 days; ask for less"));
+        return Err(Fault::invalid("to", "the time range is longer than 400 days"));
     }
     let mut counts: BTreeMap<Timestamp, u64> = BTreeMap::new();
     let (mut after, mut looked_at) = (None::<String>, 0);
@@ -518,14 +644,17 @@ async fn upcoming(State(app): State<App>, Query(ahead): Query<Ahead>) -> Answer<
             count_ahead(&mut counts, &schedules, from, to, bucket);
             counts
         });
-        counts = count.await.map_err(|_| Fault::bug("the slots ahead could not be counted"))?;
+        counts = count.await.map_err(|_| Fault::bug("the future slots could not be counted"))?;
         if looked_at >= AHEAD_SCHEDULES_MAX {
             break;
         }
     }
     let buckets =
         counts.into_iter().map(|(from, slots)| UpcomingBucket { from: from.to_string(), slots });
-    Ok(Json(Upcoming { buckets: buckets.collect(), is_cut: looked_at >= AHEAD_SCHEDULES_MAX }))
+    Ok(Json(Upcoming {
+        buckets: buckets.collect(),
+        is_truncated: looked_at >= AHEAD_SCHEDULES_MAX,
+    }))
 }
 
 /// Adds the slots of these schedules to those of each bucket.

@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 
 use super::admin;
 use crate::ask::{Body, Name, Paging, Query};
-use crate::fault::{Answer, Fault};
+use crate::fault::{Answer, ErrorResponse, Fault};
 use crate::kinds::UnknownKinds;
 use crate::server::App;
 
@@ -18,9 +18,17 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(show, apply))
 }
 
-/// The schedules of a set by name
-#[utoipa::path(get, path = "/api/v1/sets/{set}", tag = "sets", params(("set" = String, Path), Paging),
-    responses((status = 200, body = List<Schedule>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// List the schedules of a set
+///
+/// Sorted by name.
+#[utoipa::path(
+    get, path = "/api/v1/sets/{set}", tag = "sets",
+    params(("set" = String, Path, description = "Name of the set"), Paging),
+    responses(
+        (status = 200, description = "One page of schedules", body = List<Schedule>),
+        ErrorResponse,
+    ),
+)]
 async fn show(
     State(app): State<App>,
     Name(set): Name,
@@ -40,23 +48,27 @@ async fn show(
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Asked {
-    /// Is nothing written, and only told what would be?
+    /// Compute the changes without applying them. Default: false.
     #[serde(default)]
     dry_run: bool,
-    /// Does what the set has and the body has not go?
+    /// Remove schedules of the set that are not in the request. Default: false.
     #[serde(default)]
     prune: bool,
-    /// Are schedules of the same name taken over that were made by hand?
+    /// Take over manually created schedules with the same name. Default: false.
     #[serde(default)]
     adopt: bool,
 }
 
-/// Brings the schedules of a set to this, in one transaction, or nothing of it
+/// Apply a set of schedules
 ///
-/// What is as it should be is not touched, a pause is kept, and no other set is looked at.
-#[utoipa::path(put, path = "/api/v1/sets/{set}", tag = "sets", request_body = SetBody,
-    params(("set" = String, Path), Asked),
-    responses((status = 200, body = SetChange), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Changes the schedules of the set to match the request, in one transaction: either all changes
+/// are applied or none. Pauses are kept, and other sets are not affected.
+#[utoipa::path(
+    put, path = "/api/v1/sets/{set}", tag = "sets",
+    request_body = SetBody,
+    params(("set" = String, Path, description = "Name of the set"), Asked),
+    responses((status = 200, description = "The changes", body = SetChange), ErrorResponse),
+)]
 async fn apply(
     State(app): State<App>,
     Name(set): Name,
@@ -117,8 +129,8 @@ fn refused(error: punctual::Error, body: &SetBody) -> Fault {
         return error.into();
     }
     let (status, code, title) = match error.kind() {
-        ErrorKind::Conflict => (409, "conflict", "Somebody else was first"),
-        _ => (422, "invalid", "The request cannot be carried out as it is"),
+        ErrorKind::Conflict => (409, "conflict", "Conflict"),
+        _ => (422, "invalid", "Validation failed"),
     };
     let message = error.to_string();
     let mut problem = Problem::new(status, code, title, message.clone());

@@ -126,7 +126,7 @@ impl Tail {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "somebody watches, in time of their own")]
+#[expect(clippy::disallowed_methods, reason = "polls for a client in real time")]
 async fn pause() {
     tokio::time::sleep(LOOK).await;
 }

@@ -10,14 +10,15 @@ use axum::http::StatusCode;
 use punctual::remote::{Failed, Held, HeldError, Report, Wish};
 use punctual::{ErrorKind, LogLevel, NodeId};
 use punctual_api::{
-    Claim, Claimed, Complete, Drain, Fail, Heartbeat, Heartbeaten, Lease, Logged, NewLogLine, Node,
-    Problem, Settled, Snooze,
+    ClaimRequest, ClaimResponse, CompleteRequest, DrainRequest, FailRequest, HeartbeatRequest,
+    HeartbeatResponse, Lease, LogAppendResponse, NewLogLine, Node, Problem, SettleResponse,
+    SnoozeRequest,
 };
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::ask::{Body, Id, MaybeBody, Query, Raw, length};
-use crate::fault::{Answer, Fault};
+use crate::fault::{Answer, ErrorResponse, Fault};
 use crate::server::App;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -36,8 +37,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 fn about_lease(error: punctual::Error) -> Fault {
     match error.kind() {
         ErrorKind::Fenced => {
-            let problem = Problem::new(409, "lease_lost", "The lease is gone", error.to_string());
-            Fault::from(problem.hint("stop working on this job; report nothing more of it"))
+            let problem = Problem::new(409, "lease_lost", "Lease lost", error.to_string());
+            Fault::from(problem.hint("stop working on this job and do not report a result"))
         }
         _ => error.into(),
     }
@@ -46,18 +47,18 @@ fn about_lease(error: punctual::Error) -> Fault {
 fn about_node(error: punctual::Error) -> Fault {
     match error.kind() {
         ErrorKind::Fenced => {
-            let problem = Problem::new(409, "node_dead", "The node is dead", error.to_string());
-            Fault::from(problem.hint("stop all its work, make a new id, and claim again"))
+            let problem = Problem::new(409, "node_dead", "Node declared dead", error.to_string());
+            Fault::from(problem.hint("stop all its jobs, generate a new node id, and claim again"))
         }
         _ => error.into(),
     }
 }
 
-fn wish(app: &App, ask: Claim) -> Result<Wish, Fault> {
+fn wish(app: &App, ask: ClaimRequest) -> Result<Wish, Fault> {
     let node = match &ask.node {
-        Some(node) => node
-            .parse()
-            .map_err(|error| Fault::invalid("/node", format!("{error}, made at each start")))?,
+        Some(node) => node.parse().map_err(|error| {
+            Fault::invalid("/node", format!("{error}; generate a new id at each start"))
+        })?,
         None => app.remote.mint(),
     };
     let mut holds: Vec<Held> = Vec::new();
@@ -81,38 +82,64 @@ fn wish(app: &App, ask: Claim) -> Result<Wish, Fault> {
     })
 }
 
-/// Takes jobs for a remote worker, as soon as there are some
+/// Claim jobs
 ///
-/// The first claim enters the worker as a node. A node has one claim at a time.
-#[utoipa::path(post, path = "/api/v1/claims", tag = "workers", request_body = Claim,
-    responses((status = 200, body = Claimed), (status = 409, body = Problem, description = "`node_dead`", content_type = "application/problem+json"),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
-async fn claim(State(app): State<App>, Body(ask): Body<Claim>) -> Answer<Claimed> {
+/// Returns as soon as jobs are available, or an empty list after `wait`. The first claim registers
+/// the worker as a node. A node can have only one claim at a time.
+#[utoipa::path(
+    post, path = "/api/v1/claims", tag = "workers",
+    request_body = ClaimRequest,
+    responses(
+        (status = 200, description = "The claimed jobs", body = ClaimResponse),
+        (
+            status = 409,
+            description = "The node was declared dead (`node_dead`)",
+            body = Problem,
+            content_type = "application/problem+json",
+        ),
+        ErrorResponse,
+    ),
+)]
+async fn claim(State(app): State<App>, Body(ask): Body<ClaimRequest>) -> Answer<ClaimResponse> {
     let wish = wish(&app, ask)?;
     let claims = tokio::select! {
         claims = app.remote.claim(&wish) => claims.map_err(about_node)?,
         // What was taken for an answer that is not given is found and given back with the next claim.
         () = app.server.closing.begun() => return Err(Fault::stopping()),
     };
-    Ok(Json(Claimed {
+    Ok(Json(ClaimResponse {
         node: wish.node.to_string(),
         now: claims.at.to_string(),
         leases: claims.leases.into_iter().map(Lease::from).collect(),
         cancel: claims.cancels.iter().map(ToString::to_string).collect(),
         drain: claims.drain,
-        heartbeat_every: punctual_core::format_duration(app.remote.heartbeat_every()),
+        heartbeat_interval: punctual_core::format_duration(app.remote.heartbeat_interval()),
     }))
 }
 
-/// Says that a worker is at work on a job, and how far it is
-#[utoipa::path(post, path = "/api/v1/leases/{lease}/heartbeat", tag = "workers", params(("lease" = String, Path)), request_body = Heartbeat,
-    responses((status = 200, body = Heartbeaten), (status = 409, body = Problem, description = "`lease_lost`", content_type = "application/problem+json"),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Send a heartbeat
+///
+/// Keeps the leases of the worker valid and reports progress.
+#[utoipa::path(
+    post, path = "/api/v1/leases/{lease}/heartbeat", tag = "workers",
+    params(("lease" = String, Path, description = "`lease` value of the claim response")),
+    request_body = HeartbeatRequest,
+    responses(
+        (status = 200, description = "Heartbeat stored", body = HeartbeatResponse),
+        (
+            status = 409,
+            description = "The lease is no longer valid (`lease_lost`)",
+            body = Problem,
+            content_type = "application/problem+json",
+        ),
+        ErrorResponse,
+    ),
+)]
 async fn heartbeat(
     State(app): State<App>,
     Id(held): Id<Held>,
-    MaybeBody(ask): MaybeBody<Heartbeat>,
-) -> Answer<Heartbeaten> {
+    MaybeBody(ask): MaybeBody<HeartbeatRequest>,
+) -> Answer<HeartbeatResponse> {
     let report = ask
         .progress
         .map(|it| Report { percent: it.percent, note: app.mask().text(&it.note).into_owned() });
@@ -120,35 +147,66 @@ async fn heartbeat(
     Ok(Json(pulse.into()))
 }
 
-fn settled(held: &Held, state: Result<punctual::JobState, punctual::Error>) -> Answer<Settled> {
+fn settled(
+    held: &Held,
+    state: Result<punctual::JobState, punctual::Error>,
+) -> Answer<SettleResponse> {
     let state = state.map_err(about_lease)?;
-    Ok(Json(Settled { job: held.job.to_string(), state: state.to_string() }))
+    Ok(Json(SettleResponse { job: held.job.to_string(), state: state.to_string() }))
 }
 
-/// The work is done; to say it again is no mistake
-#[utoipa::path(post, path = "/api/v1/leases/{lease}/complete", tag = "workers", params(("lease" = String, Path)), request_body = Complete,
-    responses((status = 200, body = Settled), (status = 409, body = Problem, description = "`lease_lost`", content_type = "application/problem+json"),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Complete a job
+///
+/// The call can be repeated safely.
+#[utoipa::path(
+    post, path = "/api/v1/leases/{lease}/complete", tag = "workers",
+    params(("lease" = String, Path, description = "`lease` value of the claim response")),
+    request_body = CompleteRequest,
+    responses(
+        (status = 200, description = "Job settled", body = SettleResponse),
+        (
+            status = 409,
+            description = "The lease is no longer valid (`lease_lost`)",
+            body = Problem,
+            content_type = "application/problem+json",
+        ),
+        ErrorResponse,
+    ),
+)]
 async fn complete(
     State(app): State<App>,
     Id(held): Id<Held>,
-    MaybeBody(ask): MaybeBody<Complete>,
-) -> Answer<Settled> {
+    MaybeBody(ask): MaybeBody<CompleteRequest>,
+) -> Answer<SettleResponse> {
     let result = ask.result.map(|result| punctual::Json::new(&app.mask().json(result)));
     let result = result.transpose();
     let result = result.map_err(|error| Fault::invalid("/result", error.to_string()))?;
     settled(&held, app.remote.complete(&held, result).await)
 }
 
-/// The work could not be done
-#[utoipa::path(post, path = "/api/v1/leases/{lease}/fail", tag = "workers", params(("lease" = String, Path)), request_body = Fail,
-    responses((status = 200, body = Settled), (status = 409, body = Problem, description = "`lease_lost`", content_type = "application/problem+json"),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Fail a job
+///
+/// The job is retried while attempts remain, unless `retry` is false.
+#[utoipa::path(
+    post, path = "/api/v1/leases/{lease}/fail", tag = "workers",
+    params(("lease" = String, Path, description = "`lease` value of the claim response")),
+    request_body = FailRequest,
+    responses(
+        (status = 200, description = "Job settled", body = SettleResponse),
+        (
+            status = 409,
+            description = "The lease is no longer valid (`lease_lost`)",
+            body = Problem,
+            content_type = "application/problem+json",
+        ),
+        ErrorResponse,
+    ),
+)]
 async fn fail(
     State(app): State<App>,
     Id(held): Id<Held>,
-    Body(ask): Body<Fail>,
-) -> Answer<Settled> {
+    Body(ask): Body<FailRequest>,
+) -> Answer<SettleResponse> {
     let failed = Failed {
         error: app.mask().text(&ask.error).into_owned(),
         retry: ask.retry.unwrap_or(true),
@@ -157,21 +215,35 @@ async fn fail(
     if !failed.retry && failed.retry_after.is_some() {
         return Err(Fault::invalid(
             "/retry_after",
-            "`retry` is false, so that nothing is tried after it; leave one of them out",
+            "`retry_after` cannot be combined with `retry: false`",
         ));
     }
     settled(&held, app.remote.fail(&held, failed).await)
 }
 
-/// The work is put off, which costs no attempt
-#[utoipa::path(post, path = "/api/v1/leases/{lease}/snooze", tag = "workers", params(("lease" = String, Path)), request_body = Snooze,
-    responses((status = 200, body = Settled), (status = 409, body = Problem, description = "`lease_lost`", content_type = "application/problem+json"),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Snooze a job
+///
+/// The job is due again after the given time. The attempt does not count.
+#[utoipa::path(
+    post, path = "/api/v1/leases/{lease}/snooze", tag = "workers",
+    params(("lease" = String, Path, description = "`lease` value of the claim response")),
+    request_body = SnoozeRequest,
+    responses(
+        (status = 200, description = "Job settled", body = SettleResponse),
+        (
+            status = 409,
+            description = "The lease is no longer valid (`lease_lost`)",
+            body = Problem,
+            content_type = "application/problem+json",
+        ),
+        ErrorResponse,
+    ),
+)]
 async fn snooze(
     State(app): State<App>,
     Id(held): Id<Held>,
-    Body(ask): Body<Snooze>,
-) -> Answer<Settled> {
+    Body(ask): Body<SnoozeRequest>,
+) -> Answer<SettleResponse> {
     let wait = length("/for", Some(&ask.length))?.unwrap_or_default();
     settled(&held, app.remote.snooze(&held, wait).await)
 }
@@ -180,8 +252,8 @@ async fn snooze(
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Numbered {
-    /// The number of the first line, from 1, so that the same lines may be sent again; after those
-    /// that are there if nothing is said.
+    /// Number of the first line, starting at 1. Lines that are already stored are not stored again,
+    /// so the request can be repeated. Default: after the last stored line.
     #[serde(default)]
     first: Option<u32>,
 }
@@ -189,17 +261,31 @@ struct Numbered {
 /// Lines of one request.
 const LINES_MAX: usize = 1_000;
 
-/// Writes lines to a job's log: one JSON object a line, with `text` and perhaps `level`
-#[utoipa::path(post, path = "/api/v1/leases/{lease}/logs", tag = "workers", params(("lease" = String, Path), Numbered),
+/// Append log lines
+///
+/// The body has one JSON object per line, with `text` and optionally `level`: at most 1,000 lines
+/// per request and 10,000 per attempt.
+#[utoipa::path(
+    post, path = "/api/v1/leases/{lease}/logs", tag = "workers",
+    params(("lease" = String, Path, description = "`lease` value of the claim response"), Numbered),
     request_body(content = NewLogLine, content_type = "application/x-ndjson"),
-    responses((status = 200, body = Logged), (status = 409, body = Problem, description = "`lease_lost`", content_type = "application/problem+json"),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses(
+        (status = 200, description = "Log lines stored", body = LogAppendResponse),
+        (
+            status = 409,
+            description = "The lease is no longer valid (`lease_lost`)",
+            body = Problem,
+            content_type = "application/problem+json",
+        ),
+        ErrorResponse,
+    ),
+)]
 async fn logs(
     State(app): State<App>,
     Id(held): Id<Held>,
     Query(numbered): Query<Numbered>,
     Raw(body): Raw,
-) -> Answer<Logged> {
+) -> Answer<LogAppendResponse> {
     let (mut lines, mask) = (Vec::new(), app.mask());
     let all = body.split(|byte| *byte == b'\n').enumerate();
     for (index, line) in all.filter(|(_, line)| !line.trim_ascii().is_empty()) {
@@ -207,7 +293,10 @@ async fn logs(
         let line: NewLogLine = serde_json::from_slice(line).map_err(|error| {
             Fault::unreadable(
                 &place,
-                format!("{place}: {error}; write one object a line, such as {{\"text\":\"…\"}}"),
+                format!(
+                    "{place}: {error}; expected one JSON object per line, \
+                     such as {{\"text\": \"…\"}}"
+                ),
             )
         })?;
         let level = line.level.as_deref().unwrap_or("info").parse::<LogLevel>();
@@ -216,35 +305,52 @@ async fn logs(
         if lines.len() > LINES_MAX {
             return Err(Fault::invalid(
                 &place,
-                format!("a request takes {LINES_MAX} lines; send the others with the next"),
+                format!("too many log lines, maximum {LINES_MAX} per request; split the request"),
             ));
         }
     }
     let next = app.remote.write_log(&held, numbered.first, lines).await;
-    Ok(Json(Logged { next: next.map_err(about_lease)? }))
+    Ok(Json(LogAppendResponse { next: next.map_err(about_lease)? }))
 }
 
-/// A remote worker: has it been told to drain?
-#[utoipa::path(get, path = "/api/v1/nodes/{id}/drain", tag = "workers", params(("id" = String, Path)),
-    responses((status = 200, body = Node), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Get the drain state of a remote worker
+///
+/// Returns the node; see `is_draining`.
+#[utoipa::path(
+    get, path = "/api/v1/nodes/{id}/drain", tag = "workers",
+    params(("id" = String, Path, description = "Node id")),
+    responses((status = 200, description = "The node", body = Node), ErrorResponse),
+)]
 async fn drained(State(app): State<App>, Id(node): Id<NodeId>) -> Answer<Node> {
     Ok(Json(app.remote.node(node).await?.into()))
 }
 
-/// Tells a remote worker with its next call to take no more jobs, finish and leave
-#[utoipa::path(post, path = "/api/v1/nodes/{id}/drain", tag = "workers", params(("id" = String, Path)), request_body = Drain,
-    responses((status = 200, body = Node), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Drain a remote worker
+///
+/// The next response to the worker asks it to claim no new jobs, finish its running jobs and leave.
+#[utoipa::path(
+    post, path = "/api/v1/nodes/{id}/drain", tag = "workers",
+    params(("id" = String, Path, description = "Node id")),
+    request_body = DrainRequest,
+    responses((status = 200, description = "The node", body = Node), ErrorResponse),
+)]
 async fn drain(
     State(app): State<App>,
     Id(node): Id<NodeId>,
-    MaybeBody(ask): MaybeBody<Drain>,
+    MaybeBody(ask): MaybeBody<DrainRequest>,
 ) -> Answer<Node> {
     Ok(Json(app.remote.drain(node, ask.drain.unwrap_or(true)).await?.into()))
 }
 
-/// A remote worker ends: what it still holds is given back, which costs no attempt
-#[utoipa::path(post, path = "/api/v1/nodes/{id}/leave", tag = "workers", params(("id" = String, Path)),
-    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+/// Remove a remote worker
+///
+/// Called by the worker when it stops. Jobs that it still holds are released without using an
+/// attempt.
+#[utoipa::path(
+    post, path = "/api/v1/nodes/{id}/leave", tag = "workers",
+    params(("id" = String, Path, description = "Node id")),
+    responses((status = 204, description = "Node removed"), ErrorResponse),
+)]
 async fn leave(State(app): State<App>, Id(node): Id<NodeId>) -> Result<StatusCode, Fault> {
     app.remote.leave(node).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -53,7 +53,7 @@ async fn with_a_token_whoever_knows_it_is_answered() {
     // Whoever looks after the process needs none.
     let live = Request::get("/healthz/live").body(Body::empty()).unwrap();
     assert_eq!(world.ask(live).await.status, StatusCode::OK);
-    insta::assert_snapshot!(Token::new("short").unwrap_err(), @"the token has 5 characters; take at least 16, for instance from `openssl rand -hex 32`");
+    insta::assert_snapshot!(Token::new("short").unwrap_err(), @"the token is too short: 5 characters, minimum 16; generate one with `openssl rand -hex 32`");
 }
 
 #[tokio::test]

@@ -322,25 +322,35 @@ async fn what_a_form_says_wrongly_is_told_as_a_page() {
             "/ui/act/schedules/nightly/pause",
             "until=yesterday",
             StatusCode::UNPROCESSABLE_ENTITY,
-            "neither a length",
+            "Invalid time <code>yesterday</code>",
         ),
-        ("/ui/act/schedules/nightly/dance", "", StatusCode::NOT_FOUND, "no button"),
+        (
+            "/ui/act/schedules/nightly/dance",
+            "",
+            StatusCode::NOT_FOUND,
+            "Unknown action <code>dance</code>",
+        ),
         (
             "/ui/act/schedules/nightli/run",
             "",
             StatusCode::NOT_FOUND,
             "did you mean <code>nightly</code>?",
         ),
-        ("/ui/act/jobs/7/retry", "", StatusCode::BAD_REQUEST, "is no id"),
+        ("/ui/act/jobs/7/retry", "", StatusCode::BAD_REQUEST, "invalid id"),
         (
             "/ui/act/queues/a/limit",
             "max_running=many",
             StatusCode::UNPROCESSABLE_ENTITY,
-            "no number",
+            "Invalid limit <code>many</code>",
         ),
-        ("/jobs", "action=retry", StatusCode::UNPROCESSABLE_ENTITY, "tick some first"),
-        ("/operations", "action=dance&q=tag:a", StatusCode::UNPROCESSABLE_ENTITY, "is no action"),
-        ("/operations", "action=retry", StatusCode::UNPROCESSABLE_ENTITY, "filter is empty"),
+        ("/jobs", "action=retry", StatusCode::UNPROCESSABLE_ENTITY, "select at least one"),
+        ("/operations", "action=dance&q=tag:a", StatusCode::UNPROCESSABLE_ENTITY, "unknown action"),
+        (
+            "/operations",
+            "action=retry",
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "filter must not be empty",
+        ),
         ("/operations", "action=move&q=tag:a", StatusCode::UNPROCESSABLE_ENTITY, "give a queue"),
     ];
     for (path, body, status, words) in cases {
@@ -382,7 +392,7 @@ async fn all_that_match_are_done_in_the_background() {
     assert_eq!(places, ["/operations/new?action=retry&amp;q=state%3Afailed%20kind%3Afail"]);
     assert!(!get(&router, "/jobs").await.text.contains("/operations/new"));
     let question = get(&router, &places[0].replace("&amp;", "&")).await;
-    assert!(question.text.contains("That is 60 jobs at the moment."), "{}", question.text);
+    assert!(question.text.contains("60 jobs match now."), "{}", question.text);
     assert!(question.text.contains("<code>state:failed kind:fail</code>"), "{}", question.text);
 
     // It is there to be followed before anybody does it.
@@ -394,7 +404,9 @@ async fn all_that_match_are_done_in_the_background() {
     assert_eq!(begun.status, StatusCode::SEE_OTHER, "{}", begun.text);
     let place = begun.headers[header::LOCATION].to_str().unwrap().to_owned();
     let waiting = get(&router, &place).await;
-    for words in ["It has begun", "is paused", "Cancel the operation", "the disk is back", "ada"] {
+    for words in
+        ["Started in the background", "is paused", "Cancel operation", "the disk is back", "ada"]
+    {
         assert!(waiting.text.contains(words), "no `{words}` in {}", waiting.text);
     }
     assert!(waiting.text.contains("data-events=\"/ui/events?watch=job%3A"), "{}", waiting.text);
@@ -403,11 +415,11 @@ async fn all_that_match_are_done_in_the_background() {
     let other = other.split(['/', '?']).nth(2).unwrap();
     post(&router, &format!("/ui/act/jobs/{other}/cancel"), &[], "").await;
     let cancelled = get(&router, &format!("/operations/{other}")).await.text;
-    assert!(cancelled.contains("cancelled") && !cancelled.contains("Cancel the operation"));
+    assert!(cancelled.contains("cancelled") && !cancelled.contains("Cancel operation"));
 
     admin.resume_queue(OPERATIONS).await.unwrap();
-    let done = once(&router, &place, "<b>60</b> done, <b>0</b> could not be.").await;
-    assert!(!done.text.contains("Cancel the operation"), "{}", done.text);
+    let done = once(&router, &place, "<b>60</b> changed, <b>0</b> skipped.").await;
+    assert!(!done.text.contains("Cancel operation"), "{}", done.text);
     for id in ids {
         punctual.wait(id).await.ok();
         assert_eq!(admin.job(id).await.unwrap().attempts.len(), 2);
@@ -423,7 +435,7 @@ async fn all_that_match_are_done_in_the_background() {
     let form = "action=move&q=state:scheduled&queue=slow&priority=7&due=2h";
     let begun = post(&router, "/operations", &[], form).await;
     let place = begun.headers[header::LOCATION].to_str().unwrap();
-    once(&router, place, "<b>1</b> done").await;
+    once(&router, place, "<b>1</b> changed").await;
     let moved = admin.job(later).await.unwrap().view;
     assert_eq!((moved.queue.as_str(), moved.priority), ("slow", 7));
 
@@ -467,7 +479,7 @@ async fn an_operation_shows_how_far_it_is_and_can_be_called_off() {
     let back = cancelled.headers[header::LOCATION].to_str().unwrap();
     assert!(back.starts_with("/operations/") && back.ends_with("?did=cancelled"), "{back}");
     let page = once(&router, back, "⊘</span>cancelled").await.text;
-    assert!(!page.contains("Cancel the operation"), "{page}");
+    assert!(!page.contains("Cancel operation"), "{page}");
 }
 
 #[tokio::test]
@@ -479,5 +491,5 @@ async fn settings_tell_what_is_in_force_or_nothing() {
     assert!(page.contains("<dd>3 d</dd>") && page.contains("<dd>41 d</dd>"), "{page}");
     let worker = Punctual::memory().retention(retention).never_leads().start().await.unwrap();
     let page = get(&Server::new(worker).router(), "/settings").await.text;
-    assert!(!page.contains("How long history is kept"), "{page}");
+    assert!(!page.contains("Retention"), "{page}");
 }

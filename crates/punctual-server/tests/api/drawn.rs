@@ -29,7 +29,7 @@ async fn work(_: Work, cx: Ctx) -> Result<(), punctual::BoxError> {
     tick.tick().await;
     tick.tick().await;
     match number % 3 {
-        0 if cx.slot().is_some() => Err(punctual::Failure::for_good("the third").into()),
+        0 if cx.slot().is_some() => Err(punctual::Failure::permanent("the third").into()),
         _ => Ok(()),
     }
 }

@@ -27,10 +27,10 @@ async fn producer(store: &std::path::Path) -> World {
 async fn a_kind_that_nobody_knows_is_refused_with_its_place_and_what_was_meant() {
     let world = World::new().await;
     let job = world.say("POST /jobs", r#"{"kind":"ecko"}"#).await;
-    is_refused(&job, "/kind", "no node serves jobs of kind `ecko`");
+    is_refused(&job, "/kind", "unknown job kind `ecko`");
     is_refused(&job, "/kind", "did you mean `echo`?");
     let far = world.say("POST /jobs", r#"{"kind":"something"}"#).await;
-    is_refused(&far, "/kind", "known are echo, fail");
+    is_refused(&far, "/kind", "known kinds: echo, fail");
     let batch = r#"{"jobs":[{"kind":"echo"},{"kind":"fial"}]}"#;
     is_refused(&world.say("POST /jobs:batch", batch).await, "/jobs/1/kind", "`fail`");
     assert_eq!(world.say("GET /jobs", "").await.body["items"], json!([]), "nothing is written");
@@ -70,7 +70,7 @@ async fn what_a_node_serves_or_the_history_has_is_known() {
     let store = directory.path().join("kinds.db");
     let world = producer(&store).await;
     let ask = r#"{"kind":"echo","payload":1}"#;
-    is_refused(&world.say("POST /jobs", ask).await, "/kind", "none is known yet");
+    is_refused(&world.say("POST /jobs", ask).await, "/kind", "no kinds are known yet");
     // A node that has just joined is known at once.
     let builder = Punctual::sqlite(&store).await.unwrap().handle(crate::echo);
     let node = builder.start().await.unwrap();
@@ -112,5 +112,7 @@ async fn files_are_warned_about_and_applied() {
     let warnings = answer.body["warnings"].as_array().unwrap();
     assert_eq!(warnings.len(), 1);
     let warning = warnings[0].as_str().unwrap();
-    assert!(warning.starts_with("schedule `early`: no node serves") && warning.contains("`echo`"));
+    assert!(
+        warning.starts_with("schedule `early`: unknown job kind") && warning.contains("`echo`")
+    );
 }

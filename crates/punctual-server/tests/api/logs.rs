@@ -28,7 +28,7 @@ async fn talk(_: Talk, cx: Ctx) -> Result<(), punctual::BoxError> {
     for number in 2..=LINES {
         cx.log(&format!("line {number} of {attempt}"));
     }
-    Err(punctual::Failure::for_good("that was all").into())
+    Err(punctual::Failure::permanent("that was all").into())
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ async fn echo(job: Echo, cx: Ctx) -> Done<Value> {
 struct Fail {}
 
 async fn fail(_: Fail) -> Result<(), punctual::BoxError> {
-    Err(punctual::Failure::for_good("asked to fail").into())
+    Err(punctual::Failure::permanent("asked to fail").into())
 }
 
 /// A server and whoever asks it.

@@ -89,13 +89,13 @@ async fn all_schedules_that_match_are_done_in_the_background() {
     );
     // What is paused already is not counted, and keeps its reason.
     let question = get(&router, &places[0].replace("&amp;", "&")).await.text;
-    assert!(question.contains("That is 1 schedule at the moment."), "{question}");
+    assert!(question.contains("This pauses 1 schedule."), "{question}");
     let form = "action=pause&q=mail&status=&why=incident+7&until=1h";
     let begun = post(&router, "/operations/schedules", &[("punctual-actor", "ada")], form).await;
     assert_eq!(begun.status, StatusCode::SEE_OTHER, "{}", begun.text);
     let place = begun.headers[header::LOCATION].to_str().unwrap();
-    let done = once(&router, place, "<b>1</b> done, <b>0</b> could not be.").await.text;
-    for words in ["Pause all that match", "incident 7", "ada", "<code>mail</code>"] {
+    let done = once(&router, place, "<b>1</b> changed, <b>0</b> skipped.").await.text;
+    for words in ["Pause all matching schedules", "incident 7", "ada", "<code>mail</code>"] {
         assert!(done.contains(words), "no `{words}` in {done}");
     }
     assert_eq!(
@@ -110,7 +110,7 @@ async fn all_schedules_that_match_are_done_in_the_background() {
     let form = "action=resume&q=&status=paused";
     let begun = post(&router, "/operations/schedules", &[], form).await;
     let place = begun.headers[header::LOCATION].to_str().unwrap();
-    once(&router, place, "<b>2</b> done").await;
+    once(&router, place, "<b>2</b> changed").await;
     assert!(reasons(&admin).await.iter().all(|(_, why)| why.is_none()));
 }
 
@@ -131,8 +131,9 @@ async fn everything_is_paused_and_what_was_paused_together_is_resumed() {
     assert!(get(&router, "/queues").await.text.contains("/everything/pause"));
     let question = get(&router, "/everything/pause").await.text;
     // The node has a queue of its own, for jobs that run on it alone.
-    assert!(question.contains("3 queues are open: <b>@"), "{question}");
-    assert!(question.contains("</b>, <b>default</b>, <b>mail</b>. Paused already"), "{question}");
+    assert!(question.contains("3 active queues: <b>@"), "{question}");
+    let paused = "</b>, <b>default</b>, <b>mail</b>. 1 queue is already paused";
+    assert!(question.contains(paused), "{question}");
     let form = "why=the+disk+is+full";
     let paused = post(&router, "/everything/pause", &[("punctual-actor", "ada")], form).await;
     assert_eq!(paused.headers[header::LOCATION], "/queues?did=all-paused");
@@ -171,19 +172,19 @@ async fn what_is_wrong_is_refused_and_changes_nothing() {
     let (punctual, admin, router) = server().await;
     let invalid = StatusCode::UNPROCESSABLE_ENTITY;
     for (path, form, status, words) in [
-        ("/schedules", "action=pause&why=x", invalid, "tick some first"),
+        ("/schedules", "action=pause&why=x", invalid, "select at least one"),
         ("/schedules", "action=pause&schedule=mail-a", invalid, "reason is empty"),
-        ("/schedules", "action=dance&schedule=mail-a", StatusCode::NOT_FOUND, "no button"),
+        ("/schedules", "action=dance&schedule=mail-a", StatusCode::NOT_FOUND, "Unknown action"),
         (
             "/schedules",
             "action=pause&schedule=mail-a&why=x&until=soon",
             invalid,
-            "neither a length",
+            "Invalid time <code>soon</code>",
         ),
         ("/operations/schedules", "action=pause&q=mail", invalid, "reason is empty"),
-        ("/operations/schedules", "action=retry&q=mail", StatusCode::NOT_FOUND, "no button"),
+        ("/operations/schedules", "action=retry&q=mail", StatusCode::NOT_FOUND, "Unknown action"),
         ("/everything/pause", "why=+", invalid, "reason is empty"),
-        ("/everything/resume", "why=x", invalid, "tick some first"),
+        ("/everything/resume", "why=x", invalid, "select at least one"),
     ] {
         let page = post(&router, path, &[], form).await;
         assert_eq!(page.status, status, "{path} {form}");

@@ -66,7 +66,7 @@ async fn all_that_failed_is_retried_once_and_nothing_else() {
     // They fail again at once, and are not tried a third time by the same operation.
     let done = operate(&world, &json!({"action": "retry", "q": "state:failed kind:fail"})).await;
     assert_eq!(done["state"], "succeeded", "{done}");
-    assert_eq!(done["result"], json!({"done": 121, "refused": 0, "reasons": []}));
+    assert_eq!(done["result"], json!({"done": 121, "skipped": 0, "reasons": []}));
     assert_eq!((&done["who"], &done["q"]), (&json!("ada"), &json!("state:failed kind:fail")));
     for id in &ids {
         world.say(&format!("GET /jobs/{id}/wait"), "").await;
@@ -112,17 +112,17 @@ async fn an_operation_that_has_not_begun_can_be_called_off() {
 async fn an_operation_that_makes_no_sense_is_refused() {
     let world = world().await;
     for (body, place, says) in [
-        (json!({"action": "dance", "q": "kind:echo"}), "/action", "`dance` is no action"),
-        (json!({"action": "cancel", "q": " "}), "/q", "the filter is empty"),
+        (json!({"action": "dance", "q": "kind:echo"}), "/action", "unknown action `dance`"),
+        (json!({"action": "cancel", "q": " "}), "/q", "the filter must not be empty"),
         (json!({"action": "retry", "q": "state:ready"}), "/q", "state:failed or state:cancelled"),
-        (json!({"action": "cancel", "q": "state:failed"}), "/q", "have not ended"),
-        (json!({"action": "move", "q": "kind:echo"}), "/to", "nothing changes"),
+        (json!({"action": "cancel", "q": "state:failed"}), "/q", "only unfinished jobs"),
+        (json!({"action": "move", "q": "kind:echo"}), "/to", "nothing to change"),
         (
             json!({"action": "cancel", "q": "kind:a", "to": {"priority": 1}}),
             "/to",
-            "leave `to` out",
+            "only allowed with action `move`",
         ),
-        (json!({"action": "cancel", "q": "color:red"}), "q", "says nothing"),
+        (json!({"action": "cancel", "q": "color:red"}), "q", "unknown filter"),
     ] {
         let answer = world.say("POST /operations", &body.to_string()).await;
         assert!(answer.status.is_client_error(), "{body}: {}", answer.body);

@@ -40,7 +40,7 @@ async fn the_cluster_tells_of_itself() {
     }
     let capable = world.say("GET /capabilities", "").await;
     assert_eq!(
-        (&capable.body["backend"], &capable.body["needs_token"]),
+        (&capable.body["backend"], &capable.body["requires_token"]),
         (&json!("memory"), &json!(false))
     );
     let series = world.say("GET /stats/series", "").await;

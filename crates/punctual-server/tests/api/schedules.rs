@@ -14,7 +14,7 @@ async fn a_schedule_lives_from_creation_to_deletion() {
     let made = world.say("PUT /schedules/daily%20report", DAILY).await;
     assert_eq!((made.status, &made.body["name"]), (StatusCode::CREATED, &json!("daily report")));
     assert_eq!(made.headers["etag"], made.body["etag"].as_str().unwrap());
-    assert_eq!(made.body["means"], "at 08:00 every day");
+    assert_eq!(made.body["description"], "at 08:00 every day");
     let next = world.say("GET /schedules/daily%20report/next?n=3", "").await;
     assert_eq!(next.body["next"].as_array().unwrap().len(), 3);
     let paused = world.say("POST /schedules/daily%20report/pause", r#"{"why":"holidays"}"#).await;
@@ -67,7 +67,10 @@ async fn each_change_says_who_and_why_and_enabling_fires_nothing() {
     let wrong = world.say("PATCH /schedules/daily", r#"{"run_on":"everywhere"}"#).await;
     assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
     let detail = wrong.body.to_string();
-    assert!(detail.contains("none of any, every_node, node NAME, label KEY=VALUE"), "{detail}");
+    assert!(
+        detail.contains("expected one of any, every_node, node NAME, label KEY=VALUE"),
+        "{detail}"
+    );
 }
 
 #[tokio::test]
@@ -246,6 +249,6 @@ async fn an_expression_is_explained() {
     let world = World::new().await;
     let asked = r#"{"expr":"30 2 * * *","tz":"Europe/Paris","from":"2027-03-27T12:00:00Z","n":2}"#;
     let told = world.say("POST /cron/explain", asked).await;
-    assert_eq!(told.body["means"], "at 02:30 every day");
+    assert_eq!(told.body["description"], "at 02:30 every day");
     assert_eq!(told.body["next"], json!(["2027-03-28T01:00:00Z", "2027-03-29T00:30:00Z"]));
 }

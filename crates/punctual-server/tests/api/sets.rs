@@ -28,7 +28,7 @@ async fn a_set_is_looked_at_applied_and_pruned() {
 
     let other = body(&["a"]).replace("0 8", "30 8");
     let left = world.say("PUT /sets/ops", &other).await;
-    let told = (&left.body["changed"], &left.body["left"], &left.body["removed"]);
+    let told = (&left.body["changed"], &left.body["retained"], &left.body["removed"]);
     assert_eq!(told, (&json!(1), &json!(1), &json!(0)));
     let change = &left.body["steps"][0];
     let field = json!({"field": "when", "from": ["0 8 * * *"], "to": ["30 8 * * *"]});

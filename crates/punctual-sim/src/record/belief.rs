@@ -38,8 +38,10 @@ impl Record {
         for row in plans.iter().flat_map(rows) {
             let slot = row.end.unwrap_or(row.slot);
             if slot > latest {
-                let what =
-                    format!("process {process} decides slot {slot} and may believe {latest}");
+                let what = format!(
+                    "process {process} decides slot {slot}, but its latest possible time is \
+                     {latest}"
+                );
                 book.violate(now, what);
             }
         }

@@ -50,14 +50,15 @@ impl Past {
             for (slot, view) in &course.rows {
                 if ledger.get(slot) != Some(&view) {
                     wrong.push(format!(
-                        "schedule {name}: the ledger says {:?} of slot {slot}, and said {view:?}",
+                        "schedule {name}: the ledger has {:?} for slot {slot}, but had {view:?} \
+                         before",
                         ledger.get(slot)
                     ));
                 }
             }
             for (slot, view) in ledger {
                 if !course.rows.contains_key(&slot) {
-                    wrong.push(format!("schedule {name}: nobody has decided {view:?}"));
+                    wrong.push(format!("schedule {name}: no process decided {view:?}"));
                 }
             }
         }
@@ -80,14 +81,14 @@ impl Past {
             if !is_same {
                 let (next, enabled) = (course.watermark, course.is_enabled);
                 wrong.push(format!(
-                    "{schedule:?} should have revision {}, enabled {enabled}, next slot {next}",
+                    "{schedule:?}: expected revision {}, enabled {enabled}, next slot {next}",
                     course.revision
                 ));
             }
         }
         let is_known = |id: &ScheduleId| self.courses.get(id).is_some_and(|it| !it.is_gone);
         let unknown = there.iter().filter(|(id, _)| !is_known(id));
-        wrong.extend(unknown.map(|(id, _)| format!("schedule {id} is not one that was made")));
+        wrong.extend(unknown.map(|(id, _)| format!("schedule {id} was never created")));
         wrong
     }
 }
@@ -103,7 +104,7 @@ fn compare_jobs(kept: &Kept, details: &[JobDetail]) -> Vec<String> {
         let Some((schedule, Some(slot))) = detail.view.schedule else { continue };
         let job = detail.view.id;
         if made.remove(&job) != Some((schedule, slot)) {
-            wrong.push(format!("job {job} is for slot {slot}, whose ledger names another"));
+            wrong.push(format!("job {job} is for slot {slot}, but the ledger names another job"));
         }
     }
     let missing = made.iter();
@@ -121,7 +122,7 @@ fn compare_terms(kept: &Kept) -> Vec<String> {
     for view in kept.ledgers.values().flatten().filter(|view| view.term != 0) {
         let is_its = |change: &LeaderChange| (change.term, change.node) == (view.term, view.node);
         if !kept.changes.iter().any(is_its) {
-            wrong.push(format!("nobody led when {view:?} was decided"));
+            wrong.push(format!("no leader was active when {view:?} was decided"));
         }
     }
     wrong

@@ -63,11 +63,12 @@ impl Record {
             return;
         }
         let Some(oracle) = Oracle::read(new.spec.as_str()) else {
-            return book.violate(now, format!("schedule {} cannot be judged", new.name));
+            return book.violate(now, format!("schedule {} cannot be checked", new.name));
         };
         let begins = |asked: &Timestamp| Some(oracle.next(*asked)) == new.next_slot;
         if !book.times.iter().any(begins) {
-            let what = format!("schedule {} begins at {:?}", new.name, new.next_slot);
+            let what =
+                format!("schedule {} has an invalid first slot: {:?}", new.name, new.next_slot);
             book.violate(now, what);
         }
         let Some(watermark) = new.next_slot else { return };
@@ -149,14 +150,17 @@ impl Record {
         let term = book.past.terms.get(&fence.role).copied();
         let is_written = fired.answers.contains(&FireAnswer::Applied);
         if is_written && term != Some((fence.term, fence.nonce)) {
-            book.violate(now, format!("term {} fired, but {term:?} is the last", fence.term));
+            book.violate(
+                now,
+                format!("term {} fired slots, but {term:?} is the last term", fence.term),
+            );
         }
         for ((plan, answer), written) in plans.iter().zip(&fired.answers).zip(ledgers) {
             match answer {
                 FireAnswer::Applied => {}
                 FireAnswer::Stale => continue,
                 FireAnswer::SetAside(reason) => {
-                    let what = format!("schedule {} was set aside: {reason}", plan.schedule);
+                    let what = format!("schedule {} was quarantined: {reason}", plan.schedule);
                     book.violate(now, what);
                     continue;
                 }
@@ -221,11 +225,13 @@ impl Past {
     ) -> Vec<String> {
         let leader = self.leaders.get(&term).copied();
         let Some(course) = self.courses.get_mut(&plan.schedule) else {
-            return vec!["was fired and is not there".to_owned()];
+            return vec!["was fired but does not exist".to_owned()];
         };
         let mut wrong = course.decide(plan, written, now, is_steady);
         if written.iter().any(|view| view.term != term || Some(view.node) != leader) {
-            wrong.push(format!("rows of term {term}, led by {leader:?}, name others: {written:?}"));
+            wrong.push(format!(
+                "rows of term {term}, led by {leader:?}, name another term or node: {written:?}"
+            ));
         }
         let oracle = course.oracle.clone();
         let mut unfinished: Vec<JobId> = course.jobs.clone();
@@ -245,7 +251,7 @@ impl Past {
             let may = self.may_be_made(oracle.overlap, &unfinished, is_last);
             if may.is_some_and(|may| may != is_made) {
                 wrong.push(format!(
-                    "slot {} {} a job beside the unfinished {unfinished:?} with overlap = {}",
+                    "slot {} {} a job while {unfinished:?} are unfinished, with overlap = {}",
                     row.slot,
                     if is_made { "became" } else { "did not become" },
                     oracle.overlap
@@ -322,7 +328,9 @@ impl Course {
             return wrong;
         };
         if *overlap != self.oracle.overlap || written.len() != slots.len() {
-            wrong.push(format!("was fired otherwise than it is defined: {plan:?}"));
+            wrong.push(format!(
+                "was fired with a plan that does not match its definition: {plan:?}"
+            ));
         }
         let Some(last) = written.last().map(|view| view.end.unwrap_or(view.slot)) else {
             return wrong;
@@ -340,7 +348,7 @@ impl Course {
         }
         let next = self.oracle.next(last);
         if is_steady && now > next + PLAN_LIFETIME {
-            wrong.push(format!("slot {next} was due for long at {now} and is left undecided"));
+            wrong.push(format!("slot {next} was long due at {now} but was not decided"));
         }
         self.keep(written);
         self.watermark = next;
@@ -378,7 +386,7 @@ impl Course {
         let new = match change {
             ScheduleChange::Define { spec, .. } => match Oracle::read(spec.as_str()) {
                 Some(oracle) => oracle,
-                None => return Some("cannot be judged".to_owned()),
+                None => return Some("cannot be checked".to_owned()),
             },
             _ => self.oracle.clone(),
         };
@@ -394,8 +402,9 @@ impl Course {
             next.is_none_or(|next| next == Some(new.next(after))) && self.passes(*asked, written)
         };
         let wrong = is_decision && !times.iter().rev().any(is_right);
-        let wrong =
-            wrong.then(|| format!("from {} on, {written:?} and then {next:?}", self.watermark));
+        let wrong = wrong.then(|| {
+            format!("starting with {}: {written:?} is followed by {next:?}", self.watermark)
+        });
         self.keep(written);
         self.watermark = next.flatten().unwrap_or(self.watermark);
         match change {
@@ -446,7 +455,7 @@ fn told(due: &[Timestamp], written: &[SlotView]) -> std::result::Result<Vec<Slot
             let due: Vec<String> = due.iter().take(5).map(ToString::to_string).collect();
             let due = due.join(" ");
             return Err(format!(
-                "slots {}..{last} x{} are decided as {}, where due are {due}..",
+                "slots {}..{last} x{} are decided as {}, but the due slots are {due}..",
                 view.slot, view.count, view.outcome
             ));
         }
@@ -454,7 +463,7 @@ fn told(due: &[Timestamp], written: &[SlotView]) -> std::result::Result<Vec<Slot
         left = rest;
     }
     match left.first() {
-        Some(slot) => Err(format!("slot {slot} was due and is not decided")),
+        Some(slot) => Err(format!("slot {slot} was due but is not decided")),
         None => Ok(outcomes),
     }
 }

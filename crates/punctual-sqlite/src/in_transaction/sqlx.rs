@@ -254,7 +254,7 @@ fn fault(error: sqlx::Error) -> Fault {
             Fault::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(code), said))
         }
         None => {
-            let message = format!("the connection of sqlx cannot be used ({error}); open another");
+            let message = format!("the sqlx connection is not usable ({error}); open a new one");
             Fault::Store(StoreError::new(ErrorKind::Unreachable, message))
         }
     }

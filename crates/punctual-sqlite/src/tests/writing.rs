@@ -130,7 +130,7 @@ async fn after_a_failed_sync_nothing_is_acknowledged_any_more() {
     assert_eq!(store.now(AT).await, Err(failed.clone()));
     let told =
         failed.to_string().replace(&path.canonicalize().unwrap().display().to_string(), "FILE");
-    insta::assert_snapshot!(told, @"reading or writing `FILE` failed (disk I/O error), so that nothing more is acknowledged; look for disk errors in the system's log, then start again");
+    insta::assert_snapshot!(told, @"I/O error on `FILE` (disk I/O error); no further writes are accepted; check the system log for disk errors, then restart");
     drop(store);
 
     let store = SqliteStore::open(&path, Options::engine()).unwrap();
@@ -238,7 +238,7 @@ async fn after_a_panic_of_the_writer_the_store_says_that_it_is_closed() {
     // None of them was committed, and each is told.
     let closed = bug.unwrap_err();
     let told = closed.to_string().replace(&store.path().display().to_string(), "FILE");
-    insta::assert_snapshot!(told, @"the store `FILE` is closed, because a write panicked, which is a bug of the program; its message is in the log; open the store again");
+    insta::assert_snapshot!(told, @"the store `FILE` is closed because a write panicked; this is a bug in punctual, see the log for the panic message; reopen the store");
     assert_eq!(closed.kind(), ErrorKind::Unreachable);
     assert_eq!(first, Err(closed.clone()));
     assert_eq!(behind, Err(closed.clone()));

@@ -112,7 +112,7 @@ impl State {
                 }
                 _ => None,
             },
-            cancel_asked: matches!(place, Place::Lease(lease) if lease.cancel.is_some()),
+            cancel_requested: matches!(place, Place::Lease(lease) if lease.cancel.is_some()),
             attempts,
         })
     }
@@ -222,8 +222,8 @@ impl State {
             let count = match (place, place.state()) {
                 (Place::Ready(life), _) => {
                     if entry.ready < limits::COUNT_MAX as u64 {
-                        let oldest = entry.oldest_due.unwrap_or(life.due_at);
-                        entry.oldest_due = Some(oldest.min(life.due_at));
+                        let oldest = entry.oldest_due_at.unwrap_or(life.due_at);
+                        entry.oldest_due_at = Some(oldest.min(life.due_at));
                     }
                     &mut entry.ready
                 }

@@ -239,7 +239,7 @@ impl Store for Memory {
     }
 
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
-        rules::check_count(most, limits::PRUNE_MAX, "rows of each kind")?;
+        rules::check_count(most, limits::PRUNE_MAX, "rows per table")?;
         Ok(self.lock().prune(self.time(at), retention, most))
     }
 

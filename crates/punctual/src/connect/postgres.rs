@@ -31,7 +31,7 @@ impl Punctual {
 }
 
 /// A PostgreSQL database that is connected to when this is awaited.
-#[must_use = "it connects when it is awaited"]
+#[must_use = "connects only when awaited"]
 pub struct OpenPostgres {
     url: String,
     options: punctual_postgres::Options,

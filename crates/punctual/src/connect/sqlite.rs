@@ -28,7 +28,7 @@ impl Punctual {
 }
 
 /// A SQLite file that is opened when this is awaited.
-#[must_use = "it is opened when it is awaited"]
+#[must_use = "opens the file only when awaited"]
 pub struct OpenSqlite {
     path: PathBuf,
     options: punctual_sqlite::Options,

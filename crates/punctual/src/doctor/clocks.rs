@@ -12,14 +12,13 @@ use crate::wording::{instant, length, quoted};
 pub(super) fn schema(schema: &Schema, limits: &Thresholds) -> Option<Finding> {
     let (own, version) = (limits.schema?, schema.version);
     if version < own {
-        let text = format!("the database has schema {version}, and this program writes {own}");
+        let text = format!("the database schema is version {version}, this program requires {own}");
         let reason = Reason::new("schema_old", text);
-        return Some(Finding::problem(reason.remedy("bring it up to date: `punctual db migrate`")));
+        return Some(Finding::problem(reason.remedy("upgrade the schema: `punctual db migrate`")));
     }
-    let text = format!(
-        "the database has schema {version}, and this program knows up to {own}: others run a newer one"
-    );
-    let reason = Reason::new("schema_new", text).remedy("upgrade this program as well");
+    let text =
+        format!("the database schema is version {version}, this program supports up to {own}");
+    let reason = Reason::new("schema_new", text).remedy("upgrade this program");
     (version > own).then(|| Finding::warning(reason))
 }
 
@@ -27,12 +26,14 @@ pub(super) fn schema(schema: &Schema, limits: &Thresholds) -> Option<Finding> {
 pub(super) fn forked(schema: &Schema, now: Timestamp, limits: &Thresholds) -> Option<Finding> {
     let forked_at = schema.forked_at.filter(|at| now.since(*at) <= limits.forked)?;
     let text = format!(
-        "the database has had another history since {}, as after a failover: what was acknowledged in the last moments before may be lost, and what ran then may run again",
+        "database failover or restore detected at {}: the last writes before it may be lost, and \
+         jobs that ran just before it may run again",
         instant(forked_at)
     );
-    let reason = Reason::new("history_forked", text);
+    let reason = Reason::new("failover_detected", text);
     Some(Finding::warning(reason.remedy(
-        "compare what your programs were told with what is there; a standby that is synchronous loses nothing",
+        "compare the records of your programs with `punctual job list`; a synchronous standby \
+         prevents such losses",
     )))
 }
 
@@ -43,13 +44,14 @@ pub(super) fn ahead(cluster: &Cluster, limits: &Thresholds) -> Option<Finding> {
     let newest = live.max_by_key(|node| node.seen_at)?;
     let (now, ahead) = (cluster.now, newest.seen_at.since(cluster.now));
     let text = format!(
-        "the last heartbeat of node {} is {} ahead of the database's clock, which says {}: the clock was set back, or two hosts differ",
+        "the last heartbeat of node {} is {} ahead of the database clock ({}): the clock was set \
+         back, or the clocks of two hosts differ",
         quoted(&newest.info.name),
         length(ahead),
         instant(now)
     );
     let reason = Reason::new("clock_skew", text)
-        .remedy("let all hosts be set by the same time servers, for instance with chrony");
+        .remedy("synchronize the clocks of all hosts, for example with chrony");
     if newest.seen_at > now && ahead > limits.skew_problem {
         return Some(Finding::problem(reason));
     }
@@ -63,12 +65,13 @@ pub(super) fn skew(now: Timestamp, wall: Timestamp, limits: &Thresholds) -> Opti
         false => (now.since(wall), "behind"),
     };
     let text = format!(
-        "the clock of this host is {} {side} the database's, which says {}; slots and leases go by the database's, ids and logs by the host's",
+        "the clock of this host is {} {side} the database clock ({}); slots and leases use the \
+         database clock, ids and logs the host clock",
         length(skew),
         instant(now)
     );
-    let reason = Reason::new("clock_skew", text)
-        .remedy("let both be set by the same time servers, for instance with chrony");
+    let reason =
+        Reason::new("clock_skew", text).remedy("synchronize both clocks, for example with chrony");
     if skew > limits.skew_problem {
         return Some(Finding::problem(reason));
     }

@@ -54,17 +54,17 @@ pub(super) fn findings(facts: &Facts, cluster: &Cluster, limits: &Thresholds) ->
     let job = |job: &Option<JobView>, how: &str, kept: Duration| {
         let job = job.as_ref()?;
         let at = instant(job.finished_at?);
-        Some(format!("job {}, which {how} at {at} ({})", job.id, rule(kept)))
+        Some(format!("job {} {how} at {at} ({})", job.id, rule(kept)))
     };
     let counter = facts
         .counter
-        .map(|minute| format!("counters of {} ({})", instant(minute), rule(kept.records)));
+        .map(|minute| format!("statistics from {} ({})", instant(minute), rule(kept.records)));
     let limit = cluster.now - kept.nodes - limits.overdue;
     let dead = cluster.nodes.iter().filter(|node| node.running == 0);
     let dead = dead.filter(|node| node.dead_at.is_some_and(|at| at < limit)).count() as u64;
     let nodes = || {
-        let nodes = count(dead, "node that died", "nodes that died");
-        format!("{nodes} before {} ({})", instant(limit), rule(kept.nodes))
+        let nodes = count(dead, "node", "nodes");
+        format!("{nodes} dead since before {} ({})", instant(limit), rule(kept.nodes))
     };
     let left: Vec<String> = [
         job(&facts.succeeded, "succeeded", kept.finished),
@@ -75,12 +75,13 @@ pub(super) fn findings(facts: &Facts, cluster: &Cluster, limits: &Thresholds) ->
     .into_iter()
     .flatten()
     .collect();
-    let text = format!("old history is still there: {}", apart(&left));
-    let remedy = "see that a node leads `maintenance` and what it reports, or whether nodes are told to keep history longer";
+    let text = format!("old history is not pruned: {}", apart(&left));
+    let remedy = "check that a node leads `maintenance` (`punctual leader`) and read its log; \
+                  or the nodes are configured with a longer retention";
     let reason = Reason::new("history_overdue", text).remedy(remedy);
     (!left.is_empty()).then(|| Finding::problem(reason))
 }
 
 fn rule(kept: Duration) -> String {
-    format!("kept for {}", length(kept))
+    format!("retention {}", length(kept))
 }

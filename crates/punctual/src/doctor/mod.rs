@@ -146,8 +146,8 @@ fn silent(error: &StoreError) -> Finding {
     if is_unreachable(error) {
         return Finding::problem(Reason::unreachable(error));
     }
-    let text = format!("the database answers with an error: {error}");
-    Finding::problem(Reason::new("database_error", text).remedy("see what the error says"))
+    let text = format!("the database returned an error: {error}");
+    Finding::problem(Reason::new("database_error", text).remedy("fix the cause of this error"))
 }
 
 impl Diagnosis {
@@ -174,13 +174,14 @@ impl Diagnosis {
         self.findings.extend(clocks::ahead(&cluster, limits));
         self.findings.extend(clocks::forked(&schema, cluster.now, limits));
         let faults = store.faults(at, &limits.retention).await?.into_iter();
-        self.findings.extend(faults.map(|text| Finding::warning(Reason::new("set_up", text))));
+        self.findings
+            .extend(faults.map(|text| Finding::warning(Reason::new("database_setup", text))));
         self.findings.extend(nodes::findings(&cluster, limits));
 
         let queues = queues::Facts::read(store, limits).await?;
         self.examined.kinds = queues.stats.len();
         if queues.has_more {
-            self.left_out("queues and kinds", queues.stats.len());
+            self.left_out("queue/kind pairs", queues.stats.len());
         }
         self.findings.extend(queues::findings(&queues, &cluster, limits));
 
@@ -191,7 +192,7 @@ impl Diagnosis {
             self.left_out("schedules", schedules.all.len());
         }
         if schedules.has_more_histories {
-            self.left_out("ledgers and jobs of schedules", schedules.histories.len());
+            self.left_out("slots and jobs of schedules", schedules.histories.len());
         }
         self.findings.extend(schedules::findings(&schedules, &cluster, limits));
 
@@ -237,7 +238,7 @@ impl fmt::Display for Diagnosis {
         let is_problem = |finding: &&Finding| finding.severity == Severity::Problem;
         let problems = self.findings.iter().filter(is_problem).count();
         match (problems, self.findings.len() - problems) {
-            (0, 0) => write!(f, "healthy")?,
+            (0, 0) => write!(f, "no problems found")?,
             (problems, warnings) => write!(
                 f,
                 "{}, {}",
@@ -245,7 +246,7 @@ impl fmt::Display for Diagnosis {
                 count(warnings as u64, "warning", "warnings")
             )?,
         }
-        write!(f, "; looked at {}", self.examined)
+        write!(f, "; checked: {}", self.examined)
     }
 }
 
@@ -254,12 +255,12 @@ impl fmt::Display for Examined {
         let Some(database) = &self.database else { return f.write_str("nothing") };
         let seen = [
             count(self.nodes as u64, "node", "nodes"),
-            count(self.kinds as u64, "kind of jobs", "kinds of jobs"),
+            count(self.kinds as u64, "queue/kind pair", "queue/kind pairs"),
             count(self.schedules as u64, "schedule", "schedules"),
         ];
         write!(f, "{database}, {}", listed(seen))?;
         if !self.left_out.is_empty() {
-            write!(f, "; left out: {}", listed(&self.left_out))?;
+            write!(f, "; not checked: {}", listed(&self.left_out))?;
         }
         Ok(())
     }

@@ -11,6 +11,10 @@ use crate::why::Reason;
 use crate::why::cluster::Cluster;
 use crate::wording::{count, lasting, quoted, when};
 
+/// What to do if the upkeep of dead nodes does not happen.
+const CHECK_LEADER: &str =
+    "find the leader of `maintenance` with `punctual leader` and check its log";
+
 /// A role of the application's own that nobody has led for longer was given up.
 const GIVEN_UP: Duration = Duration::from_secs(86_400);
 
@@ -22,11 +26,15 @@ pub(super) fn findings(cluster: &Cluster, limits: &Thresholds) -> Vec<Finding> {
         .filter_map(|node| dead(node, cluster, limits).map(Finding::problem))
         .collect();
     if let Some(reason) = cluster.no_node() {
-        let reason = reason.remedy("start a node; until then nothing is fired, run or taken back");
+        let reason = reason.remedy(
+            "start a node, for example: `punctual serve`; until then, no schedules fire and no \
+             jobs run",
+        );
         findings.push(Finding::problem(reason));
         return findings;
     }
-    let undone = "what is due does not become ready, dead nodes keep their jobs, and history grows";
+    let undone = "due jobs do not become ready, jobs of dead nodes are not reclaimed, and history \
+                  is not pruned";
     findings.extend(unled(cluster, MAINTENANCE, undone));
     let silent = cluster.nodes.iter().filter_map(|node| silent(node, cluster));
     findings.extend(silent.map(Finding::problem));
@@ -49,15 +57,12 @@ pub(super) fn unled(cluster: &Cluster, role: &str, undone: &str) -> Option<Findi
 fn dead(node: &Node, cluster: &Cluster, limits: &Thresholds) -> Option<Reason> {
     let dead_at = node.dead_at?;
     let text = format!(
-        "node {} was declared dead {} and still has {} under its leases, which nobody takes back",
+        "node {} was declared dead {}, but {} not been reclaimed",
         quoted(&node.info.name),
         when(cluster.now, dead_at),
-        count(node.running, "job", "jobs")
+        count(node.running, "of its jobs has", "of its jobs have")
     );
-    let reason = || {
-        Reason::new("leases_of_dead_node", text)
-            .remedy(format!("see what the node that leads `{MAINTENANCE}` reports"))
-    };
+    let reason = || Reason::new("leases_of_dead_node", text).remedy(CHECK_LEADER);
     (node.running > 0 && cluster.now.since(dead_at) > limits.late).then(reason)
 }
 
@@ -71,14 +76,14 @@ fn silent(node: &Node, cluster: &Cluster) -> Option<Reason> {
         return None;
     }
     let text = format!(
-        "node {} has been silent {}, with {} under its leases, and nobody has declared it dead, which is due after {}",
+        "node {} has sent no heartbeat {} and holds {}; it should have been declared dead after {}",
         quoted(&node.info.name),
         lasting(cluster.now, node.seen_at),
         count(node.running, "job", "jobs"),
         cluster.patience()
     );
     let reason = Reason::new("node_silent", text);
-    Some(reason.remedy(format!("see that a node leads `{MAINTENANCE}`, and what it reports")))
+    Some(reason.remedy(CHECK_LEADER))
 }
 
 /// A role of the application's own that nobody leads since lately.
@@ -91,11 +96,11 @@ fn lapsed(leader: &Leader, cluster: &Cluster) -> Option<Reason> {
         return None;
     }
     let text = format!(
-        "nobody has led `{role}`, a role of the application, {}",
+        "application role `{role}` has had no leader {}",
         lasting(cluster.now, leader.until)
     );
     Some(
-        Reason::new("nobody_leads", text)
-            .remedy("start a node that stands for it, if it is still needed"),
+        Reason::new("no_leader", text)
+            .remedy("start a program that leads this role, if it is still needed"),
     )
 }

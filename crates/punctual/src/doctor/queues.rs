@@ -66,13 +66,13 @@ fn without_node(facts: &Facts, cluster: &Cluster) -> Vec<Reason> {
         };
         let waiting = facts.stats.iter().filter(is_it);
         let jobs: u64 = waiting.clone().map(|stats| stats.ready).sum();
-        let oldest = waiting.filter_map(|stats| stats.oldest_due).min();
+        let oldest = waiting.filter_map(|stats| stats.oldest_due_at).min();
         let oldest = oldest.map_or_else(String::new, |oldest| {
-            format!(", the oldest {}", lasting(cluster.now, oldest))
+            format!(", the oldest ready {}", lasting(cluster.now, oldest))
         });
-        let wait = count(jobs, "job is", "jobs are");
-        reasons
-            .push(Reason { text: format!("{wait} ready{oldest}, and {}", reason.text), ..reason });
+        let wait = count(jobs, "job", "jobs");
+        let text = format!("{wait} cannot run{oldest}: {}", reason.text);
+        reasons.push(Reason { text, ..reason });
     }
     reasons
 }
@@ -85,7 +85,8 @@ fn paused_long(queue: &Queue, cluster: &Cluster, limits: &Thresholds) -> Option<
     }
     let text = format!("queue `{}` is {}", queue.name, paused(pause, cluster.now));
     let remedy = format!(
-        "resume it, `punctual queue resume {}`, or give the pause an end",
+        "resume it: `punctual queue resume {0}`; or set an end: \
+         `punctual queue pause {0} --until TIME`",
         argument(&queue.name)
     );
     Some(Reason::new("paused_long", text).remedy(remedy))
@@ -102,7 +103,8 @@ fn dead_letters(stats: &[QueueStats], limits: &Thresholds) -> Option<Reason> {
     let kinds = with.iter().map(|stats| {
         format!("{} of kind `{}` in queue `{}`", stats.failed, stats.kind, stats.queue)
     });
-    let text = format!("{} failed: {}", count(failed, "job has", "jobs have"), listed(kinds));
-    let remedy = "see which: `punctual job list --state failed`; once the cause is mended, try each again: `punctual job retry ID`";
-    Some(Reason::new("dead_letters", text).remedy(remedy))
+    let text = format!("{}: {}", count(failed, "failed job", "failed jobs"), listed(kinds));
+    let remedy = "list them: `punctual job list --state failed`; after fixing the cause, retry \
+                  all: `punctual job retry --all-matching state:failed`";
+    Some(Reason::new("failed_jobs", text).remedy(remedy))
 }

@@ -83,7 +83,7 @@ pub(super) fn findings(facts: &Facts, cluster: &Cluster, limits: &Thresholds) ->
     }
     let mut findings = Vec::new();
     if !facts.all.is_empty() && cluster.no_node().is_none() {
-        findings.extend(nodes::unled(cluster, SCHEDULER, "no schedule fires"));
+        findings.extend(nodes::unled(cluster, SCHEDULER, "schedules do not fire"));
         findings.extend(without_node(&facts.all, cluster));
     }
     findings.extend(found.told());
@@ -115,7 +115,8 @@ fn look(schedule: &Schedule, cluster: &Cluster, limits: &Thresholds, found: &mut
         && now.since(pause.since) >= limits.pause
     {
         let remedy = format!(
-            "resume it, `punctual schedule resume {}`, or give the pause an end",
+            "resume it: `punctual schedule resume {0}`; or set an end: \
+             `punctual schedule pause {0} --until TIME`",
             in_command(schedule)
         );
         let text = format!("{it} is {}", paused(pause, now));
@@ -129,15 +130,15 @@ fn overdue(it: &str, schedule: &Schedule, due_at: Timestamp, now: Timestamp) -> 
     let reason = match ended.filter(|until| *until == due_at) {
         Some(until) => {
             let text = format!(
-                "the pause of {it} ended {}, and nobody has planned it since",
+                "the pause of {it} ended {}, but no slot was processed since",
                 when(now, until)
             );
-            Reason::new("pause_past_its_end", text)
+            Reason::new("pause_expired", text)
         }
         None => behind(it, now, due_at),
     };
     reason.remedy(format!(
-        "see that a node leads `scheduler/{}`, and what it reports",
+        "find the leader of `scheduler/{}` with `punctual leader` and check its log",
         schedule.shard
     ))
 }
@@ -157,17 +158,18 @@ fn look_back(
         && next <= decided
     {
         let text = format!(
-            "the watermark of {it} stands at {}, though its ledger is decided up to {}: no slot can be decided twice, so that firing it is refused and may hold up others, as after a restore of parts of a backup",
+            "{it} is inconsistent: its next slot is {}, but its ledger already has slots up to {}; \
+             it cannot fire and may delay other schedules; a partial restore can cause this",
             instant(next),
             instant(decided)
         );
         let reason = Reason::new("watermark_behind_ledger", text)
-            .remedy("restore all of the database from one backup");
+            .remedy("restore the whole database from one backup");
         found.add(Severity::Problem, schedule, reason);
     }
     let failures = failures(&history.jobs);
     if failures.len() >= limits.failures.max(1) {
-        let its = format!("{it}: its");
+        let its = format!("{it}: the");
         if let Some(reason) = jobs_fail(&its, &failures, cluster.now) {
             found.add(Severity::Problem, schedule, reason);
         }
@@ -189,9 +191,7 @@ fn without_node(all: &[Schedule], cluster: &Cluster) -> Vec<Finding> {
     let told = makes.into_iter().filter_map(|((queue, kind), names)| {
         let reason = cluster.no_taker(&queue, &kind)?;
         let who = if names.len() == 1 { "schedule" } else { "schedules" };
-        let make = if names.len() == 1 { "makes" } else { "make" };
-        let text =
-            format!("{who} {} {make} jobs that nobody would run: {}", listed(names), reason.text);
+        let text = format!("jobs of {who} {} cannot run: {}", listed(names), reason.text);
         Some(Finding::warning(Reason { code: "schedule_without_node", text, ..reason }))
     });
     told.collect()
@@ -221,7 +221,7 @@ impl Found {
                 let others: Vec<String> = alike.drain(ALIKE..).map(|(name, _)| name).collect();
                 let (count, names) = (count(others.len() as u64, "", "others"), listed(others));
                 if let Some((_, last)) = alike.last_mut() {
-                    last.text = format!("{}; and so it is with {count}: {names}", last.text);
+                    last.text = format!("{}; the same applies to {count}: {names}", last.text);
                 }
             }
             told.extend(alike.into_iter().map(|(_, finding)| finding));

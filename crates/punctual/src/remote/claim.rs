@@ -67,31 +67,29 @@ const BEAT: Duration = Duration::from_secs(2);
 impl Wish {
     fn check(&self) -> Result<()> {
         let one_of = |what: &str, names: &[String]| match names.is_empty() {
-            true => Err(Error::invalid(format!(
-                "{what} is empty, so that no job could be claimed; name at least one"
-            ))),
+            true => Err(Error::invalid(format!("`{what}` must not be empty"))),
             false => Ok(()),
         };
         one_of("queues", &self.queues)?;
         one_of("kinds", &self.kinds)?;
         if !(1..=CLAIM_MAX).contains(&self.most) {
             return Err(Error::invalid(format!(
-                "max is {}; a claim takes 1 to {CLAIM_MAX} jobs",
+                "`max` must be between 1 and {CLAIM_MAX}, got {}",
                 self.most
             )));
         }
         if self.wait > WAIT_MAX {
             let show = punctual_core::format_duration;
             return Err(Error::invalid(format!(
-                "wait is {}; the most is {}, since proxies cut longer requests; claim again instead",
-                show(self.wait),
-                show(WAIT_MAX)
+                "`wait` must be at most {}, got {}; claim again instead",
+                show(WAIT_MAX),
+                show(self.wait)
             )));
         }
         let other = |held: &&Held| held.by.is_none_or(|by| by.node != self.node);
         match self.holds.iter().find(other) {
             Some(held) => Err(Error::invalid(format!(
-                "the lease `{held}` is not of node {}; name what this node has claimed",
+                "lease `{held}` does not belong to node {}; pass only leases of this node",
                 self.node
             ))),
             None => Ok(()),
@@ -162,7 +160,7 @@ impl Remote {
                 Ok(claimed) => claimed,
                 // Those that are taken go to the worker; it hears of the trouble with its next call.
                 Err(error) if !leases.is_empty() => {
-                    tracing::warn!(%error, "a claim ended early");
+                    tracing::warn!(%error, "claim stopped early");
                     break;
                 }
                 Err(error) => return Err(error.into()),

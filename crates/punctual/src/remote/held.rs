@@ -32,7 +32,7 @@ pub struct Holder {
 
 /// A text that is no name of a lease.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no lease; give back `lease` as the claim answered it")]
+#[error("invalid lease `{0}`; pass the `lease` value of the claim response unchanged")]
 pub struct HeldError(String);
 
 /// What is repeated of a text that cannot be read.

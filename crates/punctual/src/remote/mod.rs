@@ -68,7 +68,7 @@ impl Remote {
     }
 
     /// How often a worker should be heard: three times before it would be given up.
-    pub fn heartbeat_every(&self) -> Duration {
+    pub fn heartbeat_interval(&self) -> Duration {
         self.timing.dead / 3
     }
 }
@@ -85,7 +85,8 @@ fn lost(held: &Held) -> Error {
     Error::new(
         ErrorKind::Fenced,
         format!(
-            "attempt {attempt} of job {job} is over: its node was silent for too long, it took too long, or it was settled otherwise; stop working on it and report nothing more"
+            "the lease for attempt {attempt} of job {job} is no longer valid (missed heartbeats, \
+             timeout, or already settled)"
         ),
     )
 }

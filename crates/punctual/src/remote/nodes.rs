@@ -119,7 +119,8 @@ impl Remote {
         Error::new(
             ErrorKind::Fenced,
             format!(
-                "node {node} was silent for more than {silent} and is dead, its jobs are another's; stop them and claim under a new id"
+                "node {node} was declared dead after {silent} without a heartbeat, and its jobs were \
+                 reclaimed; stop them and claim with a new node id"
             ),
         )
     }
@@ -131,7 +132,8 @@ impl Remote {
         let known = nodes.iter().find(|node| node.info.id == wish.node);
         if let Some(node) = known.filter(|node| !is_remote(&node.info)) {
             return Err(Error::invalid(format!(
-                "node {} is `{}`, which runs handlers of its own; make an id at the start of the worker and use no other",
+                "node id {} belongs to the server node `{}`; generate a new UUID when the worker \
+                 starts",
                 wish.node, node.info.name
             )));
         }
@@ -165,7 +167,7 @@ impl Remote {
         for part in leases.chunks(limits::RELEASE_MAX) {
             let released = self.shared.store.release(self.shared.env.at(), node, part).await?;
             let jobs = released.jobs.len();
-            tracing::info!(%node, jobs, "given back: its remote worker does not know of them");
+            tracing::info!(%node, jobs, "released jobs that the remote worker does not hold");
         }
         Ok(())
     }
@@ -176,15 +178,15 @@ impl Remote {
         let Some(node) = nodes.iter().find(|node| node.info.id == id) else {
             return Err(Error::new(
                 ErrorKind::NotFound,
-                format!("there is no node {id}; `punctual node list` shows those that there are"),
+                format!("node {id} not found; list nodes with `punctual node list`"),
             ));
         };
         let conflict = |why: &str| Err(Error::new(ErrorKind::Conflict, format!("node {id} {why}")));
         match (is_remote(&node.info), node.dead_at) {
             (false, _) => conflict(
-                "is no remote worker; it drains when its process is asked to end, by SIGTERM or Ctrl-C",
+                "is not a remote worker; stop its process with SIGTERM or Ctrl-C to drain it",
             ),
-            (true, Some(_)) => conflict("is dead; its jobs are taken back already"),
+            (true, Some(_)) => conflict("was declared dead; its jobs have been reclaimed"),
             (true, None) => Ok(node.clone()),
         }
     }

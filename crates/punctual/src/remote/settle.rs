@@ -75,12 +75,13 @@ impl Remote {
     async fn pulse_of_pushed(&self, held: &Held, has_report: bool) -> Result<Pulse> {
         if has_report {
             return Err(Error::invalid(
-                "this job is held by a node that waits for its end, which is not told of its progress; leave `progress` out, or write a line of the log",
+                "progress is not supported for this job, because a server node holds its lease; omit \
+                 `progress`, or write a log line",
             ));
         }
         let detail = self.under_way(held).await?;
         let at = self.shared.store.now(self.shared.env.at()).await?;
-        let cancel = detail.cancel_asked;
+        let cancel = detail.cancel_requested;
         Ok(Pulse { at, expires_at: None, deadline: None, cancel, drain: false })
     }
 
@@ -146,7 +147,7 @@ impl Remote {
     pub async fn fail(&self, held: &Held, failed: Failed) -> Result<JobState> {
         let Failed { error, retry, retry_after } = failed;
         let error = match error.is_empty() {
-            true => "the worker did not say what went wrong".to_owned(),
+            true => "no error message from the worker".to_owned(),
             false => error,
         };
         let outcome = match (retry, retry_after) {
@@ -242,7 +243,9 @@ impl Remote {
                 None => Err(lost(held)),
             },
             Some(Settled::Fenced) => Err(lost(held)),
-            None => Err(Error::new(ErrorKind::Corrupt, "the store has no answer for the job")),
+            None => {
+                Err(Error::new(ErrorKind::Corrupt, "the database returned no result for the job"))
+            }
         }
     }
 
@@ -269,7 +272,7 @@ impl Remote {
             self.shared.store.roll_up(&[row]).await
         };
         if let Err(error) = counted.await {
-            tracing::warn!(%error, job = %held.job, "an attempt is missing in the counters");
+            tracing::warn!(%error, job = %held.job, "attempt not counted in the statistics");
         }
     }
 
@@ -327,13 +330,14 @@ impl Remote {
 fn check_numbers(first: u32, lines: usize) -> Result<()> {
     let most = limits::LOG_NUMBER_MAX;
     if first == 0 {
-        return Err(Error::invalid("`first` is 0; the first line of an attempt has the number 1"));
+        return Err(Error::invalid("`first` must be at least 1, got 0"));
     }
     let lines = u32::try_from(lines).unwrap_or(u32::MAX);
     // The number after the last line is one that may be answered, and sent with no lines.
     if first.saturating_add(lines) > most.saturating_add(1) {
         return Err(Error::invalid(format!(
-            "{lines} lines from the number {first} on go beyond {most}, the most that an attempt may have; write fewer, or longer ones"
+            "too many log lines: {lines} lines from number {first}, maximum {most} per attempt; write \
+             fewer or longer lines"
         )));
     }
     Ok(())

@@ -206,7 +206,7 @@ impl Frozen {
         if !job.view.state.is_final() {
             let error = job.attempts.last().and_then(|attempt| attempt.error.clone());
             panic!(
-                "job {id} has not ended: it is {}; {}",
+                "job {id} has not finished: it is {}; {}",
                 job.view.state,
                 error.unwrap_or_default()
             );
@@ -221,7 +221,7 @@ impl Frozen {
             let detail = answered(self.admin().job(view.id).await);
             match serde_json::from_str(detail.payload.as_str()) {
                 Ok(job) => jobs.push(job),
-                Err(error) => panic!("job {} does not read as {}: {error}", view.id, J::KIND),
+                Err(error) => panic!("job {} is not a valid {}: {error}", view.id, J::KIND),
             }
         }
         jobs
@@ -234,7 +234,7 @@ impl Frozen {
     pub async fn assert_enqueued<J: Job>(&self, is_so: impl Fn(&J) -> bool) {
         if !self.enqueued::<J>().await.iter().any(is_so) {
             panic!(
-                "no job of kind `{}` is enqueued for which it is so\n{}",
+                "no enqueued job of kind `{}` matches the condition\n{}",
                 J::KIND,
                 self.told().await
             );
@@ -247,7 +247,7 @@ impl Frozen {
     /// If there is one; and says which there are.
     pub async fn refute_enqueued<J: Job>(&self) {
         if !self.enqueued::<J>().await.is_empty() {
-            panic!("a job of kind `{}` is enqueued\n{}", J::KIND, self.told().await);
+            panic!("unexpected enqueued job of kind `{}`\n{}", J::KIND, self.told().await);
         }
     }
 
@@ -294,8 +294,8 @@ impl Frozen {
             ));
         }
         match text.is_empty() {
-            true => "nothing is enqueued".to_owned(),
-            false => format!("enqueued are:\n{text}"),
+            true => "no jobs are enqueued".to_owned(),
+            false => format!("enqueued jobs:\n{text}"),
         }
     }
 }
@@ -316,7 +316,8 @@ impl Node {
             let worked = tokio::select! {
                 worked = steps.work(lost) => worked,
                 () = env.sleep(PATIENCE) => panic!(
-                    "a handler has not ended after a minute; while the clock stands still nothing times out and nothing is cancelled"
+                    "a handler is still running after one minute; with a frozen clock, handlers do \
+                     not time out and are not cancelled"
                 ),
             };
             let (fired, promoted, worked) = (answered(fired), answered(promoted), answered(worked));
@@ -325,7 +326,7 @@ impl Node {
             attempts += worked.len();
             if attempts > ATTEMPTS_MAX {
                 panic!(
-                    "{ATTEMPTS_MAX} attempts and no end; does a job order itself again and again?"
+                    "stopped after {ATTEMPTS_MAX} attempts; check for a job that enqueues itself"
                 );
             }
             if fired == 0 && !promoted.has_any() && worked.is_empty() {
@@ -341,7 +342,7 @@ impl Node {
 fn answered<T>(answer: std::result::Result<T, impl fmt::Display>) -> T {
     match answer {
         Ok(answer) => answer,
-        Err(error) => panic!("the store does not answer: {error}"),
+        Err(error) => panic!("the store returned an error: {error}"),
     }
 }
 

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use punctual_core::schedule::{EVERY_NODE_QUEUE, NODE_QUEUE};
 use punctual_core::{NodeId, Timestamp};
-use punctual_engine::{MAINTENANCE, Timing};
+use punctual_engine::Timing;
 use punctual_store::{At, Leader, Node, NodeInfo, Result, Store, why_nobody};
 
 use super::Reason;
-use crate::wording::{apart, did_you_mean, lasting, length, listed, quoted, when};
+use crate::wording::{apart, argument, did_you_mean, lasting, length, listed, quoted, when};
+
+/// What to do if no node is live.
+const START: &str = "start a node, for example: `punctual serve`";
 
 /// The nodes and leaders at one moment.
 #[derive(Clone, Debug)]
@@ -84,17 +87,16 @@ impl Cluster {
     /// Who is at work, in words.
     fn who_is_live(&self) -> String {
         let live: Vec<String> = self.live().map(|node| quoted(&node.info.name)).collect();
-        let are = if live.len() == 1 { "is" } else { "are" };
-        format!("{} {are} alive", listed(live))
+        format!("live nodes: {}", listed(live))
     }
 
     fn nobody_is_live(&self) -> String {
         match self.nodes.iter().max_by_key(|node| node.seen_at) {
-            None => "no node is alive".to_owned(),
+            None => "no live nodes".to_owned(),
             Some(last) => format!(
-                "no node is alive; the last one, {}, was heard of {}",
-                quoted(&last.info.name),
-                when(self.now, last.seen_at)
+                "no live nodes; the last heartbeat was {} from {}",
+                when(self.now, last.seen_at),
+                quoted(&last.info.name)
             ),
         }
     }
@@ -102,7 +104,7 @@ impl Cluster {
     /// No node is at work at all.
     pub(crate) fn no_node(&self) -> Option<Reason> {
         let is_none = self.live().next().is_none();
-        let reason = || Reason::new("no_node", self.nobody_is_live()).remedy("start a node");
+        let reason = || Reason::new("no_node", self.nobody_is_live()).remedy(START);
         is_none.then(reason)
     }
 
@@ -112,18 +114,19 @@ impl Cluster {
             return None;
         }
         if self.live().next().is_none() {
-            let text = format!("{}, so that {undone}", self.nobody_is_live());
-            return Some(Reason::new("no_node", text).remedy("start a node"));
+            let text = format!("{}; {undone}", self.nobody_is_live());
+            return Some(Reason::new("no_node", text).remedy(START));
         }
         let last = self.leaders.iter().find(|leader| leader.fence.role == role);
         let nobody = match last {
-            Some(last) => format!("nobody has led `{role}` {}", lasting(self.now, last.until)),
-            None => format!("nobody leads `{role}`"),
+            Some(last) => {
+                format!("role `{role}` has had no leader {}", lasting(self.now, last.until))
+            }
+            None => format!("role `{role}` has no leader"),
         };
-        let text = format!("{nobody}, so that {undone}; {}", self.who_is_live());
-        let setting = if role == MAINTENANCE { "maintains" } else { "schedules" };
-        let reason = Reason::new("nobody_leads", text);
-        Some(reason.remedy(format!("start a node that stands for it, with `{setting} = true`")))
+        let text = format!("{nobody}: {undone}; {}", self.who_is_live());
+        let remedy = "start a node with the scheduler role: `punctual serve --role scheduler`";
+        Some(Reason::new("no_leader", text).remedy(remedy))
     }
 
     /// No node at work can claim jobs of this kind from this queue.
@@ -150,7 +153,7 @@ impl Cluster {
         let meant =
             did_you_mean(kind, kinds).map_or_else(String::new, |meant| format!("; {meant}"));
         let does = |node: &&Node| match node.info.kinds.as_slice() {
-            [] => format!("{} handles none", quoted(&node.info.name)),
+            [] => format!("{} handles no kinds", quoted(&node.info.name)),
             kinds => format!("{} handles {}", quoted(&node.info.name), names(kinds)),
         };
         let elsewhere = listed(
@@ -158,10 +161,10 @@ impl Cluster {
         );
         let elsewhere = match elsewhere.as_str() {
             "" => elsewhere,
-            names => format!("; it is handled by {names}, but for other queues"),
+            names => format!("; handled in other queues by {names}"),
         };
         let text = format!(
-            "no live node that serves queue `{queue}` has a handler for kind `{kind}`: {}{elsewhere}{meant}",
+            "no live node handles kind `{kind}` in queue `{queue}`: {}{elsewhere}{meant}",
             apart(here.iter().map(does))
         );
         Some(Reason::new("no_node_for_kind", text).remedy(start))
@@ -174,7 +177,7 @@ impl Cluster {
         let text = format!("{why}; {}", self.who_is_live());
         let remedy = match queue {
             EVERY_NODE_QUEUE => format!("start a node that handles kind `{kind}`"),
-            _ => "start that node, or say otherwise where it runs with `run_on`".to_owned(),
+            _ => "start such a node, or change `run_on` of the schedule".to_owned(),
         };
         Some(Reason::new("no_node_for_run_on", text).remedy(remedy))
     }
@@ -188,12 +191,18 @@ impl Cluster {
         let meant =
             did_you_mean(queue, queues).map_or_else(String::new, |meant| format!("; {meant}"));
         let does = |node: &Node| match node.info.queues.as_slice() {
-            [] => format!("{} serves none", quoted(&node.info.name)),
+            [] => format!("{} serves no queues", quoted(&node.info.name)),
             queues => format!("{} serves {}", quoted(&node.info.name), names(queues)),
         };
         let text =
             format!("no live node serves queue `{queue}`: {}{meant}", apart(self.live().map(does)));
-        let remedy = format!("start a node that serves queue `{queue}`");
+        let remedy = match queue.starts_with(NODE_QUEUE) {
+            true => "start a node with this name or label".to_owned(),
+            false => format!(
+                "start a node that serves it, for example: `punctual serve --queue {}`",
+                argument(queue)
+            ),
+        };
         Some(Reason::new("no_node_for_queue", text).remedy(remedy))
     }
 

@@ -17,34 +17,36 @@ pub(super) fn reasons(job: &JobDetail, cluster: &Cluster) -> Vec<Reason> {
         JobState::Succeeded => succeeded(job, cluster),
         _ => Reason::new(
             "skipped",
-            format!("{}, because a rule of its workflow said no", end(job, cluster)),
+            format!("skipped {}, because of a rule of its workflow", end(job, cluster)),
         ),
     }]
 }
 
 fn end(job: &JobDetail, cluster: &Cluster) -> String {
     let at = job.view.finished_at.unwrap_or(job.view.created_at);
-    format!("it ended {}", when(cluster.now, at))
+    when(cluster.now, at)
 }
 
 fn succeeded(job: &JobDetail, cluster: &Cluster) -> Reason {
     let ended = end(job, cluster);
-    let Some(last) = job.attempts.last() else { return Reason::new("succeeded", ended) };
+    let Some(last) = job.attempts.last() else {
+        return Reason::new("succeeded", format!("succeeded {ended}"));
+    };
     let node = last.node.map_or_else(String::new, |node| format!(" on {}", cluster.name(node)));
     let took = length(last.ended_at.unwrap_or(last.claimed_at).since(last.claimed_at));
-    let text = format!("{ended}{node}: attempt {} succeeded and took {took}", last.attempt);
+    let text = format!("succeeded {ended}{node}, attempt {}, duration {took}", last.attempt);
     Reason::new("succeeded", text)
 }
 
 /// Stores write down who called a job off; a handler's own reason stands alone.
 fn cancelled(job: &JobDetail, cluster: &Cluster) -> Reason {
     let error = brief(job.view.error.as_deref().unwrap_or_default());
-    let by = match error.starts_with("cancelled by ") {
-        true => error,
-        false => format!("called off by its handler{}", after_colon(&error)),
+    let by = match error.strip_prefix("cancelled by ") {
+        Some(by) => by.to_owned(),
+        None => format!("its handler{}", after_colon(&error)),
     };
-    let reason = Reason::new("cancelled", format!("{}, {by}", end(job, cluster)));
-    reason.remedy(format!("if it is wanted after all: `punctual job retry {}`", job.view.id))
+    let reason = Reason::new("cancelled", format!("cancelled {} by {by}", end(job, cluster)));
+    reason.remedy(format!("to run it anyway: `punctual job retry {}`", job.view.id))
 }
 
 fn failed(job: &JobDetail, cluster: &Cluster) -> Reason {
@@ -54,33 +56,40 @@ fn failed(job: &JobDetail, cluster: &Cluster) -> Reason {
     let last = job.attempts.last().map(|last| attempt(last, cluster));
     let last = last.unwrap_or_else(|| brief(error));
     let (code, text) = if error == rules::UNREADABLE {
-        let text = "its row could not be read, damaged or written by somebody else, so that it was set aside";
-        ("unreadable", format!("{ended}: {text}"))
+        let text = "its row cannot be read; it is damaged or was written by another program";
+        ("unreadable", format!("failed {ended}: {text}"))
     } else if error == EXPIRED {
-        ("expired", format!("{ended}: it could not start in the time that it was given"))
+        ("expired", format!("expired {ended}: it did not start within `start_within`"))
     } else if error.ends_with(&format!("{EXPIRES_FIRST})")) {
-        ("expired", format!("the next attempt would have started too late: {last}"))
+        ("expired", format!("no retry within `start_within` was possible: {last}"))
     } else if error.contains(BUDGET_USED_UP) {
-        ("budget_used_up", format!("its attempts took all the time that they were given: {last}"))
+        ("budget_used_up", format!("its attempts used all of its time budget: {last}"))
     } else if job.crashes >= CRASHES_MAX {
-        let text = "while it ran, and it is not tried again, lest it take another one down";
-        ("crashed", format!("{ended}: its node died {} times {text}", job.crashes))
+        let text = "while running it; not retried, to protect other nodes";
+        ("crashed", format!("failed {ended}: its node died {} times {text}", job.crashes))
     } else if spent >= most {
-        ("attempts_used_up", format!("all of its {most} attempts are used up: {last}"))
+        ("attempts_used_up", format!("no attempts left, {spent} of {most} used: {last}"))
     } else {
-        let text = "its handler, or a rule for its errors, said that another would not help";
-        ("failed_for_good", format!("after {spent} of {most} attempts {text}: {last}"))
+        let text = "the error is marked as not retryable";
+        (
+            "failed_permanently",
+            format!("failed permanently after {spent} of {most} attempts ({text}): {last}"),
+        )
     };
     let (id, queue) = (job.view.id, argument(&job.view.queue));
     let remedy = match code {
         "crashed" => format!(
-            "see why the nodes died: `punctual job show {id}`; then try it again: `punctual job retry {id}`"
+            "check why the nodes died: `punctual job show {id}`; then retry: \
+             `punctual job retry {id}`"
         ),
-        "unreadable" => "see what wrote or damaged its row, then enqueue it anew".to_owned(),
+        "unreadable" => {
+            "find out what wrote or damaged the row, then enqueue the job again".to_owned()
+        }
         "expired" if error == EXPIRED => format!(
-            "see why it waited: `punctual why queue {queue}`; then try it again: `punctual job retry {id}`"
+            "check why it waited: `punctual why queue {queue}`; then retry: \
+             `punctual job retry {id}`"
         ),
-        _ => format!("mend the cause, then try it again: `punctual job retry {id}`"),
+        _ => format!("fix the cause, then retry: `punctual job retry {id}`"),
     };
     Reason::new(code, text).remedy(remedy)
 }
@@ -90,13 +99,13 @@ pub(super) fn attempt(attempt: &AttemptView, cluster: &Cluster) -> String {
     let how = match attempt.outcome {
         Some(AttemptOutcome::Succeeded) => "succeeded",
         Some(AttemptOutcome::Failed) => "failed",
-        Some(AttemptOutcome::Cancelled) => "was called off",
+        Some(AttemptOutcome::Cancelled) => "was cancelled",
         Some(AttemptOutcome::TimedOut) => "timed out",
-        Some(AttemptOutcome::Abandoned) => "was lost with its node",
-        Some(AttemptOutcome::Released) => "was given back",
-        Some(AttemptOutcome::Snoozed) => "was put off by its handler",
+        Some(AttemptOutcome::Abandoned) => "was lost when its node died",
+        Some(AttemptOutcome::Released) => "was released",
+        Some(AttemptOutcome::Snoozed) => "was snoozed by its handler",
         Some(AttemptOutcome::Panicked) => "panicked",
-        None => "is under way",
+        None => "is running",
     };
     let node = attempt.node.map_or_else(String::new, |node| format!(" on {}", cluster.name(node)));
     let at = when(cluster.now, attempt.ended_at.unwrap_or(attempt.claimed_at));

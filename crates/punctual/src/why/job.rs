@@ -85,7 +85,7 @@ impl Job {
                     job.unfinished = Unfinished::read(store, schedule).await?;
                 }
             }
-            JobState::Running if job.detail.cancel_asked => {
+            JobState::Running if job.detail.cancel_requested => {
                 let subject = view.id.to_string();
                 let is_it = |audit: &AuditView| {
                     audit.entry.action == "cancel job" && audit.entry.subject == subject
@@ -128,7 +128,7 @@ fn ready(job: &Job, cluster: &Cluster) -> Vec<Reason> {
     let view = &job.detail.view;
     let mut reasons = job.line.hindrances(cluster, &view.kind);
     let due_at = view.due_at.unwrap_or(view.created_at);
-    let waits = format!("it has been ready {}", lasting(cluster.now, due_at));
+    let waits = format!("ready {}", lasting(cluster.now, due_at));
     let takers = cluster.takers(&view.queue, &view.kind);
     let at_work = listed(
         takers.iter().map(|node| format!("{} on {}", node.running, quoted(&node.info.name))),
@@ -136,26 +136,30 @@ fn ready(job: &Job, cluster: &Cluster) -> Vec<Reason> {
     let (ahead, is_all) = ahead(job, cluster);
     if ahead > 0 {
         let least = if is_all { "" } else { "at least " };
-        let others = count(ahead, "job goes", "jobs go");
+        let others = count(ahead, "job is", "jobs are");
         let text = format!(
-            "{waits}, and {least}{others} before it in queue `{}`, due earlier or with a higher priority; running now: {}",
+            "{waits}; {least}{others} ahead of it in queue `{}`, due earlier or with a higher \
+             priority; running now: {}",
             view.queue,
             if at_work.is_empty() { "none" } else { &at_work }
         );
         reasons.push(Reason::new("jobs_ahead", text));
     } else if !reasons.is_empty() {
-        reasons.push(Reason::new("first_in_line", format!("{waits}, and goes first once it can")));
+        let text = format!("{waits}; it is next to start once the reasons above are resolved");
+        reasons.push(Reason::new("next_to_start", text));
     } else if cluster.now.since(due_at) > Timing::default().poll * 2
         && takers.iter().any(|node| node.running > 0)
     {
         let text = format!(
-            "{waits}, and is first in line, so that the nodes that could run it seem to have no free place; running now: {at_work}"
+            "{waits}; it is next to start, but the nodes that can run it seem to be at their limit \
+             (`max_running`); running now: {at_work}"
         );
         let reason = Reason::new("nodes_busy", text);
-        reasons.push(reason.remedy("wait, raise `max_running` of these nodes, or start another"));
+        reasons
+            .push(reason.remedy("wait, raise `max_running` of these nodes, or start another node"));
     } else {
         let nodes = listed(takers.iter().map(|node| quoted(&node.info.name)));
-        let text = format!("{waits}, and is taken with the next claim of {nodes}");
+        let text = format!("{waits}; the next claim takes it; nodes that can run it: {nodes}");
         reasons.push(Reason::new("next_claim", text));
     }
     reasons
@@ -180,15 +184,14 @@ fn timer(job: &Job, cluster: &Cluster) -> Vec<Reason> {
     let (view, now) = (&job.detail.view, cluster.now);
     let due_at = view.due_at.unwrap_or(now);
     if due_at > now {
-        let due = format!("it is due {}", when(now, due_at));
+        let due = format!("due {}", when(now, due_at));
         return vec![tried_before(job, cluster, &due).unwrap_or(Reason::new("due_later", due))];
     }
     // Whoever leads the upkeep looks after what is due.
-    let due = format!("it was due {}", when(now, due_at));
-    let undone = format!("no job becomes ready when its time has come: {due}");
+    let due = format!("was due {}", when(now, due_at));
+    let undone = format!("due jobs do not become ready; this job {due}");
     let overdue = cluster.nobody_leads(MAINTENANCE, &undone).unwrap_or_else(|| {
-        let text =
-            format!("{due}, and becomes ready with the next look at what is due, every second");
+        let text = format!("{due}; it becomes ready at the next check, which runs every second");
         Reason::new("due_now", text)
     });
     [Some(overdue), tried_before(job, cluster, &due)].into_iter().flatten().collect()
@@ -200,15 +203,14 @@ fn tried_before(job: &Job, cluster: &Cluster, due: &str) -> Option<Reason> {
     let outcome = last.outcome?;
     if outcome == AttemptOutcome::Snoozed {
         let asked = when(cluster.now, last.ended_at.unwrap_or(last.claimed_at));
-        let text = format!(
-            "its handler asked {asked} to be called again later, which uses up no attempt; {due}"
-        );
+        let text =
+            format!("snoozed by its handler {asked}, which is not counted as an attempt; {due}");
         return Some(Reason::new("snoozed", text));
     }
     let (spent, most) = (job.detail.spent, job.detail.view.max_attempts);
-    let used = format!("{spent} of {most} attempts used up");
-    let text = format!("{}; {used}; {due}", ended::attempt(last, cluster));
-    let remedy = format!("see its attempts: `punctual job show {}`", job.detail.view.id);
+    let used = format!("{spent} of {most} attempts used");
+    let text = format!("{}; {used}; next attempt {due}", ended::attempt(last, cluster));
+    let remedy = format!("show its attempts: `punctual job show {}`", job.detail.view.id);
     outcome.counts().then(|| Reason::new("retry_backoff", text).remedy(remedy))
 }
 
@@ -216,7 +218,7 @@ fn tried_before(job: &Job, cluster: &Cluster, due: &str) -> Option<Reason> {
 fn blocked(job: &Job, cluster: &Cluster) -> Vec<Reason> {
     let view = &job.detail.view;
     let of = job.schedule.as_ref().map_or_else(
-        || "its schedule, which is deleted".to_owned(),
+        || "its deleted schedule".to_owned(),
         |schedule| format!("schedule `{}`", schedule.name),
     );
     let order = |other: &JobView| (other.schedule.and_then(|(_, slot)| slot), other.id);
@@ -224,25 +226,27 @@ fn blocked(job: &Job, cluster: &Cluster) -> Vec<Reason> {
     let before = match before as u64 {
         0 => String::new(),
         before => {
-            format!("; before it {} with an earlier slot", count(before, "job waits", "jobs wait"))
+            format!("; {} an earlier slot", count(before, "blocked job has", "blocked jobs have"))
         }
     };
     let Some(first) = &job.unfinished.first else {
-        let undone = "no job that waited for another goes on";
+        let undone = "blocked jobs are not unblocked";
         return vec![cluster.nobody_leads(MAINTENANCE, undone).unwrap_or_else(|| {
             let text = format!(
-                "no other job of {of} is at work any more, and the first one that waits goes on within a second{before}"
+                "the other jobs of {of} have finished; its first blocked job is unblocked within \
+                 a second{before}"
             );
-            Reason::new("freed_soon", text)
+            Reason::new("unblocked_soon", text)
         })];
     };
     let text = format!(
-        "it waits until job {} of {of} has ended, which is {}{before}: one at a time, in the order of slots",
+        "blocked by job {} of {of}, {}{before}; jobs of this schedule run one at a time, in the \
+         order of their slots",
         first.view.id,
         doing(first, cluster)
     );
     let remedy = format!(
-        "wait, or call the other off: `punctual job cancel {}`; why it is there: `punctual why job {}`",
+        "wait, or cancel that job: `punctual job cancel {}`; for its state: `punctual why job {}`",
         first.view.id, first.view.id
     );
     vec![Reason::new("waits_for_job", text).remedy(remedy)]
@@ -252,7 +256,7 @@ fn blocked(job: &Job, cluster: &Cluster) -> Vec<Reason> {
 fn running(job: &Job, cluster: &Cluster) -> Vec<Reason> {
     let (detail, now) = (&job.detail, cluster.now);
     let Some(attempt) = detail.attempts.iter().find(|attempt| attempt.ended_at.is_none()) else {
-        let text = "an attempt is under way, of which nothing can be read";
+        let text = "an attempt is running, but its record cannot be read";
         return vec![Reason::new("running", text)];
     };
     let mut reasons = Vec::new();
@@ -265,46 +269,48 @@ fn running(job: &Job, cluster: &Cluster) -> Vec<Reason> {
             Some(dead_at) => Reason::new(
                 "node_dead",
                 format!(
-                    "its node {name} was declared dead {}; the job is about to be taken back and counts a crash",
+                    "its node {name} was declared dead {}; the job will be reclaimed, and the \
+                     attempt counts as a crash",
                     when(now, dead_at)
                 ),
             ),
             None => Reason::new(
                 "node_silent",
                 format!(
-                    "its node {name} was last heard of {seen}; one that is silent for {patience} is declared dead, and its jobs are taken back"
+                    "the last heartbeat of its node {name} was {seen}; a node without a heartbeat \
+                     for {patience} is declared dead, and its jobs are reclaimed"
                 ),
             ),
         });
     } else if lost {
-        let text = format!("its {name} is gone; the job is about to be taken back");
+        let text = format!("{name} is no longer registered; the job will be reclaimed");
         reasons.push(Reason::new("node_dead", text));
     }
     if lost {
-        let undone = "nobody takes the jobs of dead nodes back";
+        let undone = "jobs of dead nodes are not reclaimed";
         reasons.extend(cluster.nobody_leads(MAINTENANCE, undone));
     }
-    if detail.cancel_asked {
+    if detail.cancel_requested {
         let asked = match &job.cancel {
             Some(audit) => format!(
-                "{} asked it to stop {}{}",
+                "cancel requested by {} {}{}",
                 audit.entry.actor.who,
                 when(now, audit.at),
                 after_colon(&audit.entry.actor.why)
             ),
-            None => "it was asked to stop".to_owned(),
+            None => "cancel requested".to_owned(),
         };
-        let text = format!("{asked}; its handler has not ended yet");
-        reasons.push(Reason::new("cancel_asked", text));
+        let text = format!("{asked}; the handler is still running");
+        reasons.push(Reason::new("cancel_requested", text));
     }
     let progress = detail.progress.as_ref().map_or_else(String::new, |progress| {
         let percent = progress.percent.map_or_else(String::new, |percent| format!(" {percent} %"));
-        format!("; it said {}:{percent} {}", when(now, progress.at), progress.note)
+        format!("; progress {}:{percent} {}", when(now, progress.at), progress.note)
     });
     let text = format!(
-        "attempt {} runs on {name} {}; {} of {} attempts were used up before{}",
-        attempt.attempt,
+        "running on {name} {}, attempt {}; {} of {} attempts used before{}",
         lasting(now, attempt.claimed_at),
+        attempt.attempt,
         detail.spent,
         detail.view.max_attempts,
         progress.trim_end()
@@ -318,28 +324,24 @@ fn not_found(id: JobId, now: Timestamp) -> Why {
     let kept = Retention::default();
     let (finished, failed) = (length(kept.finished), length(kept.failed));
     let rule = format!(
-        "jobs that have ended are dropped, unless set otherwise, after {finished}, those that failed after {failed}"
+        "by default, finished jobs are deleted after {finished} and failed jobs after {failed}"
     );
     let text = match minted_at(id) {
         Some(minted_at) if minted_at > now => {
-            format!(
-                "there is no such job, and its id is of a time to come, {}",
-                when(now, minted_at)
-            )
+            format!("job not found; its id is from the future: {}", when(now, minted_at))
         }
         Some(minted_at) if now.since(minted_at) > kept.finished => {
-            format!(
-                "its id was made {}, and it is not there any more: {rule}",
-                when(now, minted_at)
-            )
+            format!("job not found; its id was created {}; {rule}", when(now, minted_at))
         }
         Some(minted_at) => format!(
-            "its id was made {}, and no such job was written here, or it was dropped: {rule}",
+            "job not found; its id was created {}; the job was never enqueued in this database, \
+             or it was deleted: {rule}",
             when(now, minted_at)
         ),
-        None => "there is no such job, and its id is none that punctual makes".to_owned(),
+        None => "job not found; its id was not created by punctual".to_owned(),
     };
-    let remedy = "see that this is the right database, and that the transaction that enqueued it was committed";
+    let remedy = "check that this is the right database, and that the transaction that enqueued \
+                  the job was committed";
     Why {
         subject: format!("job {id}"),
         state: "not_found".to_owned(),

@@ -51,13 +51,10 @@ fn subject(job: &NewJob) -> String {
 fn explain(job: &NewJob, facts: &Facts, subject: String) -> Why {
     let why = |state: &str, reason| Why { subject, state: state.to_owned(), reasons: vec![reason] };
     let Some(unique) = &job.unique else {
-        return why(
-            "free",
-            Reason::new("no_key", "it has no unique key, so that none can be held"),
-        );
+        return why("free", Reason::new("no_key", "the job has no unique key"));
     };
     let Some(holder) = &facts.holder else {
-        let text = format!("nobody holds the key `{}`", unique.key);
+        let text = format!("no job holds the key `{}`", unique.key);
         return why("free", Reason::new("key_free", text));
     };
     why("held", held(job, unique, holder, &facts.cluster))
@@ -72,21 +69,21 @@ fn held(job: &NewJob, unique: &UniqueKey, holder: &Holder, cluster: &Cluster) ->
         false => format!("the key `{}` is held by job {id}", unique.key),
     };
     let Some(found) = &holder.job else {
-        let text = format!("{who}, which is not kept any more; the time of the key is not over");
-        return Reason::new("key_held", text).remedy("wait, or take another key");
+        let text = format!("{who}, which was deleted; the key has not expired yet");
+        return Reason::new("key_held", text).remedy("wait, or use another key");
     };
     let view = &found.view;
     let is_final = view.state.is_final();
     let until = match (is_final, unique.lifetime) {
         (_, KeyLifetime::For(wait)) => format!(
-            "if it was taken for {}, as this one asks, it is free {}",
+            "if it is held for {}, as this job requests, it becomes free {}",
             length(wait),
             when(cluster.now, view.created_at + wait)
         ),
-        (false, KeyLifetime::Job) => "it is free when that job ends".to_owned(),
+        (false, KeyLifetime::Job) => "it becomes free when that job finishes".to_owned(),
         // A key goes with its job, unless it was taken for a length of time.
         (true, KeyLifetime::Job) => {
-            "it was taken for a length of time, which is not over".to_owned()
+            "it is held for a fixed time, which has not passed yet".to_owned()
         }
     };
     let text = format!(
@@ -97,9 +94,10 @@ fn held(job: &NewJob, unique: &UniqueKey, holder: &Holder, cluster: &Cluster) ->
     );
     let reason = Reason::new("key_held", text);
     match is_final {
-        true => reason.remedy("wait, or take another key"),
+        true => reason.remedy("wait, or use another key"),
         false => reason.remedy(format!(
-            "wait, or call it off: `punctual job cancel {id}`; why it is there: `punctual why job {id}`"
+            "wait, or cancel that job: `punctual job cancel {id}`; for its state: \
+             `punctual why job {id}`"
         )),
     }
 }

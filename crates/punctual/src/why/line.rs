@@ -55,19 +55,21 @@ impl Line {
         let most = self.queue.limits.max_running.filter(|most| running >= u64::from(*most))?;
         let text = match most {
             0 => format!(
-                "queue `{name}` has the limit max_running = 0, so that none of its jobs runs"
+                "queue `{name}` has a limit of 0 jobs (max_running = 0): its jobs cannot run"
             ),
             _ => format!(
-                "queue `{name}` is at its limit: {} on all nodes together, and max_running = {most}",
-                count(running, "job runs", "jobs run")
+                "queue `{name}` is at its limit: {} running on all nodes, max_running = {most}",
+                count(running, "job", "jobs")
             ),
         };
         let remedy = format!(
-            "wait until one of them ends, or raise the limit: `punctual queue limit {}`",
-            argument(name)
+            "wait for a job to finish, or raise the limit, for example: \
+             `punctual queue limit {} {}`",
+            argument(name),
+            most.saturating_mul(2)
         );
         let remedy = match most {
-            0 => format!("raise the limit: `punctual queue limit {}`", argument(name)),
+            0 => format!("remove the limit: `punctual queue limit {} --none`", argument(name)),
             _ => remedy,
         };
         Some(Reason::new("queue_limit", text).remedy(remedy))
@@ -90,7 +92,7 @@ pub(crate) async fn counts(store: &dyn Store, name: &str) -> Result<Vec<QueueSta
 pub(crate) fn paused(pause: &Pause, now: Timestamp) -> String {
     let until = match pause.until {
         Some(until) => format!("; the pause ends {}", when(now, until)),
-        None => "; the pause has no set end".to_owned(),
+        None => "; the pause has no end time".to_owned(),
     };
     let by = match pause.by.who.as_str() {
         "" => String::new(),

@@ -63,11 +63,12 @@ impl Reason {
     /// The database does not answer.
     pub(crate) fn unreachable(error: &StoreError) -> Reason {
         let reason =
-            Reason::new("database_unreachable", format!("the database does not answer: {error}"));
+            Reason::new("database_unreachable", format!("the database is unavailable: {error}"));
         reason.remedy(match error.kind() {
-            ErrorKind::Retry => "it is busy: ask again",
+            ErrorKind::Retry => "the database is busy; try again",
             _ => {
-                "see that the database is up and can be reached from here; nodes go on by themselves once it is back"
+                "check that the database is running and reachable from this host; nodes reconnect \
+                 automatically"
             }
         })
     }

@@ -71,13 +71,13 @@ fn explain(facts: &Facts, subject: String) -> Why {
     let state = match (is_used, &paused) {
         (false, _) => "unused",
         (true, Some(_)) => "paused",
-        (true, None) => "open",
+        (true, None) => "active",
     };
     if !is_used {
         let meant = did_you_mean(name, facts.others.iter().map(String::as_str));
         let meant = meant.map_or_else(String::new, |meant| format!("; {meant}"));
         let text = format!(
-            "no job is in queue `{name}`, no live node serves it, and nobody has set anything for it{meant}"
+            "queue `{name}` is unused: no jobs, no settings, and no live node serves it{meant}"
         );
         let reasons = vec![Reason::new("unused", text)];
         return Why { subject, state: state.to_owned(), reasons };
@@ -104,9 +104,9 @@ fn depth(line: &Line, cluster: &Cluster) -> Reason {
         (sum(|stats| stats.blocked), "blocked"),
     ];
     if ready + running == 0 && waiting.iter().all(|(count, _)| *count == 0) {
-        return Reason::new("empty", "nothing waits or runs in it");
+        return Reason::new("empty", "no waiting or running jobs");
     }
-    let oldest = line.stats.iter().filter_map(|stats| stats.oldest_due).min();
+    let oldest = line.stats.iter().filter_map(|stats| stats.oldest_due_at).min();
     let oldest = oldest.map_or_else(String::new, |oldest| {
         format!(", the oldest {}", lasting(cluster.now, oldest))
     });
@@ -116,10 +116,7 @@ fn depth(line: &Line, cluster: &Cluster) -> Reason {
         true => String::new(),
         false => format!("; {}", listed(others)),
     };
-    let runs = if running == 1 { "runs" } else { "run" };
-    let is = if ready == 1 { "is" } else { "are" };
-    let text =
-        format!("{} {is} ready{oldest}; {running} {runs}{others}", count(ready, "job", "jobs"));
+    let text = format!("{} ready{oldest}; {running} running{others}", count(ready, "job", "jobs"));
     Reason::new("waiting", text)
 }
 
@@ -127,12 +124,12 @@ fn depth(line: &Line, cluster: &Cluster) -> Reason {
 fn dead_letters(line: &Line) -> Option<Reason> {
     let failed: u64 = line.stats.iter().map(|stats| stats.failed).sum();
     let kinds = line.stats.iter().filter(|stats| stats.failed > 0);
-    let kinds = listed(kinds.map(|stats| format!("{} `{}`", stats.failed, stats.kind)));
-    let text = format!("{} failed: {kinds}", count(failed, "of its jobs has", "of its jobs have"));
+    let kinds = listed(kinds.map(|stats| format!("{} of kind `{}`", stats.failed, stats.kind)));
+    let text = format!("{}: {kinds}", count(failed, "failed job", "failed jobs"));
     let command = argument(&line.queue.name);
     let reason = || {
-        Reason::new("dead_letters", text)
-            .remedy(format!("see which: `punctual job list --state failed --queue {command}`"))
+        Reason::new("failed_jobs", text)
+            .remedy(format!("list them: `punctual job list --state failed --queue {command}`"))
     };
     (failed > 0).then(reason)
 }

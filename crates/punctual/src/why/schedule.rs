@@ -119,10 +119,10 @@ fn explain(facts: &Facts, subject: &str) -> Why {
 fn not_found(name: &str, names: &[String]) -> Reason {
     let meant = did_you_mean(name, names.iter().map(String::as_str));
     let text = match meant {
-        Some(meant) => format!("there is no schedule named `{name}`; {meant}"),
-        None => format!("there is no schedule named `{name}`"),
+        Some(meant) => format!("schedule `{name}` not found; {meant}"),
+        None => format!("schedule `{name}` not found"),
     };
-    Reason::new("not_found", text).remedy("see which there are: `punctual schedule list`")
+    Reason::new("not_found", text).remedy("list all schedules: `punctual schedule list`")
 }
 
 /// Where the jobs of a schedule wait.
@@ -158,7 +158,7 @@ impl Known {
         if let (Some(line), Some(definition)) = (&self.line, &self.definition) {
             reasons.extend(line.hindrances(cluster, &definition.job.kind));
         }
-        reasons.extend(jobs_fail("its", &failures(&self.jobs), cluster.now));
+        reasons.extend(jobs_fail("the", &failures(&self.jobs), cluster.now));
         if is_active {
             reasons.extend(self.next_slot(cluster.now, is_undecided));
         }
@@ -171,7 +171,7 @@ impl Known {
     fn stopped(&self, now: Timestamp) -> (&'static str, Option<Reason>) {
         let schedule = &self.schedule;
         if let Some(reason) = &schedule.set_aside {
-            return ("set_aside", Some(set_aside("it", schedule, reason)));
+            return ("quarantined", Some(set_aside("the schedule", schedule, reason)));
         }
         if !schedule.enabled {
             return ("disabled", Some(self.disabled(now)));
@@ -188,14 +188,15 @@ impl Known {
     fn disabled(&self, now: Timestamp) -> Reason {
         let who = match &self.changed {
             Some(audit) => format!(
-                "{} disabled it {}{}",
+                "disabled by {} {}{}",
                 audit.entry.actor.who,
                 when(now, audit.at),
                 after_colon(&audit.entry.actor.why)
             ),
-            None => format!("it is disabled, last changed {}", when(now, self.schedule.changed_at)),
+            None => format!("disabled; last changed {}", when(now, self.schedule.changed_at)),
         };
-        let reason = Reason::new("disabled", format!("{who}; it has no slots until it is enabled"));
+        let reason =
+            Reason::new("disabled", format!("{who}; it does not fire until it is enabled"));
         let command = in_command(&self.schedule);
         reason.remedy(format!("enable it: `punctual schedule enable {command}`"))
     }
@@ -208,10 +209,10 @@ impl Known {
             .zip(rule)
             .and_then(|(until, rule)| rule.spec.next(until - std::time::Duration::from_micros(1)));
         let next = next.map_or_else(String::new, |next| {
-            format!("; its first slot after that is {}", when(now, next))
+            format!("; the first slot after that is {}", when(now, next))
         });
         let command = in_command(&self.schedule);
-        Reason::new("paused_schedule", format!("it is {}{next}", paused(pause, now)))
+        Reason::new("paused_schedule", format!("{}{next}", paused(pause, now)))
             .remedy(format!("resume it: `punctual schedule resume {command}`"))
     }
 
@@ -221,27 +222,27 @@ impl Known {
         let why = rule.and_then(|rule| rule.spec.never_fires(now));
         let last = match (why, self.schedule.last_slot) {
             (Some(why), _) => why,
-            (None, Some(last)) => format!("its last slot was at {}", instant(last)),
-            (None, None) => "nothing is known of its last one".to_owned(),
+            (None, Some(last)) => format!("the last slot was at {}", instant(last)),
+            (None, None) => "the last slot is unknown".to_owned(),
         };
         let end = self.definition.as_ref().and_then(|known| known.end.clone());
-        let end = end.map_or_else(String::new, |end| format!(", and its window ends with {end}"));
+        let end = end.map_or_else(String::new, |end| format!("; `end` is {end}"));
         let command = in_command(&self.schedule);
-        Reason::new("no_more_slots", format!("it has no slot left: {last}{end}")).remedy(format!(
-            "if it is to go on, give it other times: `punctual schedule edit {command}`"
+        Reason::new("no_more_slots", format!("no slots left: {last}{end}")).remedy(format!(
+            "to run it again, change its times: `punctual schedule edit {command} --cron EXPR`"
         ))
     }
 
     /// What is due and nobody decides.
     fn undecided(&self, cluster: &Cluster) -> Option<Reason> {
         let role = format!("scheduler/{}", self.schedule.shard);
-        if let Some(reason) = cluster.nobody_leads(&role, "no schedule fires") {
+        if let Some(reason) = cluster.nobody_leads(&role, "schedules do not fire") {
             return Some(reason);
         }
         let leader = cluster.leader(&role)?;
         let due_at = self.schedule.due_at().filter(|due| cluster.now.since(*due) > ON_TIME)?;
-        Some(behind("it", cluster.now, due_at).remedy(format!(
-            "see what {} reports, which leads `{role}` {}",
+        Some(behind("the schedule", cluster.now, due_at).remedy(format!(
+            "check the log of {}, which has led `{role}` {}",
             cluster.name(leader.node),
             lasting(cluster.now, leader.since)
         )))
@@ -260,26 +261,28 @@ impl Known {
         let waiting = self.unfinished.blocked.len() as u64;
         let effect = match overlap {
             Overlap::Allow => return None,
-            Overlap::Skip => "while it is unfinished, slots are skipped".to_owned(),
+            Overlap::Skip => "slots are skipped until it finishes".to_owned(),
             Overlap::QueueOne if waiting > 0 => {
-                "one job waits for it, and further slots are skipped".to_owned()
+                "one job is blocked by it, and further slots are skipped".to_owned()
             }
             Overlap::QueueOne | Overlap::QueueAll if waiting == 0 => {
-                "the job of the next slot waits for it".to_owned()
+                "the job of the next slot will wait for it".to_owned()
             }
             Overlap::QueueOne | Overlap::QueueAll => {
-                format!("{} for it", count(waiting, "job waits", "jobs wait"))
+                format!("{} blocked by it", count(waiting, "job is", "jobs are"))
             }
-            Overlap::CancelRunning => "the next slot calls it off".to_owned(),
+            Overlap::CancelRunning => "the next slot cancels it".to_owned(),
         };
         let id = first.view.id;
-        let text =
-            format!("its job {id} is {}; {effect} (overlap = {overlap})", doing(first, cluster));
+        let text = format!(
+            "unfinished job {id}: {}; {effect} (overlap = {overlap})",
+            doing(first, cluster)
+        );
         if !self.is_held_up() {
             return Some(Reason::new("unfinished_job", text));
         }
         Some(Reason::new("overlap", text).remedy(format!(
-            "wait, or call it off: `punctual job cancel {id}`; why it is there: `punctual why job {id}`"
+            "wait, or cancel it: `punctual job cancel {id}`; for its state: `punctual why job {id}`"
         )))
     }
 
@@ -287,10 +290,8 @@ impl Known {
     fn next_slot(&self, now: Timestamp, is_undecided: bool) -> Option<Reason> {
         let next = self.schedule.next_slot.filter(|next| *next > now || !is_undecided)?;
         let text = match next > now {
-            true => format!("its next slot is {}", when(now, next)),
-            false => {
-                format!("its next slot was due {}, and is about to be decided", when(now, next))
-            }
+            true => format!("next slot {}", when(now, next)),
+            false => format!("next slot was due {} and is being processed", when(now, next)),
         };
         Some(Reason::new("next_slot", format!("{text}{}", self.excluded(next, now))))
     }
@@ -306,9 +307,9 @@ impl Known {
         let moved = rule.moved(slot).map(|moved| format!(" ({moved})")).unwrap_or_default();
         match rule.next(slot) {
             Some(next) => {
-                format!(", which `exclude` has{moved}; the first that fires is {}", when(now, next))
+                format!(", excluded{moved}; the next slot that fires is {}", when(now, next))
             }
-            None => ", which `exclude` has, as all that follow".to_owned(),
+            None => ", excluded, as are all later slots".to_owned(),
         }
     }
 }
@@ -317,9 +318,10 @@ impl Known {
 pub(crate) fn set_aside(it: &str, schedule: &Schedule, reason: &str) -> Reason {
     let command = in_command(schedule);
     let reason = after_colon(reason);
-    let text = format!("{it} is set aside, because it cannot be planned{reason}");
-    Reason::new("set_aside", text).remedy(format!(
-        "mend it: `punctual schedule edit {command}`; or, if what was missing is there again: `punctual schedule enable {command}`"
+    let text = format!("{it} is quarantined and does not fire{reason}");
+    Reason::new("quarantined", text).remedy(format!(
+        "fix the definition, for example: `punctual schedule edit {command} --tz ZONE`; if the \
+         cause is already fixed: `punctual schedule enable {command}`"
     ))
 }
 
@@ -327,8 +329,8 @@ pub(crate) fn set_aside(it: &str, schedule: &Schedule, reason: &str) -> Reason {
 pub(crate) fn behind(it: &str, now: Timestamp, due_at: Timestamp) -> Reason {
     let late = length(now.since(due_at));
     let text =
-        format!("{it} is behind by {late}: what was due at {} is not decided", instant(due_at));
-    Reason::new("behind", text)
+        format!("{it} is late by {late}: the slot due at {} was not processed", instant(due_at));
+    Reason::new("firing_late", text)
 }
 
 /// Those jobs of a schedule that failed since the last one that succeeded.
@@ -347,11 +349,11 @@ pub(crate) fn jobs_fail(its: &str, failures: &[&JobView], now: Timestamp) -> Opt
     let error = after_colon(newest.error.as_deref().unwrap_or_default());
     let text = match failures.len() {
         1 => format!("{its} last job failed {ended}{error}"),
-        many => format!("{its} last {many} jobs failed, the newest {ended}{error}"),
+        many => format!("{its} last {many} jobs failed, most recently {ended}{error}"),
     };
     let id = newest.id;
     let reason = Reason::new("jobs_fail", text);
     Some(reason.remedy(format!(
-        "why: `punctual why job {id}`; once the cause is mended: `punctual job retry {id}`"
+        "details: `punctual why job {id}`; after fixing the cause: `punctual job retry {id}`"
     )))
 }

@@ -23,8 +23,8 @@ pub(super) fn reasons(newest_first: &[SlotView]) -> Vec<Reason> {
     }));
     let since = instant(oldest.slot);
     let text = match total {
-        1 => format!("its last slot, {since}: {summary}"),
-        _ => format!("its last {total} slots, since {since}: {summary}"),
+        1 => format!("last slot {since}: {summary}"),
+        _ => format!("last {total} slots since {since}: {summary}"),
     };
     let mut reasons = vec![Reason::new("recent_slots", text)];
     for (outcome, count) in told.into_iter().filter(|(outcome, _)| !outcome.has_job()) {
@@ -37,10 +37,10 @@ pub(super) fn reasons(newest_first: &[SlotView]) -> Vec<Reason> {
 /// Why slots became no job, by the newest of them.
 fn skipped(newest: &SlotView, count: u64) -> Reason {
     let (code, what) = match newest.outcome {
-        SlotOutcome::SkippedOverlap => ("skipped_overlap", "skipped for overlap"),
-        SlotOutcome::SkippedPaused => ("skipped_paused", "skipped by a pause"),
-        SlotOutcome::SkippedExcluded => ("skipped_excluded", "skipped as excluded"),
-        SlotOutcome::Coalesced => ("coalesced", "late and folded into a newer one"),
+        SlotOutcome::SkippedOverlap => ("skipped_overlap", "skipped because of overlap"),
+        SlotOutcome::SkippedPaused => ("skipped_paused", "skipped during a pause"),
+        SlotOutcome::SkippedExcluded => ("skipped_excluded", "skipped by `exclude`"),
+        SlotOutcome::Coalesced => ("coalesced", "late and merged into a newer one"),
         SlotOutcome::Missed
         | SlotOutcome::Fired
         | SlotOutcome::CaughtUp
@@ -49,8 +49,8 @@ fn skipped(newest: &SlotView, count: u64) -> Reason {
     let last = instant(newest.end.unwrap_or(newest.slot));
     let reason = after_colon(newest.reason.as_deref().unwrap_or_default());
     let text = match count {
-        1 => format!("the slot {last} was {what}{reason}"),
-        _ => format!("{count} slots were {what}, the newest {last}{reason}"),
+        1 => format!("slot {last} was {what}{reason}"),
+        _ => format!("{count} slots were {what}, latest {last}{reason}"),
     };
     Reason::new(code, text)
 }

@@ -45,7 +45,7 @@ async fn an_installation_that_is_well_is_healthy() {
     })
     .await;
     assert!(diagnosis.is_healthy());
-    insta::assert_snapshot!(diagnosis, @"healthy; looked at a database, 1 node, 1 kind of jobs and 1 schedule");
+    insta::assert_snapshot!(diagnosis, @"no problems found; checked: a database, 1 node, 1 queue/kind pair and 1 schedule");
 }
 
 #[tokio::test]
@@ -64,8 +64,8 @@ async fn a_host_whose_clock_is_off_is_told_by_how_much() {
     assert_eq!(diagnoses[0], []);
     assert_eq!(diagnoses[1][0].severity, Severity::Warning);
     assert_eq!(diagnoses[2][0].severity, Severity::Problem);
-    insta::assert_snapshot!(diagnoses[1][0].text, @"the clock of this host is 2s ahead of the database's, which says 2027-01-01T00:00:00Z; slots and leases go by the database's, ids and logs by the host's");
-    insta::assert_snapshot!(diagnoses[2][0].text, @"the clock of this host is 1m30s behind the database's, which says 2027-01-01T00:00:00Z; slots and leases go by the database's, ids and logs by the host's");
+    insta::assert_snapshot!(diagnoses[1][0].text, @"the clock of this host is 2s ahead of the database clock (2027-01-01T00:00:00Z); slots and leases use the database clock, ids and logs the host clock");
+    insta::assert_snapshot!(diagnoses[2][0].text, @"the clock of this host is 1m30s behind the database clock (2027-01-01T00:00:00Z); slots and leases use the database clock, ids and logs the host clock");
 }
 
 #[tokio::test]
@@ -78,14 +78,14 @@ async fn a_schema_of_another_program_is_told() {
     };
     assert_eq!(codes(&look(1).await), [""; 0]);
     insta::assert_snapshot!(look(2).await, @"
-    problem: the database has schema 1, and this program writes 2
-        → bring it up to date: `punctual db migrate`
-    1 problem, 0 warnings; looked at a database, 1 node, 0 kinds of jobs and 0 schedules
+    problem: the database schema is version 1, this program requires 2
+        → upgrade the schema: `punctual db migrate`
+    1 problem, 0 warnings; checked: a database, 1 node, 0 queue/kind pairs and 0 schedules
     ");
     insta::assert_snapshot!(look(0).await, @"
-    warning: the database has schema 1, and this program knows up to 0: others run a newer one
-        → upgrade this program as well
-    0 problems, 1 warning; looked at a database, 1 node, 0 kinds of jobs and 0 schedules
+    warning: the database schema is version 1, this program supports up to 0
+        → upgrade this program
+    0 problems, 1 warning; checked: a database, 1 node, 0 queue/kind pairs and 0 schedules
     ");
 }
 
@@ -96,15 +96,15 @@ async fn a_failover_is_told_for_a_day() {
     well(&world).await;
     memory.restore(memory.snapshot());
     insta::assert_snapshot!(look(&world, &Thresholds::default()).await, @"
-    warning: the database has had another history since 2027-01-01T00:00:00Z, as after a failover: what was acknowledged in the last moments before may be lost, and what ran then may run again
-        → compare what your programs were told with what is there; a standby that is synchronous loses nothing
-    0 problems, 1 warning; looked at a database, 1 node, 0 kinds of jobs and 0 schedules
+    warning: database failover or restore detected at 2027-01-01T00:00:00Z: the last writes before it may be lost, and jobs that ran just before it may run again
+        → compare the records of your programs with `punctual job list`; a synchronous standby prevents such losses
+    0 problems, 1 warning; checked: a database, 1 node, 0 queue/kind pairs and 0 schedules
     ");
     let limits = Thresholds { node_lifetime: seconds(200_000), ..Thresholds::default() };
     world.pass(86_400);
-    assert!(codes(&look(&world, &limits).await).contains(&"history_forked"));
+    assert!(codes(&look(&world, &limits).await).contains(&"failover_detected"));
     world.pass(1);
-    assert!(!codes(&look(&world, &limits).await).contains(&"history_forked"));
+    assert!(!codes(&look(&world, &limits).await).contains(&"failover_detected"));
 }
 
 #[tokio::test]
@@ -115,9 +115,9 @@ async fn a_dead_database_is_a_finding() {
     let diagnosis = examine(world.store(), world.at(), world.now(), &Thresholds::default()).await;
     assert!(!diagnosis.is_healthy());
     insta::assert_snapshot!(diagnosis, @"
-    problem: the database does not answer: the connection was lost; whether it was done is not known
-        → see that the database is up and can be reached from here; nodes go on by themselves once it is back
-    1 problem, 0 warnings; looked at nothing
+    problem: the database is unavailable: the connection was lost; it is unknown whether the request was applied
+        → check that the database is running and reachable from this host; nodes reconnect automatically
+    1 problem, 0 warnings; checked: nothing
     ");
 }
 
@@ -159,8 +159,8 @@ async fn programs_read_the_same_as_people() {
         {
           "code": "no_node",
           "severity": "problem",
-          "text": "no node is alive",
-          "remedy": "start a node; until then nothing is fired, run or taken back"
+          "text": "no live nodes",
+          "remedy": "start a node, for example: `punctual serve`; until then, no schedules fire and no jobs run"
         }
       ]
     }

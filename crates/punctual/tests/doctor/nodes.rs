@@ -19,9 +19,9 @@ async fn an_installation_without_nodes_is_not_at_work() {
     .await;
     assert_eq!(codes(&diagnosis), ["no_node"]);
     insta::assert_snapshot!(diagnosis, @"
-    problem: no node is alive; the last one, `web-1`, was heard of 50s ago (2027-01-01T00:00:00Z)
-        → start a node; until then nothing is fired, run or taken back
-    1 problem, 0 warnings; looked at a database, 1 node, 1 kind of jobs and 1 schedule
+    problem: no live nodes; the last heartbeat was 50s ago (2027-01-01T00:00:00Z) from `web-1`
+        → start a node, for example: `punctual serve`; until then, no schedules fire and no jobs run
+    1 problem, 0 warnings; checked: a database, 1 node, 1 queue/kind pair and 1 schedule
     ");
 }
 
@@ -40,15 +40,15 @@ async fn roles_that_nobody_leads_are_told_once_it_is_no_mere_change() {
     })
     .await;
     assert_eq!((codes(&diagnoses.0), codes(&diagnoses.1)), (vec![], vec![]));
-    assert_eq!(codes(&diagnoses.2), ["nobody_leads"; 3]);
+    assert_eq!(codes(&diagnoses.2), ["no_leader"; 3]);
     insta::assert_snapshot!(diagnoses.2, @"
-    problem: nobody has led `maintenance` for 23s, since 2027-01-01T00:00:13Z, so that what is due does not become ready, dead nodes keep their jobs, and history grows; `web-1` is alive
-        → start a node that stands for it, with `maintains = true`
-    problem: nobody has led `scheduler/0` for 23s, since 2027-01-01T00:00:13Z, so that no schedule fires; `web-1` is alive
-        → start a node that stands for it, with `schedules = true`
-    warning: nobody has led `billing`, a role of the application, for 31s, since 2027-01-01T00:00:05Z
-        → start a node that stands for it, if it is still needed
-    2 problems, 1 warning; looked at a database, 1 node, 0 kinds of jobs and 1 schedule
+    problem: role `maintenance` has had no leader for 23s (since 2027-01-01T00:00:13Z): due jobs do not become ready, jobs of dead nodes are not reclaimed, and history is not pruned; live nodes: `web-1`
+        → start a node with the scheduler role: `punctual serve --role scheduler`
+    problem: role `scheduler/0` has had no leader for 23s (since 2027-01-01T00:00:13Z): schedules do not fire; live nodes: `web-1`
+        → start a node with the scheduler role: `punctual serve --role scheduler`
+    warning: application role `billing` has had no leader for 31s (since 2027-01-01T00:00:05Z)
+        → start a program that leads this role, if it is still needed
+    2 problems, 1 warning; checked: a database, 1 node, 0 queue/kind pairs and 1 schedule
     ");
 }
 
@@ -90,9 +90,9 @@ async fn a_dead_node_that_keeps_its_jobs_is_told() {
     .await;
     assert_eq!(codes(&diagnosis), ["leases_of_dead_node"]);
     insta::assert_snapshot!(diagnosis, @"
-    problem: node `web-2` was declared dead 1m1s ago (2027-01-01T00:00:16Z) and still has 1 job under its leases, which nobody takes back
-        → see what the node that leads `maintenance` reports
-    1 problem, 0 warnings; looked at a database, 2 nodes, 1 kind of jobs and 0 schedules
+    problem: node `web-2` was declared dead 1m1s ago (2027-01-01T00:00:16Z), but 1 of its jobs has not been reclaimed
+        → find the leader of `maintenance` with `punctual leader` and check its log
+    1 problem, 0 warnings; checked: a database, 2 nodes, 1 queue/kind pair and 0 schedules
     ");
 }
 
@@ -111,9 +111,9 @@ async fn a_silent_node_that_nobody_declares_dead_is_told() {
     .await;
     assert_eq!((codes(&diagnoses.0), codes(&diagnoses.1)), (vec![], vec!["node_silent"]));
     insta::assert_snapshot!(diagnoses.1, @"
-    problem: node `web-2` has been silent for 32s, since 2027-01-01T00:00:00Z, with 1 job under its leases, and nobody has declared it dead, which is due after 15s
-        → see that a node leads `maintenance`, and what it reports
-    1 problem, 0 warnings; looked at a database, 2 nodes, 1 kind of jobs and 0 schedules
+    problem: node `web-2` has sent no heartbeat for 32s (since 2027-01-01T00:00:00Z) and holds 1 job; it should have been declared dead after 15s
+        → find the leader of `maintenance` with `punctual leader` and check its log
+    1 problem, 0 warnings; checked: a database, 2 nodes, 1 queue/kind pair and 0 schedules
     ");
 }
 
@@ -141,16 +141,16 @@ async fn history_that_nobody_prunes_is_told() {
         assert_eq!(world.reap(&fence).await.dead, [lost]);
         leap(world, 14 * 86_400, leading, std::slice::from_ref(&fence)).await;
         let soon = look(world, &Thresholds::default()).await;
-        assert_eq!(codes(&soon), ["history_overdue", "dead_letters"]);
+        assert_eq!(codes(&soon), ["history_overdue", "failed_jobs"]);
         leap(world, 400 * 86_400, leading, &[fence]).await;
         look(world, &Thresholds::default()).await
     })
     .await;
     insta::assert_snapshot!(diagnosis, @"
-    problem: old history is still there: job 01a2ce8b-d400-7000-a698-4080bab12a02, which succeeded at 2027-01-01T00:00:00Z (kept for 14d); job 01a2ce8b-d400-7000-b3d3-3b666a1e21da, which failed at 2027-01-01T00:00:00Z (kept for 90d); counters of 2027-01-01T00:00:00Z (kept for 365d); 1 node that died before 2028-02-17T00:00:20Z (kept for 1d)
-        → see that a node leads `maintenance` and what it reports, or whether nodes are told to keep history longer
-    warning: 1 job has failed: 1 of kind `mail` in queue `default`
-        → see which: `punctual job list --state failed`; once the cause is mended, try each again: `punctual job retry ID`
-    1 problem, 1 warning; looked at a database, 2 nodes, 1 kind of jobs and 0 schedules
+    problem: old history is not pruned: job 01a2ce8b-d400-7000-a698-4080bab12a02 succeeded at 2027-01-01T00:00:00Z (retention 14d); job 01a2ce8b-d400-7000-b3d3-3b666a1e21da failed at 2027-01-01T00:00:00Z (retention 90d); statistics from 2027-01-01T00:00:00Z (retention 365d); 1 node dead since before 2028-02-17T00:00:20Z (retention 1d)
+        → check that a node leads `maintenance` (`punctual leader`) and read its log; or the nodes are configured with a longer retention
+    warning: 1 failed job: 1 of kind `mail` in queue `default`
+        → list them: `punctual job list --state failed`; after fixing the cause, retry all: `punctual job retry --all-matching state:failed`
+    1 problem, 1 warning; checked: a database, 2 nodes, 1 queue/kind pair and 0 schedules
     ");
 }

@@ -27,11 +27,11 @@ async fn jobs_that_nobody_can_run_are_told() {
     assert!(!diagnosis.is_healthy());
     assert_eq!(codes(&diagnosis), ["no_node_for_kind", "no_node_for_queue"]);
     insta::assert_snapshot!(diagnosis, @"
-    problem: 2 jobs are ready, the oldest for 30s, since 2027-01-01T00:00:00Z, and no live node that serves queue `default` has a handler for kind `mails`: `web-1` handles `mail`; did you mean `mail`?
+    problem: 2 jobs cannot run, the oldest ready for 30s (since 2027-01-01T00:00:00Z): no live node handles kind `mails` in queue `default`: `web-1` handles `mail`; did you mean `mail`?
         → start a node that serves queue `default` and handles kind `mails`
-    problem: 2 jobs are ready, the oldest for 30s, since 2027-01-01T00:00:00Z, and no live node serves queue `defualt`: `web-1` serves `default`; did you mean `default`?
-        → start a node that serves queue `defualt`
-    2 problems, 0 warnings; looked at a database, 1 node, 4 kinds of jobs and 0 schedules
+    problem: 2 jobs cannot run, the oldest ready for 30s (since 2027-01-01T00:00:00Z): no live node serves queue `defualt`: `web-1` serves `default`; did you mean `default`?
+        → start a node that serves it, for example: `punctual serve --queue defualt`
+    2 problems, 0 warnings; checked: a database, 1 node, 4 queue/kind pairs and 0 schedules
     ");
 }
 
@@ -51,9 +51,9 @@ async fn a_queue_that_is_paused_for_long_may_have_been_forgotten() {
     assert!(diagnosis.is_healthy(), "a warning");
     assert_eq!(codes(&diagnosis), ["paused_long"]);
     insta::assert_snapshot!(diagnosis, @"
-    warning: queue `mail` is paused by ana for 7d, since 2027-01-01T00:00:00Z: index rebuild; the pause has no set end
-        → resume it, `punctual queue resume mail`, or give the pause an end
-    0 problems, 1 warning; looked at a database, 1 node, 0 kinds of jobs and 0 schedules
+    warning: queue `mail` is paused by ana for 7d (since 2027-01-01T00:00:00Z): index rebuild; the pause has no end time
+        → resume it: `punctual queue resume mail`; or set an end: `punctual queue pause mail --until TIME`
+    0 problems, 1 warning; checked: a database, 1 node, 0 queue/kind pairs and 0 schedules
     ");
 }
 
@@ -71,9 +71,9 @@ async fn dead_letters_are_counted() {
     .await;
     assert_eq!(diagnosis.findings[0].severity, Severity::Warning);
     insta::assert_snapshot!(diagnosis, @"
-    warning: 3 jobs have failed: 3 of kind `mail` in queue `default`
-        → see which: `punctual job list --state failed`; once the cause is mended, try each again: `punctual job retry ID`
-    0 problems, 1 warning; looked at a database, 1 node, 1 kind of jobs and 0 schedules
+    warning: 3 failed jobs: 3 of kind `mail` in queue `default`
+        → list them: `punctual job list --state failed`; after fixing the cause, retry all: `punctual job retry --all-matching state:failed`
+    0 problems, 1 warning; checked: a database, 1 node, 1 queue/kind pair and 0 schedules
     ");
 }
 
@@ -94,5 +94,5 @@ async fn it_stops_at_a_bound_and_says_so() {
     })
     .await;
     assert_eq!(diagnosis.examined.left_out.len(), 3);
-    insta::assert_snapshot!(diagnosis, @"healthy; looked at a database, 1 node, 1 kind of jobs and 2 schedules; left out: queues and kinds after the first 1, schedules after the first 2 and ledgers and jobs of schedules after the first 1");
+    insta::assert_snapshot!(diagnosis, @"no problems found; checked: a database, 1 node, 1 queue/kind pair and 2 schedules; not checked: queue/kind pairs after the first 1, schedules after the first 2 and slots and jobs of schedules after the first 1");
 }

@@ -20,11 +20,11 @@ async fn a_schedule_that_is_behind_is_told() {
         look(world, &Thresholds::default()).await
     })
     .await;
-    assert_eq!(codes(&diagnosis), ["behind"]);
+    assert_eq!(codes(&diagnosis), ["firing_late"]);
     insta::assert_snapshot!(diagnosis, @"
-    problem: schedule `nightly` is behind by 1m1s: what was due at 2027-01-01T00:01:00Z is not decided
-        → see that a node leads `scheduler/0`, and what it reports
-    1 problem, 0 warnings; looked at a database, 1 node, 0 kinds of jobs and 1 schedule
+    problem: schedule `nightly` is late by 1m1s: the slot due at 2027-01-01T00:01:00Z was not processed
+        → find the leader of `scheduler/0` with `punctual leader` and check its log
+    1 problem, 0 warnings; checked: a database, 1 node, 0 queue/kind pairs and 1 schedule
     ");
 }
 
@@ -39,8 +39,8 @@ async fn many_schedules_alike_are_told_together() {
         look(world, &Thresholds::default()).await
     })
     .await;
-    assert_eq!(codes(&diagnosis), ["behind"; 5]);
-    insta::assert_snapshot!(diagnosis.findings[4].text, @"schedule `s05` is behind by 2m20s: what was due at 2027-01-01T00:01:00Z is not decided; and so it is with 7 others: `s06`, `s07`, `s08`, `s09`, `s10` and 2 more");
+    assert_eq!(codes(&diagnosis), ["firing_late"; 5]);
+    insta::assert_snapshot!(diagnosis.findings[4].text, @"schedule `s05` is late by 2m20s: the slot due at 2027-01-01T00:01:00Z was not processed; the same applies to 7 others: `s06`, `s07`, `s08`, `s09`, `s10` and 2 more");
 }
 
 #[tokio::test]
@@ -53,11 +53,11 @@ async fn a_schedule_that_is_set_aside_is_told() {
         look(world, &Thresholds::default()).await
     })
     .await;
-    assert_eq!(codes(&diagnosis), ["set_aside"]);
+    assert_eq!(codes(&diagnosis), ["quarantined"]);
     insta::assert_snapshot!(diagnosis, @"
-    problem: schedule `nightly` is set aside, because it cannot be planned: `tz`: unknown time zone `Mars/Olympus`
-        → mend it: `punctual schedule edit nightly`; or, if what was missing is there again: `punctual schedule enable nightly`
-    1 problem, 0 warnings; looked at a database, 1 node, 0 kinds of jobs and 1 schedule
+    problem: schedule `nightly` is quarantined and does not fire: `tz`: unknown time zone `Mars/Olympus`
+        → fix the definition, for example: `punctual schedule edit nightly --tz ZONE`; if the cause is already fixed: `punctual schedule enable nightly`
+    1 problem, 0 warnings; checked: a database, 1 node, 0 queue/kind pairs and 1 schedule
     ");
 }
 
@@ -77,13 +77,13 @@ async fn pauses_that_last_too_long_are_told() {
         look(world, &Thresholds::default()).await
     })
     .await;
-    assert_eq!(codes(&diagnosis), ["pause_past_its_end", "paused_long"]);
+    assert_eq!(codes(&diagnosis), ["pause_expired", "paused_long"]);
     insta::assert_snapshot!(diagnosis, @"
-    problem: the pause of schedule `ended` ended 9d ago (2027-01-01T01:00:00Z), and nobody has planned it since
-        → see that a node leads `scheduler/0`, and what it reports
-    warning: schedule `forgotten` is paused by ana for 9d1h, since 2027-01-01T00:00:00Z: index rebuild; the pause has no set end
-        → resume it, `punctual schedule resume forgotten`, or give the pause an end
-    1 problem, 1 warning; looked at a database, 1 node, 0 kinds of jobs and 2 schedules
+    problem: the pause of schedule `ended` ended 9d ago (2027-01-01T01:00:00Z), but no slot was processed since
+        → find the leader of `scheduler/0` with `punctual leader` and check its log
+    warning: schedule `forgotten` is paused by ana for 9d1h (since 2027-01-01T00:00:00Z): index rebuild; the pause has no end time
+        → resume it: `punctual schedule resume forgotten`; or set an end: `punctual schedule pause forgotten --until TIME`
+    1 problem, 1 warning; checked: a database, 1 node, 0 queue/kind pairs and 2 schedules
     ");
 }
 
@@ -103,13 +103,13 @@ async fn a_schedule_whose_jobs_fail_again_and_again_is_told() {
         look(world, &Thresholds::default()).await
     })
     .await;
-    assert_eq!(codes(&diagnosis), ["jobs_fail", "dead_letters"]);
+    assert_eq!(codes(&diagnosis), ["jobs_fail", "failed_jobs"]);
     insta::assert_snapshot!(diagnosis, @"
-    problem: schedule `nightly`: its last 3 jobs failed, the newest less than 1s ago (2027-01-01T00:03:00Z): status 503
-        → why: `punctual why job 01a2ce8e-9320-7000-a9c3-a27688795369`; once the cause is mended: `punctual job retry 01a2ce8e-9320-7000-a9c3-a27688795369`
-    warning: 3 jobs have failed: 3 of kind `mail` in queue `default`
-        → see which: `punctual job list --state failed`; once the cause is mended, try each again: `punctual job retry ID`
-    1 problem, 1 warning; looked at a database, 1 node, 1 kind of jobs and 1 schedule
+    problem: schedule `nightly`: the last 3 jobs failed, most recently less than 1s ago (2027-01-01T00:03:00Z): status 503
+        → details: `punctual why job 01a2ce8e-9320-7000-a9c3-a27688795369`; after fixing the cause: `punctual job retry 01a2ce8e-9320-7000-a9c3-a27688795369`
+    warning: 3 failed jobs: 3 of kind `mail` in queue `default`
+        → list them: `punctual job list --state failed`; after fixing the cause, retry all: `punctual job retry --all-matching state:failed`
+    1 problem, 1 warning; checked: a database, 1 node, 1 queue/kind pair and 1 schedule
     ");
 }
 
@@ -125,9 +125,9 @@ async fn a_schedule_whose_jobs_nobody_would_run_is_told_before_it_fires() {
     .await;
     assert_eq!(codes(&diagnosis), ["schedule_without_node"]);
     insta::assert_snapshot!(diagnosis, @"
-    warning: schedules `b` and `c` make jobs that nobody would run: no live node that serves queue `default` has a handler for kind `report`: `web-1` handles `mail`
+    warning: jobs of schedules `b` and `c` cannot run: no live node handles kind `report` in queue `default`: `web-1` handles `mail`
         → start a node that serves queue `default` and handles kind `report`
-    0 problems, 1 warning; looked at a database, 1 node, 0 kinds of jobs and 3 schedules
+    0 problems, 1 warning; checked: a database, 1 node, 0 queue/kind pairs and 3 schedules
     ");
 }
 
@@ -146,9 +146,9 @@ async fn the_schedules_of_other_tenants_are_looked_at_if_they_are_named() {
     })
     .await;
     insta::assert_snapshot!(diagnosis, @"
-    problem: schedule `nightly` of tenant `acme` is behind by 2m20s: what was due at 2027-01-01T00:01:00Z is not decided
-        → see that a node leads `scheduler/0`, and what it reports
-    1 problem, 0 warnings; looked at a database, 1 node, 0 kinds of jobs and 1 schedule
+    problem: schedule `nightly` of tenant `acme` is late by 2m20s: the slot due at 2027-01-01T00:01:00Z was not processed
+        → find the leader of `scheduler/0` with `punctual leader` and check its log
+    1 problem, 0 warnings; checked: a database, 1 node, 0 queue/kind pairs and 1 schedule
     ");
 }
 
@@ -167,8 +167,8 @@ async fn a_watermark_behind_its_ledger_is_told() {
     let diagnosis = look(&world, &Thresholds::default()).await;
     assert_eq!(codes(&diagnosis), ["watermark_behind_ledger"]);
     insta::assert_snapshot!(diagnosis, @"
-    problem: the watermark of schedule `nightly` stands at 2027-01-01T00:01:00Z, though its ledger is decided up to 2027-01-01T00:01:00Z: no slot can be decided twice, so that firing it is refused and may hold up others, as after a restore of parts of a backup
-        → restore all of the database from one backup
-    1 problem, 0 warnings; looked at a database, 1 node, 1 kind of jobs and 1 schedule
+    problem: schedule `nightly` is inconsistent: its next slot is 2027-01-01T00:01:00Z, but its ledger already has slots up to 2027-01-01T00:01:00Z; it cannot fire and may delay other schedules; a partial restore can cause this
+        → restore the whole database from one backup
+    1 problem, 0 warnings; checked: a database, 1 node, 1 queue/kind pair and 1 schedule
     ");
 }

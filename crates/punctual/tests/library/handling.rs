@@ -23,7 +23,7 @@ async fn every_end_has_a_way_to_be_said() {
             "done" => Outcome::Done,
             "snooze" => Outcome::Snooze(Duration::from_secs(60)),
             "cancel" => Outcome::Cancel("nobody reads it".into()),
-            "for good" => return Err(Failure::for_good("the mailbox is gone").into()),
+            "for good" => return Err(Failure::permanent("the mailbox is gone").into()),
             "later" => return Err(Failure::retry_after(Duration::from_secs(5), "busy").into()),
             "panic" => panic!("out of paper"),
             _ => return Err("no such mailbox".into()),
@@ -52,7 +52,7 @@ async fn every_end_has_a_way_to_be_said() {
 async fn an_error_type_of_the_users_own_may_carry_a_failure() {
     async fn end(job: Mail) -> Result<(), MailError> {
         Err(match job.to.as_str() {
-            "busy" => MailError::Busy(Failure::for_good("it will be busy for ever")),
+            "busy" => MailError::Busy(Failure::permanent("it will be busy for ever")),
             _ => MailError::Unknown,
         })
     }
@@ -151,7 +151,7 @@ async fn a_payload_of_another_shape_fails() {
     let strange = punctual::Order::of_kind("mail", &serde_json::json!({"address": 7}));
     let finished = queue.perform(strange.queue("mail").max_attempts(1)).await.unwrap();
     assert_eq!(finished.state, JobState::Failed);
-    insta::assert_snapshot!(finished.error.unwrap(), @"the payload does not fit kind `mail`: missing field `to` at line 1 column 13; let its type read what was written before, or cancel the job");
+    insta::assert_snapshot!(finished.error.unwrap(), @"invalid payload for kind `mail`: missing field `to` at line 1 column 13; make the job type accept payloads of earlier versions, or cancel the job");
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn a_failure_has_its_say_through_anyhow() {
     async fn end(job: Mail) -> anyhow::Result<()> {
         use anyhow::Context;
         let failure = match job.to.as_str() {
-            "for good" => Failure::for_good("the mailbox is gone"),
+            "for good" => Failure::permanent("the mailbox is gone"),
             _ => Failure::retry_after(Duration::from_secs(5), "busy"),
         };
         Err(failure).context("mail")
@@ -202,5 +202,5 @@ async fn no_more_jobs_follow_than_can_be_written() {
     }
     let queue = frozen(Punctual::memory().handle(order)).await;
     let finished = queue.perform(mail("many").order().max_attempts(1)).await.unwrap();
-    insta::assert_snapshot!(finished.error.unwrap(), @"100 jobs follow this one already, which is the most; enqueue the others in the handler");
+    insta::assert_snapshot!(finished.error.unwrap(), @"too many jobs in `enqueue_next`, maximum 100; enqueue the others directly in the handler");
 }

@@ -70,13 +70,13 @@ async fn a_file_has_one_node_and_any_number_of_producers() {
     assert!(missing.contains("migrat"), "{missing}");
     let node = Punctual::sqlite(&path).await.unwrap().handle(deliver).start().await.unwrap();
     let second = Punctual::sqlite(&path).await.err().unwrap().to_string();
-    assert!(second.contains("engine"), "{second}");
+    assert!(second.contains("is in use by another server"), "{second}");
     let producer = Punctual::sqlite(&path).producer().await.unwrap().start().await.unwrap();
     let id = producer.enqueue(&mail("a")).await.unwrap().id;
     assert_eq!(node.wait(id).await.unwrap().state, JobState::Succeeded);
     assert!(producer.health().is_none());
     let handles = Punctual::sqlite(&path).producer().await.unwrap().handle(deliver).start().await;
-    insta::assert_snapshot!(handles.err().unwrap(), @"this process only orders work, and `mail` has a handler; leave out `.producer()` or the handler");
+    insta::assert_snapshot!(handles.err().unwrap(), @"a producer cannot have handlers, but kind `mail` has one; remove `.producer()` or the handler");
     node.stop().await;
 }
 

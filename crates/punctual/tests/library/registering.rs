@@ -152,7 +152,7 @@ async fn two_programs_do_not_touch_each_others_schedules() {
     let clash = queue.beside().handle(deliver).app("other");
     let clash = clash.schedule("digest", cron("0 1 * * *"), &mail("a"));
     let error = clash.start_frozen_at(queue.now()).await.unwrap_err();
-    insta::assert_snapshot!(error, @"schedule `digest`: the name is taken by one that belongs to `code:shop`; take another, or delete that one");
+    insta::assert_snapshot!(error, @"schedule `digest`: a schedule with this name belongs to set `code:shop`; use another name, or delete that schedule");
 }
 
 #[tokio::test]

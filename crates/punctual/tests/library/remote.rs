@@ -70,7 +70,7 @@ async fn an_attempt_ends_with_its_time_whether_it_says_something_or_not() {
     let again = Wish { holds: vec![held], ..first };
     assert!(frozen.remote().claim(&again).await.unwrap().leases.is_empty());
     let ended = frozen.admin().job(id).await.unwrap().view;
-    insta::assert_snapshot!(ended.error.unwrap(), @"took longer than 1m");
+    insta::assert_snapshot!(ended.error.unwrap(), @"exceeded the time limit of 1m");
     let error = frozen.remote().heartbeat(&held, None).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Fenced);
 }
@@ -98,7 +98,7 @@ async fn a_lease_is_named_by_its_own_node() {
     let held = frozen.remote().claim(&wish(&frozen, &[])).await.unwrap().leases[0].held;
     let error = frozen.remote().claim(&wish(&frozen, &[held])).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert!(error.to_string().contains("name what this node has claimed"), "{error}");
+    assert!(error.to_string().contains("does not belong to node"), "{error}");
 }
 
 /// When a node was last heard of.
@@ -167,7 +167,7 @@ async fn lines_have_numbers_from_1_to_the_most_of_an_attempt() {
     }
     assert_eq!(frozen.remote().write_log(&held, Some(10_000), lines(1)).await.unwrap(), 10_001);
     let error = frozen.remote().write_log(&held, None, lines(1)).await.unwrap_err();
-    insta::assert_snapshot!(error, @"1 lines from the number 10001 on go beyond 10000, the most that an attempt may have; write fewer, or longer ones");
+    insta::assert_snapshot!(error, @"too many log lines: 1 lines from number 10001, maximum 10000 per attempt; write fewer or longer lines");
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn a_call_that_is_refused_is_nobodys_heartbeat() {
     }
     let error =
         frozen.remote().claim(&Wish { node: handlers, ..worker.clone() }).await.unwrap_err();
-    assert!(error.to_string().contains("runs handlers of its own"), "{error}");
+    assert!(error.to_string().contains("belongs to the server node"), "{error}");
     let after = [seen(&frozen, worker.node).await, seen(&frozen, handlers).await];
     assert_eq!(after, before);
     frozen.remote().heartbeat(&held, None).await.unwrap();
@@ -214,7 +214,7 @@ async fn what_is_overdue_is_not_settled_otherwise_any_more() {
         };
         assert_eq!(answer.unwrap_err().kind(), ErrorKind::Fenced, "{call}");
         let ended = frozen.admin().job(id).await.unwrap().view;
-        assert_eq!(ended.error.as_deref(), Some("took longer than 1m"), "{call}");
+        assert_eq!(ended.error.as_deref(), Some("exceeded the time limit of 1m"), "{call}");
     }
 }
 
@@ -232,7 +232,7 @@ async fn any_call_of_a_node_ends_what_is_overdue_of_it() {
     frozen.outage("61s");
     remote.heartbeat(&held.held, None).await.unwrap();
     let ended = frozen.admin().job(short).await.unwrap().view;
-    assert_eq!(ended.error.as_deref(), Some("took longer than 1m"));
+    assert_eq!(ended.error.as_deref(), Some("exceeded the time limit of 1m"));
     assert_eq!(frozen.admin().job(long).await.unwrap().view.state, JobState::Running);
 }
 

@@ -63,5 +63,5 @@ async fn a_name_stands_for_one_step() {
     }
     let queue = frozen(Punctual::memory().handle(twice)).await;
     let finished = queue.perform(mail("a").order().max_attempts(1)).await.unwrap();
-    insta::assert_snapshot!(finished.error.unwrap(), @"step `send` is done twice in one attempt; give each step a name of its own, such as `send 2`");
+    insta::assert_snapshot!(finished.error.unwrap(), @"step `send` is used twice in one attempt; use a unique name for each step, such as `send 2`");
 }

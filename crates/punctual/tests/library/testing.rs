@@ -8,7 +8,7 @@ use punctual::{Ctx, Punctual, cron, every};
 use crate::{Mail, deliver, frozen, mail, mailing};
 
 #[tokio::test]
-#[should_panic(expected = "enqueued are:\n  mail in `mail`, ready: {\"to\":\"b\"}")]
+#[should_panic(expected = "enqueued jobs:\n  mail in `mail`, ready: {\"to\":\"b\"}")]
 async fn a_failed_assertion_says_what_is_enqueued() {
     let queue = mailing().await;
     queue.enqueue(&mail("b")).await.unwrap();
@@ -16,7 +16,7 @@ async fn a_failed_assertion_says_what_is_enqueued() {
 }
 
 #[tokio::test]
-#[should_panic(expected = "a job of kind `mail` is enqueued")]
+#[should_panic(expected = "unexpected enqueued job of kind `mail`")]
 async fn refuting_what_is_enqueued_fails() {
     let queue = mailing().await;
     queue.enqueue(&mail("b")).await.unwrap();

@@ -108,7 +108,7 @@ async fn what_was_not_committed_has_failed_and_is_tried_again() {
         assert_eq!((job.view.state, sent(&place.path)), (JobState::Retrying, 0), "{how}");
         let error = job.attempts[0].error.clone().unwrap();
         insta::allow_duplicates! {
-            insta::assert_snapshot!(error, @"the transaction that the job was settled in was not committed; commit it before the handler returns");
+            insta::assert_snapshot!(error, @"the transaction that settled the job was not committed; commit it before the handler returns");
         }
         queue.advance("1h").await;
         let job = queue.admin().job(id).await.unwrap();

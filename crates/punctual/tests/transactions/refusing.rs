@@ -50,11 +50,11 @@ async fn both_refused(drivers: [Driver; 2], backend: &Backend) -> Error {
 async fn transactions_do_not_reach_into_memory() {
     insta::assert_snapshot!(
         both_refused(ON_SQLITE, &Backend::Memory).await,
-        @"punctual keeps its jobs in memory, where a transaction of SQLite does not reach; enqueue without one, or open punctual on its database"
+        @"the transaction is on SQLite, but punctual keeps its jobs in memory; enqueue without a transaction, or open punctual on that database"
     );
     insta::assert_snapshot!(
         both_refused(ON_POSTGRES, &Backend::Memory).await,
-        @"punctual keeps its jobs in memory, where a transaction of PostgreSQL does not reach; enqueue without one, or open punctual on its database"
+        @"the transaction is on PostgreSQL, but punctual keeps its jobs in memory; enqueue without a transaction, or open punctual on that database"
     );
 }
 
@@ -63,11 +63,11 @@ async fn nor_into_the_other_database() {
     let server = Backend::Postgres(InTransaction::new("punctual").expect("it works"));
     insta::assert_snapshot!(
         both_refused(ON_SQLITE, &server).await,
-        @"punctual keeps its jobs in PostgreSQL, and this is a transaction of SQLite; pass one on that server, or open punctual on SQLite"
+        @"the transaction is on SQLite, but punctual uses PostgreSQL; use the same database for both"
     );
     insta::assert_snapshot!(
         both_refused(ON_POSTGRES, &Backend::Sqlite("app.db".into())).await,
-        @"punctual keeps its jobs in SQLite, in `app.db`, and this is a transaction of PostgreSQL; pass one on that file, or open punctual on PostgreSQL"
+        @"the transaction is on PostgreSQL, but punctual uses the SQLite file `app.db`; use the same database for both"
     );
 }
 
@@ -80,7 +80,7 @@ async fn nor_into_another_file() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(
                 shown(&error, directory),
-                @"punctual keeps its jobs in `jobs.db`, and this is a transaction on `app.db`; connect to the first, or open punctual on the second"
+                @"the transaction is on `app.db`, but punctual uses `jobs.db`; use the same file for both"
             );
         }
     }
@@ -88,7 +88,7 @@ async fn nor_into_another_file() {
     let error = transaction::enqueue(&Backend::Sqlite("app.db".into()), &db, vec![job()]);
     insta::assert_snapshot!(
         error.expect_err("it fails"),
-        @"punctual keeps its jobs in `app.db`, and this is a transaction on `:memory:`; connect to the first, or open punctual on the second"
+        @"the transaction is on `:memory:`, but punctual uses `app.db`; use the same file for both"
     );
 }
 
@@ -122,7 +122,7 @@ async fn a_file_without_tables_is_refused() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(
                 shown(&error, directory.path()),
-                @"`app.db` has no tables of punctual; start punctual on this file first, or apply its migrations"
+                @"`app.db` has no punctual tables; start punctual on this file first, or apply its migrations"
             );
         }
         rusqlite(&path).execute_batch(&punctual_sqlite::migrations_sql()).expect("it works");
@@ -135,7 +135,7 @@ async fn a_file_without_tables_is_refused() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(
                 shown(&error, directory.path()),
-                @"`app.db` has schema 99, and this program knows up to 1; use a newer program, or restore the backup from before the upgrade"
+                @"`app.db` has schema version 99, this program supports up to 1; upgrade the program, or restore a backup from before the upgrade"
             );
         }
     }
@@ -152,7 +152,7 @@ async fn a_schema_without_tables_is_told_of() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(
                 error,
-                @"the transaction's server lacks a table of punctual (relation \"nowhere.job\" does not exist); run `punctual db migrate`, or restore the schema"
+                @"a table of punctual is missing on the server of the transaction (relation \"nowhere.job\" does not exist); run `punctual db migrate`, or restore the schema"
             );
         }
     }
@@ -168,7 +168,7 @@ async fn a_connection_without_a_transaction_is_refused() {
     let error = transaction::enqueue(&world.scene.backend, &db, new.clone()).expect_err("it fails");
     insta::assert_snapshot!(
         shown(&error, directory),
-        @"no transaction is open on this connection to `app.db`; begin one, best with BEGIN IMMEDIATE"
+        @"no open transaction on this connection to `app.db`; start one, preferably with BEGIN IMMEDIATE"
     );
     let mut db = sqlite(&world.scene.place).await;
     let same = transaction::enqueue(&world.scene.backend, &mut db, new.clone())
@@ -182,7 +182,7 @@ async fn a_connection_without_a_transaction_is_refused() {
         transaction::enqueue(&server.scene.backend, &mut db, new).await.expect_err("it fails");
     insta::assert_snapshot!(
         error,
-        @"no transaction is open on this connection; begin one with `begin` of sqlx, which alone lets it know"
+        @"no open transaction on this connection; start one with sqlx's `begin`, because sqlx does not detect a manual BEGIN"
     );
     assert_eq!(server.store.queue_stats(None, 10).await.expect("it works").items, []);
 }
@@ -233,6 +233,6 @@ async fn a_file_that_was_written_meanwhile_is_told_of() {
     assert_eq!((count, error.kind()), (0, ErrorKind::Retry));
     insta::assert_snapshot!(
         shown(&error, directory),
-        @"`app.db` is busy (database is locked); roll the transaction back and try it again, begun with BEGIN IMMEDIATE on a connection with a busy timeout"
+        @"`app.db` is locked (database is locked); roll the transaction back and try again, with BEGIN IMMEDIATE and a busy timeout on the connection"
     );
 }

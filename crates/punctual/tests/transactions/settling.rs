@@ -67,7 +67,7 @@ async fn a_stale_lease_is_fenced_and_changes_nothing(driver: Driver) {
     let stale = LeaseId::from_bytes([8; 16]);
     let error = finish(&world, job, stale, End::RollBack).await.error();
     assert_eq!(error.kind(), ErrorKind::Fenced);
-    insta::assert_snapshot!(error, @"roll the transaction back: another attempt owns the job, or it has ended; what this one did must have no effect");
+    insta::assert_snapshot!(error, @"the lease of this attempt was lost: another attempt owns the job, or the job has finished; roll back this transaction");
     // Also a caller that commits all the same has not changed the job.
     assert_eq!(finish(&world, job, stale, End::Commit).await.error(), error);
     assert_eq!(world.job(job).await, before);
@@ -85,7 +85,7 @@ async fn an_attempt_is_settled_once(driver: Driver) {
     assert_eq!(finish(&world, job, lease, End::Commit).await.state(), JobState::Succeeded);
     let error = finish(&world, job, lease, End::RollBack).await.error();
     assert_eq!(error.kind(), ErrorKind::Conflict);
-    insta::assert_snapshot!(error, @"roll the transaction back: this attempt was settled before, in a transaction that committed, and its effect is there");
+    insta::assert_snapshot!(error, @"this attempt was already settled in a committed transaction; roll back this transaction, its changes are already in the database");
     assert_eq!(world.effects(job).await, 1);
 }
 

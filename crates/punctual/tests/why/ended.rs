@@ -23,7 +23,7 @@ async fn a_success_says_when_and_where() {
     assert_eq!((why.state.as_str(), codes(&why)), ("succeeded", vec!["succeeded"]));
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`: succeeded
-    - it ended 5m ago (2027-01-01T00:00:03Z) on `web-1`: attempt 1 succeeded and took 3s
+    - succeeded 5m ago (2027-01-01T00:00:03Z) on `web-1`, attempt 1, duration 3s
     ");
 }
 
@@ -45,8 +45,8 @@ async fn a_job_whose_attempts_are_used_up_tells_of_the_last_one() {
     assert_eq!((why.state.as_str(), codes(&why)), ("failed", vec!["attempts_used_up"]));
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`: failed
-    - all of its 2 attempts are used up: attempt 2 timed out on `web-1` 5m ago (2027-01-01T00:00:05Z): took longer than 1m
-        → mend the cause, then try it again: `punctual job retry 01a2ce8b-d400-7000-a698-4080bab12a02`
+    - no attempts left, 2 of 2 used: attempt 2 timed out on `web-1` 5m ago (2027-01-01T00:00:05Z): exceeded the time limit of 1m
+        → fix the cause, then retry: `punctual job retry 01a2ce8b-d400-7000-a698-4080bab12a02`
     ");
 }
 
@@ -60,11 +60,11 @@ async fn a_failure_that_no_attempt_can_mend_says_so() {
         why_job(world, job).await
     })
     .await;
-    assert_eq!(codes(&why), ["failed_for_good"]);
+    assert_eq!(codes(&why), ["failed_permanently"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`: failed
-    - after 1 of 5 attempts its handler, or a rule for its errors, said that another would not help: attempt 1 failed on `web-1` less than 1s ago (2027-01-01T00:00:00Z): no such user
-        → mend the cause, then try it again: `punctual job retry 01a2ce8b-d400-7000-a698-4080bab12a02`
+    - failed permanently after 1 of 5 attempts (the error is marked as not retryable): attempt 1 failed on `web-1` less than 1s ago (2027-01-01T00:00:00Z): no such user
+        → fix the cause, then retry: `punctual job retry 01a2ce8b-d400-7000-a698-4080bab12a02`
     ");
 }
 
@@ -88,8 +88,8 @@ async fn a_job_that_kills_its_nodes_is_not_tried_again() {
     assert_eq!(codes(&why), ["crashed"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-953a-eb70673e29cb of kind `mail` in queue `default`: failed
-    - it ended 5s ago (2027-01-01T00:01:10Z): its node died 3 times while it ran, and it is not tried again, lest it take another one down
-        → see why the nodes died: `punctual job show 01a2ce8b-d400-7000-953a-eb70673e29cb`; then try it again: `punctual job retry 01a2ce8b-d400-7000-953a-eb70673e29cb`
+    - failed 5s ago (2027-01-01T00:01:10Z): its node died 3 times while running it; not retried, to protect other nodes
+        → check why the nodes died: `punctual job show 01a2ce8b-d400-7000-953a-eb70673e29cb`; then retry: `punctual job retry 01a2ce8b-d400-7000-953a-eb70673e29cb`
     ");
 }
 
@@ -108,8 +108,8 @@ async fn a_job_whose_time_is_used_up_says_so() {
     assert_eq!(codes(&why), ["budget_used_up"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`: failed
-    - its attempts took all the time that they were given: attempt 1 failed on `web-1` less than 1s ago (2027-01-01T00:00:11Z): boom (and its time budget is used up)
-        → mend the cause, then try it again: `punctual job retry 01a2ce8b-d400-7000-a698-4080bab12a02`
+    - its attempts used all of its time budget: attempt 1 failed on `web-1` less than 1s ago (2027-01-01T00:00:11Z): boom (and its time budget is used up)
+        → fix the cause, then retry: `punctual job retry 01a2ce8b-d400-7000-a698-4080bab12a02`
     ");
 }
 
@@ -136,13 +136,13 @@ async fn a_job_that_starts_too_late_has_expired() {
     assert_eq!((codes(&why.0), codes(&why.1)), (vec!["expired"], vec!["expired"]));
     insta::assert_snapshot!(why.0, @"
     job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`: failed
-    - it ended 6s ago (2027-01-01T00:00:11Z): it could not start in the time that it was given
-        → see why it waited: `punctual why queue default`; then try it again: `punctual job retry 01a2ce8b-d400-7000-a698-4080bab12a02`
+    - expired 6s ago (2027-01-01T00:00:11Z): it did not start within `start_within`
+        → check why it waited: `punctual why queue default`; then retry: `punctual job retry 01a2ce8b-d400-7000-a698-4080bab12a02`
     ");
     insta::assert_snapshot!(why.1, @"
     job 01a2ce8b-fef8-7000-b3d3-3b666a1e21da of kind `mail` in queue `default`: failed
-    - the next attempt would have started too late: attempt 1 failed on `web-1` less than 1s ago (2027-01-01T00:00:17Z): boom (and it expires before the next attempt)
-        → mend the cause, then try it again: `punctual job retry 01a2ce8b-fef8-7000-b3d3-3b666a1e21da`
+    - no retry within `start_within` was possible: attempt 1 failed on `web-1` less than 1s ago (2027-01-01T00:00:17Z): boom (and it expires before the next attempt)
+        → fix the cause, then retry: `punctual job retry 01a2ce8b-fef8-7000-b3d3-3b666a1e21da`
     ");
 }
 
@@ -159,8 +159,8 @@ async fn a_job_whose_row_is_damaged_says_so() {
     assert_eq!(codes(&why), ["unreadable"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`: failed
-    - it ended less than 1s ago (2027-01-01T00:00:00Z): its row could not be read, damaged or written by somebody else, so that it was set aside
-        → see what wrote or damaged its row, then enqueue it anew
+    - failed less than 1s ago (2027-01-01T00:00:00Z): its row cannot be read; it is damaged or was written by another program
+        → find out what wrote or damaged the row, then enqueue the job again
     ");
 }
 
@@ -180,13 +180,13 @@ async fn a_cancelled_job_says_by_whom_and_why() {
     assert_eq!(codes(&why.0), ["cancelled"]);
     insta::assert_snapshot!(why.0, @"
     job 01a2ce8b-d400-7000-844c-3cd7f43c661c of kind `mail` in queue `default`: cancelled
-    - it ended 5m ago (2027-01-01T00:00:00Z), cancelled by ana: index rebuild
-        → if it is wanted after all: `punctual job retry 01a2ce8b-d400-7000-844c-3cd7f43c661c`
+    - cancelled 5m ago (2027-01-01T00:00:00Z) by ana: index rebuild
+        → to run it anyway: `punctual job retry 01a2ce8b-d400-7000-844c-3cd7f43c661c`
     ");
     insta::assert_snapshot!(why.1, @"
     job 01a2ce90-67e0-7000-953a-eb70673e29cb of kind `mail` in queue `default`: cancelled
-    - it ended less than 1s ago (2027-01-01T00:05:00Z), called off by its handler: the account is closed
-        → if it is wanted after all: `punctual job retry 01a2ce90-67e0-7000-953a-eb70673e29cb`
+    - cancelled less than 1s ago (2027-01-01T00:05:00Z) by its handler: the account is closed
+        → to run it anyway: `punctual job retry 01a2ce90-67e0-7000-953a-eb70673e29cb`
     ");
 }
 
@@ -201,8 +201,8 @@ async fn a_job_that_was_never_written_says_when_its_id_was_made() {
     assert_eq!((why.state.as_str(), codes(&why)), ("not_found", vec!["not_found"]));
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-844c-3cd7f43c661c: not found
-    - its id was made 1m30s ago (2027-01-01T00:00:00Z), and no such job was written here, or it was dropped: jobs that have ended are dropped, unless set otherwise, after 14d, those that failed after 90d
-        → see that this is the right database, and that the transaction that enqueued it was committed
+    - job not found; its id was created 1m30s ago (2027-01-01T00:00:00Z); the job was never enqueued in this database, or it was deleted: by default, finished jobs are deleted after 14d and failed jobs after 90d
+        → check that this is the right database, and that the transaction that enqueued the job was committed
     ");
 }
 
@@ -219,7 +219,7 @@ async fn a_job_that_was_pruned_says_how_long_jobs_are_kept() {
     })
     .await;
     assert_eq!(codes(&why), ["not_found"]);
-    insta::assert_snapshot!(why.reasons[0].text, @"its id was made 30d ago (2027-01-01T00:00:00Z), and it is not there any more: jobs that have ended are dropped, unless set otherwise, after 14d, those that failed after 90d");
+    insta::assert_snapshot!(why.reasons[0].text, @"job not found; its id was created 30d ago (2027-01-01T00:00:00Z); by default, finished jobs are deleted after 14d and failed jobs after 90d");
 }
 
 #[tokio::test]
@@ -230,6 +230,6 @@ async fn an_id_of_another_make_is_told_to_be_one() {
         (why_job(world, ahead).await, why_job(world, foreign).await)
     })
     .await;
-    insta::assert_snapshot!(why.0.reasons[0].text, @"there is no such job, and its id is of a time to come, in 1171d17h46m (2030-03-17T17:46:40Z)");
-    insta::assert_snapshot!(why.1.reasons[0].text, @"there is no such job, and its id is none that punctual makes");
+    insta::assert_snapshot!(why.0.reasons[0].text, @"job not found; its id is from the future: in 1171d17h46m (2030-03-17T17:46:40Z)");
+    insta::assert_snapshot!(why.1.reasons[0].text, @"job not found; its id was not created by punctual");
 }

@@ -18,7 +18,7 @@ async fn a_job_of_the_future_says_when() {
     assert_eq!(codes(&why), ["due_later"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`: scheduled
-    - it is due in 4m10s (2027-01-01T00:04:10Z)
+    - due in 4m10s (2027-01-01T00:04:10Z)
     ");
 }
 
@@ -45,12 +45,12 @@ async fn a_paused_queue_says_by_whom_why_and_until_when() {
         why_job(world, job).await
     })
     .await;
-    assert_eq!(codes(&why), ["paused_queue", "first_in_line"]);
+    assert_eq!(codes(&why), ["paused_queue", "next_to_start"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`: ready
-    - queue `default` is paused by ana for 10s, since 2027-01-01T00:00:00Z: index rebuild; the pause ends in 59m50s (2027-01-01T01:00:00Z)
+    - queue `default` is paused by ana for 10s (since 2027-01-01T00:00:00Z): index rebuild; the pause ends in 59m50s (2027-01-01T01:00:00Z)
         → resume it: `punctual queue resume default`
-    - it has been ready for 10s, since 2027-01-01T00:00:00Z, and goes first once it can
+    - ready for 10s (since 2027-01-01T00:00:00Z); it is next to start once the reasons above are resolved
     ");
 }
 
@@ -71,12 +71,12 @@ async fn a_pause_that_has_ended_is_none() {
 #[tokio::test]
 async fn without_any_node_nothing_runs() {
     let why = on_both(async |world| why_job(world, world.enqueue_one().await).await).await;
-    assert_eq!(codes(&why), ["no_node", "first_in_line"]);
+    assert_eq!(codes(&why), ["no_node", "next_to_start"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-844c-3cd7f43c661c of kind `mail` in queue `default`: ready
-    - no node is alive
+    - no live nodes
         → start a node that serves queue `default` and handles kind `mail`
-    - it has been ready for less than 1s, since 2027-01-01T00:00:00Z, and goes first once it can
+    - ready for less than 1s (since 2027-01-01T00:00:00Z); it is next to start once the reasons above are resolved
     ");
 }
 
@@ -89,12 +89,12 @@ async fn nodes_that_are_silent_or_dead_are_no_nodes() {
         why_job(world, job).await
     })
     .await;
-    assert_eq!(codes(&why), ["no_node", "first_in_line"]);
+    assert_eq!(codes(&why), ["no_node", "next_to_start"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`: ready
-    - no node is alive; the last one, `web-1`, was heard of 2h ago (2027-01-01T00:00:00Z)
+    - no live nodes; the last heartbeat was 2h ago (2027-01-01T00:00:00Z) from `web-1`
         → start a node that serves queue `default` and handles kind `mail`
-    - it has been ready for 2h, since 2027-01-01T00:00:00Z, and goes first once it can
+    - ready for 2h (since 2027-01-01T00:00:00Z); it is next to start once the reasons above are resolved
     ");
 }
 
@@ -107,12 +107,12 @@ async fn a_queue_that_nobody_serves_is_perhaps_another() {
         why_job(world, world.enqueue(job).await).await
     })
     .await;
-    assert_eq!(codes(&why), ["no_node_for_queue", "first_in_line"]);
+    assert_eq!(codes(&why), ["no_node_for_queue", "next_to_start"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-953a-eb70673e29cb of kind `mail` in queue `mail`: ready
-    - no live node serves queue `mail`: `web-1` serves `default` and `mails`; `ui-1` serves none; did you mean `mails`?
-        → start a node that serves queue `mail`
-    - it has been ready for less than 1s, since 2027-01-01T00:00:00Z, and goes first once it can
+    - no live node serves queue `mail`: `web-1` serves `default` and `mails`; `ui-1` serves no queues; did you mean `mails`?
+        → start a node that serves it, for example: `punctual serve --queue mail`
+    - ready for less than 1s (since 2027-01-01T00:00:00Z); it is next to start once the reasons above are resolved
     ");
 }
 
@@ -126,12 +126,12 @@ async fn a_kind_that_nobody_handles_is_perhaps_another() {
         why_job(world, world.enqueue(job).await).await
     })
     .await;
-    assert_eq!(codes(&why), ["no_node_for_kind", "first_in_line"]);
+    assert_eq!(codes(&why), ["no_node_for_kind", "next_to_start"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-b3d3-3b666a1e21da of kind `resize_imag` in queue `default`: ready
-    - no live node that serves queue `default` has a handler for kind `resize_imag`: `web-1` handles `mail` and `resize_image`; `web-2` handles `report`; it is handled by `gpu-1`, but for other queues; did you mean `resize_image`?
+    - no live node handles kind `resize_imag` in queue `default`: `web-1` handles `mail` and `resize_image`; `web-2` handles `report`; handled in other queues by `gpu-1`; did you mean `resize_image`?
         → start a node that serves queue `default` and handles kind `resize_imag`
-    - it has been ready for less than 1s, since 2027-01-01T00:00:00Z, and goes first once it can
+    - ready for less than 1s (since 2027-01-01T00:00:00Z); it is next to start once the reasons above are resolved
     ");
 }
 
@@ -148,12 +148,12 @@ async fn a_queue_at_its_limit_says_how_many_run() {
         why_job(world, job).await
     })
     .await;
-    assert_eq!(codes(&why), ["queue_limit", "first_in_line"]);
+    assert_eq!(codes(&why), ["queue_limit", "next_to_start"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-b3d3-3b666a1e21da of kind `mail` in queue `default`: ready
-    - queue `default` is at its limit: 1 job runs on all nodes together, and max_running = 1
-        → wait until one of them ends, or raise the limit: `punctual queue limit default`
-    - it has been ready for 3s, since 2027-01-01T00:00:00Z, and goes first once it can
+    - queue `default` is at its limit: 1 job running on all nodes, max_running = 1
+        → wait for a job to finish, or raise the limit, for example: `punctual queue limit default 2`
+    - ready for 3s (since 2027-01-01T00:00:00Z); it is next to start once the reasons above are resolved
     ");
 }
 
@@ -166,7 +166,7 @@ async fn a_limit_of_none_is_said_to_be_one() {
         why_job(world, world.enqueue_one().await).await
     })
     .await;
-    insta::assert_snapshot!(why.reasons[0].text, @"queue `default` has the limit max_running = 0, so that none of its jobs runs");
+    insta::assert_snapshot!(why.reasons[0].text, @"queue `default` has a limit of 0 jobs (max_running = 0): its jobs cannot run");
 }
 
 /// Those due earlier and those of a higher priority go first; those that nobody could take do not.
@@ -190,7 +190,7 @@ async fn jobs_ahead_are_counted() {
     assert_eq!(codes(&why), ["jobs_ahead"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d7e8-7000-93fc-d6513d02befe of kind `mail` in queue `default`: ready
-    - it has been ready for 1s, since 2027-01-01T00:00:01Z, and 2 jobs go before it in queue `default`, due earlier or with a higher priority; running now: 1 on `web-1`
+    - ready for 1s (since 2027-01-01T00:00:01Z); 2 jobs are ahead of it in queue `default`, due earlier or with a higher priority; running now: 1 on `web-1`
     ");
 }
 
@@ -206,7 +206,7 @@ async fn very_many_jobs_ahead_are_at_least_so_many() {
         why_job(world, job).await.reasons.remove(0)
     })
     .await;
-    insta::assert_snapshot!(why.text, @"it has been ready for less than 1s, since 2027-01-01T00:00:00Z, and at least 500 jobs go before it in queue `default`, due earlier or with a higher priority; running now: 0 on `web-1`");
+    insta::assert_snapshot!(why.text, @"ready for less than 1s (since 2027-01-01T00:00:00Z); at least 500 jobs are ahead of it in queue `default`, due earlier or with a higher priority; running now: 0 on `web-1`");
 }
 
 #[tokio::test]
@@ -219,12 +219,12 @@ async fn a_job_with_nothing_in_its_way_is_claimed_next() {
     assert_eq!(codes(&why), ["next_claim"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`: ready
-    - it has been ready for less than 1s, since 2027-01-01T00:00:00Z, and is taken with the next claim of `web-1`
+    - ready for less than 1s (since 2027-01-01T00:00:00Z); the next claim takes it; nodes that can run it: `web-1`
     ");
 }
 
 #[tokio::test]
-async fn a_first_in_line_that_waits_waits_for_a_place() {
+async fn a_next_to_start_that_waits_waits_for_a_place() {
     let why = on_both(async |world| {
         let node = web_1(world).await;
         world.enqueue_one().await;
@@ -237,8 +237,8 @@ async fn a_first_in_line_that_waits_waits_for_a_place() {
     assert_eq!(codes(&why), ["nodes_busy"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-b3d3-3b666a1e21da of kind `mail` in queue `default`: ready
-    - it has been ready for 11s, since 2027-01-01T00:00:00Z, and is first in line, so that the nodes that could run it seem to have no free place; running now: 1 on `web-1`
-        → wait, raise `max_running` of these nodes, or start another
+    - ready for 11s (since 2027-01-01T00:00:00Z); it is next to start, but the nodes that can run it seem to be at their limit (`max_running`); running now: 1 on `web-1`
+        → wait, raise `max_running` of these nodes, or start another node
     ");
 }
 
@@ -258,8 +258,8 @@ async fn a_failed_attempt_is_told_with_the_wait_after_it() {
     assert_eq!((why.state.as_str(), codes(&why)), ("retrying", vec!["retry_backoff"]));
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`: retrying
-    - attempt 1 failed on `web-1` 1s ago (2027-01-01T00:00:02Z): status 503 …; 1 of 5 attempts used up; it is due in 4s (2027-01-01T00:00:07Z)
-        → see its attempts: `punctual job show 01a2ce8b-d400-7000-a698-4080bab12a02`
+    - attempt 1 failed on `web-1` 1s ago (2027-01-01T00:00:02Z): status 503 …; 1 of 5 attempts used; next attempt due in 4s (2027-01-01T00:00:07Z)
+        → show its attempts: `punctual job show 01a2ce8b-d400-7000-a698-4080bab12a02`
     ");
 }
 
@@ -276,7 +276,7 @@ async fn a_snooze_costs_nothing_and_says_so() {
     assert_eq!(codes(&why), ["snoozed"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`: retrying
-    - its handler asked less than 1s ago (2027-01-01T00:00:00Z) to be called again later, which uses up no attempt; it is due in 1m30s (2027-01-01T00:01:30Z)
+    - snoozed by its handler less than 1s ago (2027-01-01T00:00:00Z), which is not counted as an attempt; due in 1m30s (2027-01-01T00:01:30Z)
     ");
 }
 
@@ -293,15 +293,15 @@ async fn what_is_due_becomes_ready_only_under_a_leader() {
         (led, why_job(world, job).await)
     })
     .await;
-    assert_eq!((codes(&why.0), codes(&why.1)), (vec!["due_now"], vec!["nobody_leads"]));
+    assert_eq!((codes(&why.0), codes(&why.1)), (vec!["due_now"], vec!["no_leader"]));
     insta::assert_snapshot!(why.0, @"
     job 01a2ce8b-d400-7000-953a-eb70673e29cb of kind `mail` in queue `default`: scheduled
-    - it was due 1s ago (2027-01-01T00:00:10Z), and becomes ready with the next look at what is due, every second
+    - was due 1s ago (2027-01-01T00:00:10Z); it becomes ready at the next check, which runs every second
     ");
     insta::assert_snapshot!(why.1, @"
     job 01a2ce8b-d400-7000-953a-eb70673e29cb of kind `mail` in queue `default`: scheduled
-    - nobody has led `maintenance` for 5s, since 2027-01-01T00:00:16Z, so that no job becomes ready when its time has come: it was due 11s ago (2027-01-01T00:00:10Z); `web-1` is alive
-        → start a node that stands for it, with `maintains = true`
+    - role `maintenance` has had no leader for 5s (since 2027-01-01T00:00:16Z): due jobs do not become ready; this job was due 11s ago (2027-01-01T00:00:10Z); live nodes: `web-1`
+        → start a node with the scheduler role: `punctual serve --role scheduler`
     ");
 }
 
@@ -320,13 +320,13 @@ async fn a_blocked_job_names_the_one_before_it() {
     assert_eq!((why.0.state.as_str(), codes(&why.0)), ("blocked", vec!["waits_for_job"]));
     insta::assert_snapshot!(why.0, @"
     job 01a2ce8b-d400-7000-bfda-be86cbbeaa11 of kind `mail` in queue `default`: blocked
-    - it waits until job 01a2ce8b-d400-7000-b3d3-3b666a1e21da of schedule `nightly` has ended, which is running on `web-1` for 5s, since 2027-01-01T00:03:00Z: one at a time, in the order of slots
-        → wait, or call the other off: `punctual job cancel 01a2ce8b-d400-7000-b3d3-3b666a1e21da`; why it is there: `punctual why job 01a2ce8b-d400-7000-b3d3-3b666a1e21da`
+    - blocked by job 01a2ce8b-d400-7000-b3d3-3b666a1e21da of schedule `nightly`, running on `web-1` for 5s (since 2027-01-01T00:03:00Z); jobs of this schedule run one at a time, in the order of their slots
+        → wait, or cancel that job: `punctual job cancel 01a2ce8b-d400-7000-b3d3-3b666a1e21da`; for its state: `punctual why job 01a2ce8b-d400-7000-b3d3-3b666a1e21da`
     ");
     insta::assert_snapshot!(why.1, @"
     job 01a2ce8b-d400-7000-b7cb-c4a133c2d0f6 of kind `mail` in queue `default`: blocked
-    - it waits until job 01a2ce8b-d400-7000-b3d3-3b666a1e21da of schedule `nightly` has ended, which is running on `web-1` for 5s, since 2027-01-01T00:03:00Z; before it 1 job waits with an earlier slot: one at a time, in the order of slots
-        → wait, or call the other off: `punctual job cancel 01a2ce8b-d400-7000-b3d3-3b666a1e21da`; why it is there: `punctual why job 01a2ce8b-d400-7000-b3d3-3b666a1e21da`
+    - blocked by job 01a2ce8b-d400-7000-b3d3-3b666a1e21da of schedule `nightly`, running on `web-1` for 5s (since 2027-01-01T00:03:00Z); 1 blocked job has an earlier slot; jobs of this schedule run one at a time, in the order of their slots
+        → wait, or cancel that job: `punctual job cancel 01a2ce8b-d400-7000-b3d3-3b666a1e21da`; for its state: `punctual why job 01a2ce8b-d400-7000-b3d3-3b666a1e21da`
     ");
 }
 
@@ -345,14 +345,14 @@ async fn a_blocked_job_without_one_before_it_is_freed_by_a_leader() {
         (unled, why_job(world, jobs[1]).await)
     })
     .await;
-    assert_eq!((codes(&why.0), codes(&why.1)), (vec!["nobody_leads"], vec!["freed_soon"]));
+    assert_eq!((codes(&why.0), codes(&why.1)), (vec!["no_leader"], vec!["unblocked_soon"]));
     insta::assert_snapshot!(why.0, @"
     job 01a2ce8b-d400-7000-bfda-be86cbbeaa11 of kind `mail` in queue `default`: blocked
-    - nobody leads `maintenance`, so that no job that waited for another goes on; `web-1` is alive
-        → start a node that stands for it, with `maintains = true`
+    - role `maintenance` has no leader: blocked jobs are not unblocked; live nodes: `web-1`
+        → start a node with the scheduler role: `punctual serve --role scheduler`
     ");
     insta::assert_snapshot!(why.1, @"
     job 01a2ce8b-d400-7000-bfda-be86cbbeaa11 of kind `mail` in queue `default`: blocked
-    - no other job of schedule `nightly` is at work any more, and the first one that waits goes on within a second
+    - the other jobs of schedule `nightly` have finished; its first blocked job is unblocked within a second
     ");
 }

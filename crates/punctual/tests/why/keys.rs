@@ -28,11 +28,11 @@ async fn a_key_that_nobody_holds_is_free() {
     assert_eq!((why.1.state.as_str(), codes(&why.1)), ("free", vec!["no_key"]));
     insta::assert_snapshot!(why.0, @"
     key `user-7` among jobs of kind `mail`: free
-    - nobody holds the key `user-7`
+    - no job holds the key `user-7`
     ");
     insta::assert_snapshot!(why.1, @"
     job 01a2ce8b-d400-7000-a698-4080bab12a02 without a key: free
-    - it has no unique key, so that none can be held
+    - the job has no unique key
     ");
 }
 
@@ -55,13 +55,13 @@ async fn a_key_that_is_held_says_by_which_job_until_it_ends() {
     assert_eq!((why.1.state.as_str(), codes(&why.1)), ("held", vec!["key_held"]));
     insta::assert_snapshot!(why.0, @"
     key `user-7` in queue `default`: held
-    - the key `user-7` is held by job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`, ready for less than 1s, since 2027-01-01T00:00:00Z; it is free when that job ends
-        → wait, or call it off: `punctual job cancel 01a2ce8b-d400-7000-a698-4080bab12a02`; why it is there: `punctual why job 01a2ce8b-d400-7000-a698-4080bab12a02`
+    - the key `user-7` is held by job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`, ready for less than 1s (since 2027-01-01T00:00:00Z); it becomes free when that job finishes
+        → wait, or cancel that job: `punctual job cancel 01a2ce8b-d400-7000-a698-4080bab12a02`; for its state: `punctual why job 01a2ce8b-d400-7000-a698-4080bab12a02`
     ");
     insta::assert_snapshot!(why.1, @"
     key `user-7` in queue `default`: held
-    - the key `user-7` is held by job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`, running on `web-1` for 10s, since 2027-01-01T00:00:00Z; it is free when that job ends
-        → wait, or call it off: `punctual job cancel 01a2ce8b-d400-7000-a698-4080bab12a02`; why it is there: `punctual why job 01a2ce8b-d400-7000-a698-4080bab12a02`
+    - the key `user-7` is held by job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`, running on `web-1` for 10s (since 2027-01-01T00:00:00Z); it becomes free when that job finishes
+        → wait, or cancel that job: `punctual job cancel 01a2ce8b-d400-7000-a698-4080bab12a02`; for its state: `punctual why job 01a2ce8b-d400-7000-a698-4080bab12a02`
     ");
 }
 
@@ -84,13 +84,13 @@ async fn a_key_may_outlive_its_job() {
     .await;
     insta::assert_snapshot!(why.0, @"
     key `user-7`: held
-    - the key `user-7` is held by job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`, succeeded 10m ago (2027-01-01T00:00:00Z); if it was taken for 1h, as this one asks, it is free in 50m (2027-01-01T01:00:00Z)
-        → wait, or take another key
+    - the key `user-7` is held by job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`, succeeded 10m ago (2027-01-01T00:00:00Z); if it is held for 1h, as this job requests, it becomes free in 50m (2027-01-01T01:00:00Z)
+        → wait, or use another key
     ");
     insta::assert_snapshot!(why.1, @"
     key `user-7`: held
-    - the key `user-7` is held by job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`, succeeded 10m ago (2027-01-01T00:00:00Z); it was taken for a length of time, which is not over
-        → wait, or take another key
+    - the key `user-7` is held by job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`, succeeded 10m ago (2027-01-01T00:00:00Z); it is held for a fixed time, which has not passed yet
+        → wait, or use another key
     ");
 }
 
@@ -102,7 +102,7 @@ async fn a_job_may_hold_its_own_key() {
         why_key(world, &job).await
     })
     .await;
-    insta::assert_snapshot!(why.reasons[0].text, @"the key `user-7` is held by this job itself, 01a2ce8b-d400-7000-844c-3cd7f43c661c of kind `mail` in queue `default`, ready for less than 1s, since 2027-01-01T00:00:00Z; it is free when that job ends");
+    insta::assert_snapshot!(why.reasons[0].text, @"the key `user-7` is held by this job itself, 01a2ce8b-d400-7000-844c-3cd7f43c661c of kind `mail` in queue `default`, ready for less than 1s (since 2027-01-01T00:00:00Z); it becomes free when that job finishes");
 }
 
 /// Jobs are pruned, and a key that was taken for longer is held by one that is not there.
@@ -122,7 +122,7 @@ async fn a_key_may_outlive_the_row_of_its_job() {
     assert_eq!((why.state.as_str(), codes(&why)), ("held", vec!["key_held"]));
     insta::assert_snapshot!(why, @"
     key `user-7`: held
-    - the key `user-7` is held by job 01a2ce8b-d400-7000-a698-4080bab12a02, which is not kept any more; the time of the key is not over
-        → wait, or take another key
+    - the key `user-7` is held by job 01a2ce8b-d400-7000-a698-4080bab12a02, which was deleted; the key has not expired yet
+        → wait, or use another key
     ");
 }

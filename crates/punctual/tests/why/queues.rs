@@ -12,10 +12,10 @@ async fn an_empty_queue_says_so() {
         why_queue(world, "default").await
     })
     .await;
-    assert_eq!((why.state.as_str(), codes(&why)), ("open", vec!["empty"]));
+    assert_eq!((why.state.as_str(), codes(&why)), ("active", vec!["empty"]));
     insta::assert_snapshot!(why, @"
-    queue `default`: open
-    - nothing waits or runs in it
+    queue `default`: active
+    - no waiting or running jobs
     ");
 }
 
@@ -33,12 +33,12 @@ async fn a_queue_tells_what_is_in_it_and_since_when() {
         why_queue(world, "default").await
     })
     .await;
-    assert_eq!(codes(&why), ["waiting", "dead_letters"]);
+    assert_eq!(codes(&why), ["waiting", "failed_jobs"]);
     insta::assert_snapshot!(why, @"
-    queue `default`: open
-    - 2 jobs are ready, the oldest for 10s, since 2027-01-01T00:00:00Z; 1 runs; 1 scheduled
-    - 1 of its jobs has failed: 1 `mail`
-        → see which: `punctual job list --state failed --queue default`
+    queue `default`: active
+    - 2 jobs ready, the oldest for 10s (since 2027-01-01T00:00:00Z); 1 running; 1 scheduled
+    - 1 failed job: 1 of kind `mail`
+        → list them: `punctual job list --state failed --queue default`
     ");
 }
 
@@ -62,11 +62,11 @@ async fn a_paused_queue_at_its_limit_says_both() {
     );
     insta::assert_snapshot!(why, @"
     queue `default`: paused
-    - queue `default` is paused by ana for 2s, since 2027-01-01T00:00:00Z: index rebuild; the pause has no set end
+    - queue `default` is paused by ana for 2s (since 2027-01-01T00:00:00Z): index rebuild; the pause has no end time
         → resume it: `punctual queue resume default`
-    - queue `default` is at its limit: 1 job runs on all nodes together, and max_running = 1
-        → wait until one of them ends, or raise the limit: `punctual queue limit default`
-    - 1 job is ready, the oldest for 2s, since 2027-01-01T00:00:00Z; 1 runs
+    - queue `default` is at its limit: 1 job running on all nodes, max_running = 1
+        → wait for a job to finish, or raise the limit, for example: `punctual queue limit default 2`
+    - 1 job ready, the oldest for 2s (since 2027-01-01T00:00:00Z); 1 running
     ");
 }
 
@@ -82,12 +82,12 @@ async fn kinds_that_nobody_handles_are_told_each() {
     .await;
     assert_eq!(codes(&why), ["no_node_for_kind", "no_node_for_kind", "waiting"]);
     insta::assert_snapshot!(why, @"
-    queue `default`: open
-    - no live node that serves queue `default` has a handler for kind `mails`: `web-1` handles `mail`; did you mean `mail`?
+    queue `default`: active
+    - no live node handles kind `mails` in queue `default`: `web-1` handles `mail`; did you mean `mail`?
         → start a node that serves queue `default` and handles kind `mails`
-    - no live node that serves queue `default` has a handler for kind `report`: `web-1` handles `mail`
+    - no live node handles kind `report` in queue `default`: `web-1` handles `mail`
         → start a node that serves queue `default` and handles kind `report`
-    - 3 jobs are ready, the oldest for less than 1s, since 2027-01-01T00:00:00Z; 0 run
+    - 3 jobs ready, the oldest for less than 1s (since 2027-01-01T00:00:00Z); 0 running
     ");
 }
 
@@ -101,10 +101,10 @@ async fn a_queue_that_nobody_serves_says_who_serves_what() {
     .await;
     assert_eq!(codes(&why), ["no_node_for_queue", "waiting"]);
     insta::assert_snapshot!(why, @"
-    queue `night`: open
+    queue `night`: active
     - no live node serves queue `night`: `web-1` serves `default`
-        → start a node that serves queue `night`
-    - 1 job is ready, the oldest for less than 1s, since 2027-01-01T00:00:00Z; 0 run
+        → start a node that serves it, for example: `punctual serve --queue night`
+    - 1 job ready, the oldest for less than 1s (since 2027-01-01T00:00:00Z); 0 running
     ");
 }
 
@@ -128,6 +128,6 @@ async fn a_queue_that_nobody_uses_is_perhaps_another() {
     assert_eq!((why.state.as_str(), codes(&why)), ("unused", vec!["unused"]));
     insta::assert_snapshot!(why, @"
     queue `defualt`: unused
-    - no job is in queue `defualt`, no live node serves it, and nobody has set anything for it; did you mean `default`?
+    - queue `defualt` is unused: no jobs, no settings, and no live node serves it; did you mean `default`?
     ");
 }

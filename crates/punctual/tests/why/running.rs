@@ -30,7 +30,7 @@ async fn a_running_job_says_where_since_when_and_how_far() {
     assert_eq!((why.state.as_str(), codes(&why)), ("running", vec!["running"]));
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`: running
-    - attempt 1 runs on `web-1` for 7s, since 2027-01-01T00:00:00Z; 0 of 5 attempts were used up before; it said 3s ago (2027-01-01T00:00:04Z): 60 % sending
+    - running on `web-1` for 7s (since 2027-01-01T00:00:00Z), attempt 1; 0 of 5 attempts used before; progress 3s ago (2027-01-01T00:00:04Z): 60 % sending
     ");
 }
 
@@ -46,11 +46,11 @@ async fn a_running_job_that_should_stop_says_who_asked() {
         why_job(world, job).await
     })
     .await;
-    assert_eq!(codes(&why), ["cancel_asked", "running"]);
+    assert_eq!(codes(&why), ["cancel_requested", "running"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`: running
-    - ana asked it to stop 3s ago (2027-01-01T00:00:04Z): index rebuild; its handler has not ended yet
-    - attempt 1 runs on `web-1` for 7s, since 2027-01-01T00:00:00Z; 0 of 5 attempts were used up before
+    - cancel requested by ana 3s ago (2027-01-01T00:00:04Z): index rebuild; the handler is still running
+    - running on `web-1` for 7s (since 2027-01-01T00:00:00Z), attempt 1; 0 of 5 attempts used before
     ");
 }
 
@@ -69,8 +69,8 @@ async fn a_running_job_of_a_silent_node_will_be_taken_back() {
     assert_eq!(codes(&why), ["node_silent", "running"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-b3d3-3b666a1e21da of kind `mail` in queue `default`: running
-    - its node `web-1` was last heard of 16s ago (2027-01-01T00:00:00Z); one that is silent for 15s is declared dead, and its jobs are taken back
-    - attempt 1 runs on `web-1` for 16s, since 2027-01-01T00:00:00Z; 0 of 5 attempts were used up before
+    - the last heartbeat of its node `web-1` was 16s ago (2027-01-01T00:00:00Z); a node without a heartbeat for 15s is declared dead, and its jobs are reclaimed
+    - running on `web-1` for 16s (since 2027-01-01T00:00:00Z), attempt 1; 0 of 5 attempts used before
     ");
 }
 
@@ -85,13 +85,13 @@ async fn nobody_takes_a_job_back_without_a_leader() {
         why_job(world, job).await
     })
     .await;
-    assert_eq!(codes(&why), ["node_silent", "nobody_leads", "running"]);
+    assert_eq!(codes(&why), ["node_silent", "no_leader", "running"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-953a-eb70673e29cb of kind `mail` in queue `default`: running
-    - its node `web-1` was last heard of 1m ago (2027-01-01T00:00:00Z); one that is silent for 15s is declared dead, and its jobs are taken back
-    - nobody leads `maintenance`, so that nobody takes the jobs of dead nodes back; `web-2` is alive
-        → start a node that stands for it, with `maintains = true`
-    - attempt 1 runs on `web-1` for 1m, since 2027-01-01T00:00:00Z; 0 of 5 attempts were used up before
+    - the last heartbeat of its node `web-1` was 1m ago (2027-01-01T00:00:00Z); a node without a heartbeat for 15s is declared dead, and its jobs are reclaimed
+    - role `maintenance` has no leader: jobs of dead nodes are not reclaimed; live nodes: `web-2`
+        → start a node with the scheduler role: `punctual serve --role scheduler`
+    - running on `web-1` for 1m (since 2027-01-01T00:00:00Z), attempt 1; 0 of 5 attempts used before
     ");
 }
 
@@ -126,7 +126,7 @@ async fn a_running_job_of_a_dead_node_is_about_to_be_taken_back() {
     assert_eq!(codes(&why), ["node_dead", "running"]);
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-bfda-be86cbbeaa11 of kind `mail` in queue `default`: running
-    - its node `web-1` was declared dead less than 1s ago (2027-01-01T00:00:16Z); the job is about to be taken back and counts a crash
-    - attempt 1 runs on `web-1` for 16s, since 2027-01-01T00:00:00Z; 0 of 5 attempts were used up before
+    - its node `web-1` was declared dead less than 1s ago (2027-01-01T00:00:16Z); the job will be reclaimed, and the attempt counts as a crash
+    - running on `web-1` for 16s (since 2027-01-01T00:00:00Z), attempt 1; 0 of 5 attempts used before
     ");
 }

@@ -21,7 +21,7 @@ async fn a_schedule_that_is_well_tells_its_next_slot() {
     assert_eq!((why.state.as_str(), codes(&why)), ("active", vec!["next_slot"]));
     insta::assert_snapshot!(why, @"
     schedule `nightly`: active
-    - its next slot is in 1m (2027-01-01T00:01:00Z)
+    - next slot in 1m (2027-01-01T00:01:00Z)
     ");
 }
 
@@ -36,7 +36,7 @@ async fn a_slot_that_is_just_due_is_about_to_be_decided() {
     })
     .await;
     assert_eq!(codes(&why), ["next_slot"]);
-    insta::assert_snapshot!(why.reasons[0].text, @"its next slot was due 1s ago (2027-01-01T00:01:00Z), and is about to be decided");
+    insta::assert_snapshot!(why.reasons[0].text, @"next slot was due 1s ago (2027-01-01T00:01:00Z) and is being processed");
 }
 
 #[tokio::test]
@@ -56,12 +56,12 @@ async fn a_paused_schedule_says_by_whom_why_and_until_when() {
     assert_eq!((why.0.state.as_str(), codes(&why.0)), ("paused", vec!["paused_schedule"]));
     insta::assert_snapshot!(why.0, @"
     schedule `nightly`: paused
-    - it is paused by ana for 10s, since 2027-01-01T00:00:00Z: index rebuild; the pause ends in 1h20s (2027-01-01T01:00:30Z); its first slot after that is in 1h50s (2027-01-01T01:01:00Z)
+    - paused by ana for 10s (since 2027-01-01T00:00:00Z): index rebuild; the pause ends in 1h20s (2027-01-01T01:00:30Z); the first slot after that is in 1h50s (2027-01-01T01:01:00Z)
         → resume it: `punctual schedule resume nightly`
     ");
     insta::assert_snapshot!(why.1, @"
     schedule `nightly`: paused
-    - it is paused by ana for 10s, since 2027-01-01T00:00:00Z: index rebuild; the pause has no set end
+    - paused by ana for 10s (since 2027-01-01T00:00:00Z): index rebuild; the pause has no end time
         → resume it: `punctual schedule resume nightly`
     ");
 }
@@ -81,7 +81,7 @@ async fn a_disabled_schedule_says_who_did_it() {
     assert_eq!((why.state.as_str(), codes(&why)), ("disabled", vec!["disabled"]));
     insta::assert_snapshot!(why, @"
     schedule `nightly`: disabled
-    - ana disabled it 5s ago (2027-01-01T00:00:10Z): index rebuild; it has no slots until it is enabled
+    - disabled by ana 5s ago (2027-01-01T00:00:10Z): index rebuild; it does not fire until it is enabled
         → enable it: `punctual schedule enable nightly`
     ");
 }
@@ -99,16 +99,16 @@ async fn a_schedule_that_is_set_aside_says_why() {
         (why_schedule(world, "nightly").await, why_schedule(world, "torn").await)
     })
     .await;
-    assert_eq!((why.0.state.as_str(), codes(&why.0)), ("set_aside", vec!["set_aside"]));
+    assert_eq!((why.0.state.as_str(), codes(&why.0)), ("quarantined", vec!["quarantined"]));
     insta::assert_snapshot!(why.0, @"
-    schedule `nightly`: set aside
-    - it is set aside, because it cannot be planned: `tz`: unknown time zone `Mars/Olympus`
-        → mend it: `punctual schedule edit nightly`; or, if what was missing is there again: `punctual schedule enable nightly`
+    schedule `nightly`: quarantined
+    - the schedule is quarantined and does not fire: `tz`: unknown time zone `Mars/Olympus`
+        → fix the definition, for example: `punctual schedule edit nightly --tz ZONE`; if the cause is already fixed: `punctual schedule enable nightly`
     ");
     insta::assert_snapshot!(why.1, @"
-    schedule `torn`: set aside
-    - it is set aside, because it cannot be planned: its row cannot be read, so that it was set aside
-        → mend it: `punctual schedule edit torn`; or, if what was missing is there again: `punctual schedule enable torn`
+    schedule `torn`: quarantined
+    - the schedule is quarantined and does not fire: its database row cannot be read
+        → fix the definition, for example: `punctual schedule edit torn --tz ZONE`; if the cause is already fixed: `punctual schedule enable torn`
     ");
 }
 
@@ -146,15 +146,15 @@ async fn a_schedule_without_slots_left_says_which_was_the_last() {
     );
     insta::assert_snapshot!(why[0], @"
     schedule `once`: finished
-    - it has no slot left: its last slot was at 2027-01-01T00:01:00Z
-        → if it is to go on, give it other times: `punctual schedule edit once`
-    - its last slot, 2027-01-01T00:01:00Z: fired
+    - no slots left: the last slot was at 2027-01-01T00:01:00Z
+        → to run it again, change its times: `punctual schedule edit once --cron EXPR`
+    - last slot 2027-01-01T00:01:00Z: fired
     ");
     insta::assert_snapshot!(why[1], @"
     schedule `windowed`: finished
-    - it has no slot left: its last slot was at 2027-01-01T00:01:00Z, and its window ends with 2027-01-01T00:01:30Z
-        → if it is to go on, give it other times: `punctual schedule edit windowed`
-    - its last slot, 2027-01-01T00:01:00Z: fired
+    - no slots left: the last slot was at 2027-01-01T00:01:00Z; `end` is 2027-01-01T00:01:30Z
+        → to run it again, change its times: `punctual schedule edit windowed --cron EXPR`
+    - last slot 2027-01-01T00:01:00Z: fired
     ");
 }
 
@@ -169,14 +169,14 @@ async fn without_a_leader_nothing_fires() {
         (never, why_schedule(world, "nightly").await)
     })
     .await;
-    assert_eq!(codes(&why.0), ["nobody_leads", "next_slot"]);
+    assert_eq!(codes(&why.0), ["no_leader", "next_slot"]);
     insta::assert_snapshot!(why.0, @"
     schedule `nightly`: active
-    - nobody leads `scheduler/0`, so that no schedule fires; `web-1` is alive
-        → start a node that stands for it, with `schedules = true`
-    - its next slot is in 1m (2027-01-01T00:01:00Z)
+    - role `scheduler/0` has no leader: schedules do not fire; live nodes: `web-1`
+        → start a node with the scheduler role: `punctual serve --role scheduler`
+    - next slot in 1m (2027-01-01T00:01:00Z)
     ");
-    insta::assert_snapshot!(why.1.reasons[0].text, @"nobody has led `scheduler/0` for 35s, since 2027-01-01T00:00:05Z, so that no schedule fires; `web-1` is alive");
+    insta::assert_snapshot!(why.1.reasons[0].text, @"role `scheduler/0` has had no leader for 35s (since 2027-01-01T00:00:05Z): schedules do not fire; live nodes: `web-1`");
 }
 
 #[tokio::test]
@@ -189,9 +189,9 @@ async fn without_any_node_that_is_told_once() {
     assert_eq!(codes(&why), ["no_node", "next_slot"]);
     insta::assert_snapshot!(why, @"
     schedule `nightly`: active
-    - no node is alive, so that no schedule fires
-        → start a node
-    - its next slot is in 1m (2027-01-01T00:01:00Z)
+    - no live nodes; schedules do not fire
+        → start a node, for example: `punctual serve`
+    - next slot in 1m (2027-01-01T00:01:00Z)
     ");
 }
 
@@ -205,11 +205,11 @@ async fn a_schedule_that_is_behind_says_by_how_much_and_who_leads() {
         why_schedule(world, "nightly").await
     })
     .await;
-    assert_eq!(codes(&why), ["behind"]);
+    assert_eq!(codes(&why), ["firing_late"]);
     insta::assert_snapshot!(why, @"
     schedule `nightly`: active
-    - it is behind by 2m20s: what was due at 2027-01-01T00:01:00Z is not decided
-        → see what `web-1` reports, which leads `scheduler/0` for 3m20s, since 2027-01-01T00:00:00Z
+    - the schedule is late by 2m20s: the slot due at 2027-01-01T00:01:00Z was not processed
+        → check the log of `web-1`, which has led `scheduler/0` for 3m20s (since 2027-01-01T00:00:00Z)
     ");
 }
 
@@ -230,11 +230,11 @@ async fn slots_that_are_skipped_name_the_unfinished_job() {
     assert_eq!(codes(&why), ["overlap", "next_slot", "recent_slots", "skipped_overlap"]);
     insta::assert_snapshot!(why, @"
     schedule `nightly`: active
-    - its job 01a2ce8c-be60-7000-b3d3-3b666a1e21da is running on `web-1` for 1m, since 2027-01-01T00:01:00Z; while it is unfinished, slots are skipped (overlap = skip)
-        → wait, or call it off: `punctual job cancel 01a2ce8c-be60-7000-b3d3-3b666a1e21da`; why it is there: `punctual why job 01a2ce8c-be60-7000-b3d3-3b666a1e21da`
-    - its next slot is in 1m (2027-01-01T00:03:00Z)
-    - its last 2 slots, since 2027-01-01T00:01:00Z: 1 fired and 1 skipped_overlap
-    - the slot 2027-01-01T00:02:00Z was skipped for overlap: job 01a2ce8c-be60-7000-b3d3-3b666a1e21da is unfinished
+    - unfinished job 01a2ce8c-be60-7000-b3d3-3b666a1e21da: running on `web-1` for 1m (since 2027-01-01T00:01:00Z); slots are skipped until it finishes (overlap = skip)
+        → wait, or cancel it: `punctual job cancel 01a2ce8c-be60-7000-b3d3-3b666a1e21da`; for its state: `punctual why job 01a2ce8c-be60-7000-b3d3-3b666a1e21da`
+    - next slot in 1m (2027-01-01T00:03:00Z)
+    - last 2 slots since 2027-01-01T00:01:00Z: 1 fired and 1 skipped_overlap
+    - slot 2027-01-01T00:02:00Z was skipped because of overlap: job 01a2ce8c-be60-7000-b3d3-3b666a1e21da is unfinished
     ");
 }
 
@@ -264,12 +264,12 @@ async fn each_overlap_policy_says_what_it_does() {
     insta::assert_snapshot!(told.join("\n"), @"
     allow, 1: nothing
     allow, 2: nothing
-    queue_one, 1: unfinished_job: its job 01a2ce8c-be60-7000-b3d3-3b666a1e21da is ready for less than 1s, since 2027-01-01T00:01:00Z; the job of the next slot waits for it (overlap = queue_one)
-    queue_one, 2: overlap: its job 01a2ce8d-a8c0-7000-b3d3-3b666a1e21da is ready for less than 1s, since 2027-01-01T00:02:00Z; one job waits for it, and further slots are skipped (overlap = queue_one)
-    queue_all, 1: unfinished_job: its job 01a2ce8c-be60-7000-b3d3-3b666a1e21da is ready for less than 1s, since 2027-01-01T00:01:00Z; the job of the next slot waits for it (overlap = queue_all)
-    queue_all, 2: overlap: its job 01a2ce8d-a8c0-7000-b3d3-3b666a1e21da is ready for less than 1s, since 2027-01-01T00:02:00Z; 1 job waits for it (overlap = queue_all)
-    cancel_running, 1: unfinished_job: its job 01a2ce8c-be60-7000-b3d3-3b666a1e21da is ready for less than 1s, since 2027-01-01T00:01:00Z; the next slot calls it off (overlap = cancel_running)
-    cancel_running, 2: unfinished_job: its job 01a2ce8d-a8c0-7000-bfda-be86cbbeaa11 is ready for less than 1s, since 2027-01-01T00:02:00Z; the next slot calls it off (overlap = cancel_running)
+    queue_one, 1: unfinished_job: unfinished job 01a2ce8c-be60-7000-b3d3-3b666a1e21da: ready for less than 1s (since 2027-01-01T00:01:00Z); the job of the next slot will wait for it (overlap = queue_one)
+    queue_one, 2: overlap: unfinished job 01a2ce8d-a8c0-7000-b3d3-3b666a1e21da: ready for less than 1s (since 2027-01-01T00:02:00Z); one job is blocked by it, and further slots are skipped (overlap = queue_one)
+    queue_all, 1: unfinished_job: unfinished job 01a2ce8c-be60-7000-b3d3-3b666a1e21da: ready for less than 1s (since 2027-01-01T00:01:00Z); the job of the next slot will wait for it (overlap = queue_all)
+    queue_all, 2: overlap: unfinished job 01a2ce8d-a8c0-7000-b3d3-3b666a1e21da: ready for less than 1s (since 2027-01-01T00:02:00Z); 1 job is blocked by it (overlap = queue_all)
+    cancel_running, 1: unfinished_job: unfinished job 01a2ce8c-be60-7000-b3d3-3b666a1e21da: ready for less than 1s (since 2027-01-01T00:01:00Z); the next slot cancels it (overlap = cancel_running)
+    cancel_running, 2: unfinished_job: unfinished job 01a2ce8d-a8c0-7000-bfda-be86cbbeaa11: ready for less than 1s (since 2027-01-01T00:02:00Z); the next slot cancels it (overlap = cancel_running)
     ");
 }
 
@@ -295,10 +295,10 @@ async fn a_schedule_whose_jobs_fail_says_how_often_and_why() {
     assert_eq!(codes(&why), ["jobs_fail", "next_slot", "recent_slots"]);
     insta::assert_snapshot!(why, @"
     schedule `nightly`: active
-    - its last 2 jobs failed, the newest less than 1s ago (2027-01-01T00:03:00Z): boom
-        → why: `punctual why job 01a2ce8e-9320-7000-a25e-c07a99506761`; once the cause is mended: `punctual job retry 01a2ce8e-9320-7000-a25e-c07a99506761`
-    - its next slot is in 1m (2027-01-01T00:04:00Z)
-    - its last 3 slots, since 2027-01-01T00:01:00Z: 3 fired
+    - the last 2 jobs failed, most recently less than 1s ago (2027-01-01T00:03:00Z): boom
+        → details: `punctual why job 01a2ce8e-9320-7000-a25e-c07a99506761`; after fixing the cause: `punctual job retry 01a2ce8e-9320-7000-a25e-c07a99506761`
+    - next slot in 1m (2027-01-01T00:04:00Z)
+    - last 3 slots since 2027-01-01T00:01:00Z: 3 fired
     ");
 }
 
@@ -315,11 +315,11 @@ async fn a_schedule_whose_jobs_cannot_run_says_why() {
     assert_eq!(codes(&why), ["paused_queue", "no_node_for_kind", "next_slot"]);
     insta::assert_snapshot!(why, @"
     schedule `nightly`: active
-    - queue `default` is paused by ana for less than 1s, since 2027-01-01T00:00:00Z: index rebuild; the pause has no set end
+    - queue `default` is paused by ana for less than 1s (since 2027-01-01T00:00:00Z): index rebuild; the pause has no end time
         → resume it: `punctual queue resume default`
-    - no live node that serves queue `default` has a handler for kind `mial`: `web-1` handles `mail`; did you mean `mail`?
+    - no live node handles kind `mial` in queue `default`: `web-1` handles `mail`; did you mean `mail`?
         → start a node that serves queue `default` and handles kind `mial`
-    - its next slot is in 1m (2027-01-01T00:01:00Z)
+    - next slot in 1m (2027-01-01T00:01:00Z)
     ");
 }
 
@@ -353,12 +353,12 @@ async fn slots_that_became_no_job_say_why() {
     );
     insta::assert_snapshot!(why, @"
     schedule `nightly`: active
-    - its next slot is in 1m (2027-01-01T00:32:00Z)
-    - its last 31 slots, since 2027-01-01T00:01:00Z: 1 fired, 5 skipped_paused, 1 skipped_excluded, 20 missed and 4 coalesced
-    - 5 slots were skipped by a pause, the newest 2027-01-01T00:25:00Z: paused by ana: index rebuild
-    - the slot 2027-01-01T00:30:00Z was skipped as excluded: a holiday
-    - 20 slots were missed, the newest 2027-01-01T00:20:00Z: later than missed_window = 10m
-    - 4 slots were late and folded into a newer one, the newest 2027-01-01T00:29:00Z: missed = latest
+    - next slot in 1m (2027-01-01T00:32:00Z)
+    - last 31 slots since 2027-01-01T00:01:00Z: 1 fired, 5 skipped_paused, 1 skipped_excluded, 20 missed and 4 coalesced
+    - 5 slots were skipped during a pause, latest 2027-01-01T00:25:00Z: paused by ana: index rebuild
+    - slot 2027-01-01T00:30:00Z was skipped by `exclude`: a holiday
+    - 20 slots were missed, latest 2027-01-01T00:20:00Z: later than missed_window = 10m
+    - 4 slots were late and merged into a newer one, latest 2027-01-01T00:29:00Z: missed = latest
     ");
 }
 
@@ -372,10 +372,10 @@ async fn a_schedule_of_no_such_name_is_perhaps_another() {
     assert_eq!((why.0.state.as_str(), codes(&why.0)), ("not_found", vec!["not_found"]));
     insta::assert_snapshot!(why.0, @"
     schedule `nighly`: not found
-    - there is no schedule named `nighly`; did you mean `nightly`?
-        → see which there are: `punctual schedule list`
+    - schedule `nighly` not found; did you mean `nightly`?
+        → list all schedules: `punctual schedule list`
     ");
-    insta::assert_snapshot!(why.1.reasons[0].text, @"there is no schedule named `hourly`");
+    insta::assert_snapshot!(why.1.reasons[0].text, @"schedule `hourly` not found");
 }
 
 #[tokio::test]
@@ -393,7 +393,7 @@ async fn a_tenants_schedule_is_asked_for_by_tenant() {
     .await;
     insta::assert_snapshot!(why, @"
     schedule `nightly` of tenant `acme`: paused
-    - it is paused by ana for less than 1s, since 2027-01-01T00:00:00Z: index rebuild; the pause has no set end
+    - paused by ana for less than 1s (since 2027-01-01T00:00:00Z): index rebuild; the pause has no end time
         → resume it: `punctual schedule resume nightly --tenant acme`
     ");
 }

@@ -29,8 +29,8 @@ async fn a_dead_database_is_an_answer_to_every_question() {
     assert_eq!(codes(&key), ["database_unreachable"]);
     insta::assert_snapshot!(job, @"
     job 01a2ce8b-d400-7000-844c-3cd7f43c661c: unknown
-    - the database does not answer: the connection was lost; whether it was done is not known
-        → see that the database is up and can be reached from here; nodes go on by themselves once it is back
+    - the database is unavailable: the connection was lost; it is unknown whether the request was applied
+        → check that the database is running and reachable from this host; nodes reconnect automatically
     ");
 }
 
@@ -62,17 +62,17 @@ async fn programs_read_the_same_as_people() {
       "reasons": [
         {
           "code": "paused_queue",
-          "text": "queue `it's late` is paused by ana for less than 1s, since 2027-01-01T00:00:00Z: index rebuild; the pause has no set end",
+          "text": "queue `it's late` is paused by ana for less than 1s (since 2027-01-01T00:00:00Z): index rebuild; the pause has no end time",
           "remedy": "resume it: `punctual queue resume 'it'\\''s late'`"
         },
         {
           "code": "no_node_for_queue",
           "text": "no live node serves queue `it's late`: `web-1` serves `default`",
-          "remedy": "start a node that serves queue `it's late`"
+          "remedy": "start a node that serves it, for example: `punctual serve --queue 'it'\\''s late'`"
         },
         {
-          "code": "first_in_line",
-          "text": "it has been ready for less than 1s, since 2027-01-01T00:00:00Z, and goes first once it can",
+          "code": "next_to_start",
+          "text": "ready for less than 1s (since 2027-01-01T00:00:00Z); it is next to start once the reasons above are resolved",
           "remedy": null
         }
       ]

@@ -33,22 +33,22 @@ fn an_attempt_that_cannot_start_says_why_and_what_to_do() {
         assert_eq!(job["state"], "failed", "{job}");
         job["error"].as_str().unwrap().replace(&here, "HERE")
     };
-    assert_snapshot!(error(json!({"argv": ["no-such-program"]})), @"there is no program `no-such-program` in /usr/bin, /bin on this worker; install it, give its absolute path, or add its directory to `command.search_path`");
-    assert_snapshot!(error(json!({"argv": ["/no/such/program"]})), @"there is no program `/no/such/program` on this worker; install it there, or correct the path");
-    assert_snapshot!(error(json!({"argv": ["bin/backup"]})), @"the program `bin/backup` is given by a path from some directory; give its absolute path, or its name alone");
-    assert_snapshot!(error(json!({"argv": ["HERE/plain"]})), @"`HERE/plain` is not executable; make it so with `chmod +x HERE/plain`");
-    assert_snapshot!(error(json!({"argv": ["HERE"]})), @"`HERE` is a directory; name a program in it");
-    assert_snapshot!(error(json!({"argv": ["HERE/no-interpreter"]})), @"`HERE/no-interpreter` asks for the interpreter `/usr/bin/pythn`, which is not on this worker; install it there, or correct the first line");
-    assert_snapshot!(error(json!({"argv": ["HERE/garbage"]})), @"`HERE/garbage` is neither a program for this machine nor a script whose first line names its interpreter; begin it with a line like `#!/bin/sh`");
-    assert_snapshot!(error(json!({"argv": ["true"], "cwd": "/no/such/directory"})), @"there is no directory `/no/such/directory` on this worker; create it there, or correct `cwd`");
-    assert_snapshot!(error(json!({"argv": ["true"], "cwd": "/etc/passwd"})), @"`/etc/passwd` is no directory; correct `cwd`");
-    assert_snapshot!(error(json!({"argv": ["true"], "user": "no-such-user"})), @"there is no user `no-such-user` on this worker; create it there, or correct `user` (only /etc/passwd is asked)");
-    assert_snapshot!(error(json!({"argv": ["true"], "env": {"A": "secret://none"}})), @"there is no secret `none` here; name its variable or file in `[secrets]` of the worker's configuration");
+    assert_snapshot!(error(json!({"argv": ["no-such-program"]})), @"program `no-such-program` not found in /usr/bin, /bin on this worker; install it, use its absolute path, or add its directory to `command.search_path`");
+    assert_snapshot!(error(json!({"argv": ["/no/such/program"]})), @"program `/no/such/program` not found on this worker; install it, or correct the path");
+    assert_snapshot!(error(json!({"argv": ["bin/backup"]})), @"program `bin/backup` is a relative path; use an absolute path, or only the file name");
+    assert_snapshot!(error(json!({"argv": ["HERE/plain"]})), @"`HERE/plain` is not executable; run `chmod +x HERE/plain`");
+    assert_snapshot!(error(json!({"argv": ["HERE"]})), @"`HERE` is a directory; use the path of a program");
+    assert_snapshot!(error(json!({"argv": ["HERE/no-interpreter"]})), @"the interpreter `/usr/bin/pythn` of `HERE/no-interpreter` was not found on this worker; install it, or correct the first line of the script");
+    assert_snapshot!(error(json!({"argv": ["HERE/garbage"]})), @"`HERE/garbage` is neither a program for this machine nor a script with an interpreter line; add a first line such as `#!/bin/sh`");
+    assert_snapshot!(error(json!({"argv": ["true"], "cwd": "/no/such/directory"})), @"directory `/no/such/directory` not found on this worker; create it, or correct `cwd`");
+    assert_snapshot!(error(json!({"argv": ["true"], "cwd": "/etc/passwd"})), @"`/etc/passwd` is not a directory; correct `cwd`");
+    assert_snapshot!(error(json!({"argv": ["true"], "user": "no-such-user"})), @"user `no-such-user` not found on this worker; create it, or correct `user` (only /etc/passwd is searched)");
+    assert_snapshot!(error(json!({"argv": ["true"], "env": {"A": "secret://none"}})), @"unknown secret `none`; define it in `[secrets]` of the worker's configuration");
     assert_snapshot!(error(json!({"argv": ["sh", "-c", "echo oh no >&2; exit 3"]})), @r"
-    the command exited with code 3; the last of its stderr:
+    the command exited with code 3; end of stderr:
     oh no
     ");
-    assert_snapshot!(error(json!({"argv": ["sh", "-c", "kill -SEGV $$"]})), @"the command was ended by signal SEGV; it wrote nothing");
+    assert_snapshot!(error(json!({"argv": ["sh", "-c", "kill -SEGV $$"]})), @"the command was terminated by signal SEGV; no output");
 }
 
 /// Root may do everything, but a command of somebody else may not.
@@ -68,11 +68,12 @@ fn a_program_that_may_not_be_executed_says_who_may_not() {
     let job = run(&place.serve(), &payload);
     let error = job["error"].as_str().unwrap();
     let way_out = format!(
-        " may not execute `{}`; permit it to read and execute the file and to enter its directories, and see that they are not mounted with `noexec`",
+        " cannot execute `{}`; grant read and execute access to the file and its directories, and check that the file system is not mounted with `noexec`",
         program.display()
     );
     let who = error.strip_suffix(&way_out).unwrap_or_else(|| panic!("{error}"));
-    assert!(who.starts_with(if is_root { "user number " } else { "the worker's user" }), "{who}");
+    let who = who.strip_prefix("permission denied: ").unwrap_or_else(|| panic!("{error}"));
+    assert!(who.starts_with(if is_root { "user id " } else { "the worker's user" }), "{who}");
 }
 
 #[test]
@@ -86,18 +87,18 @@ fn what_is_known_to_be_wrong_is_refused_when_it_is_enqueued() {
     };
     let job = |payload: Value| refusal(&["job", "enqueue", "command"], payload);
     let named = |params: Value| job(json!({"name": "backup", "params": params}));
-    assert_snapshot!(job(json!({"name": "bakcup"})), @"error: there is no command `bakcup`; did you mean `backup`?");
-    assert_snapshot!(job(json!({})), @"error: the payload names no command; give `name`, or `argv` where that is allowed");
-    assert_snapshot!(job(json!({"agrv": ["true"]})), @"error: the payload does not fit kind `command`: unknown field `agrv`, expected one of `name`, `params`, `argv`, `shell`, `env`, `cwd`, `user`, `group`, `stdin`, `success_codes`, `retry_codes`");
-    assert_snapshot!(job(json!({"argv": ["true"], "shell": true})), @"error: a shell is not allowed here; give the program and its arguments one by one, or set `command.allow_shell = true`");
-    assert_snapshot!(job(json!({"argv": ["true"], "user": "root"})), @"error: a job may not run as `root` here; leave it out, or add `root` to `command.users`");
-    assert_snapshot!(job(json!({"name": "backup", "cwd": "/"})), @"error: command `backup`: `cwd` is for the configuration to say; leave it out, or change `[commands.backup]`");
-    assert_snapshot!(named(json!({"days": 3})), @"error: command `backup`: parameter `target` is missing; give a string");
-    assert_snapshot!(named(json!({"days": "3", "target": "all"})), @r#"error: command `backup`: parameter `days` is "3"; give an integer"#);
-    assert_snapshot!(named(json!({"days": 3, "target": "some"})), @r#"error: command `backup`: parameter `target` is "some"; it may be "all", "new""#);
-    assert_snapshot!(named(json!({"day": 3})), @"error: command `backup`: there is no parameter `day`; did you mean `days`?");
+    assert_snapshot!(job(json!({"name": "bakcup"})), @"error: unknown command `bakcup`; did you mean `backup`?");
+    assert_snapshot!(job(json!({})), @"error: missing command; set `name`, or `argv` if the worker allows it");
+    assert_snapshot!(job(json!({"agrv": ["true"]})), @"error: invalid payload for kind `command`: unknown field `agrv`, expected one of `name`, `params`, `argv`, `shell`, `env`, `cwd`, `user`, `group`, `stdin`, `success_codes`, `retry_codes`");
+    assert_snapshot!(job(json!({"argv": ["true"], "shell": true})), @"error: `shell` is not allowed on this worker; pass the program and its arguments as a list, or set `command.allow_shell = true`");
+    assert_snapshot!(job(json!({"argv": ["true"], "user": "root"})), @"error: running as `root` is not allowed on this worker; remove `user`, or add `root` to `command.users`");
+    assert_snapshot!(job(json!({"name": "backup", "cwd": "/"})), @"error: command `backup`: `cwd` cannot be set for a named command; remove it, or change `[commands.backup]`");
+    assert_snapshot!(named(json!({"days": 3})), @"error: command `backup`: missing parameter `target`; expected a string");
+    assert_snapshot!(named(json!({"days": "3", "target": "all"})), @r#"error: command `backup`: parameter `days` must be an integer, got "3""#);
+    assert_snapshot!(named(json!({"days": 3, "target": "some"})), @r#"error: command `backup`: parameter `target` must be one of "all", "new", got "some""#);
+    assert_snapshot!(named(json!({"day": 3})), @"error: command `backup`: unknown parameter `day`; did you mean `days`?");
     let create = ["schedule", "create", "s", "--every", "1h", "--kind", "command"];
-    assert_snapshot!(refusal(&create, json!({"name": "bakcup"})), @"error: there is no command `bakcup`; did you mean `backup`?");
+    assert_snapshot!(refusal(&create, json!({"name": "bakcup"})), @"error: unknown command `bakcup`; did you mean `backup`?");
 }
 
 #[test]
@@ -106,7 +107,7 @@ fn a_job_brings_no_program_where_that_is_not_allowed() {
     let server = place.serve();
     let payload = json!({"argv": ["id"]}).to_string();
     let refused = server.run(&["job", "enqueue", "command", "--payload", &payload]);
-    assert_snapshot!(text(&refused.stderr), @"error: a job may not bring its own program here; name a command of the worker's configuration with `name`, or set `command.allow_api_argv = true` if whoever can enqueue may do all that the worker can");
+    assert_snapshot!(text(&refused.stderr), @"error: `argv` is not allowed on this worker; use `name` with a command from its configuration, or set `command.allow_api_argv = true` (any client that can enqueue can then run any program)");
     // Nobody is asked there; the worker refuses it all the same.
     let database = ["--database", "sqlite://punctual.db", "--json"];
     let mut enqueue = punctual(place.path(), &["job", "enqueue", "command"]);
@@ -125,14 +126,14 @@ fn mistakes_in_the_settings_are_told_before_anything_starts() {
         assert_eq!(output.status.code(), Some(2), "{settings}");
         text(&output.stderr).trim_end().to_owned()
     };
-    assert_snapshot!(told("[commands.a]\nargv = [\"x\", \"{y}\"]"), @"error: commands.a: there is no parameter `y`; name its type in `params`, or write `{{y}}` for the braces themselves");
-    assert_snapshot!(told("[commands.a]\nargv = [\"{y}\"]\nparams = { y = \"string\" }"), @"error: commands.a: which program runs is not for a parameter to say; name a command for each program");
-    assert_snapshot!(told("[commands.a]\nargv = [\"x\"]\nparams = { y = \"string\" }"), @"error: commands.a: the parameter `y` is used nowhere; put `{y}` in argv, or leave it out");
-    assert_snapshot!(told("[commands.a]\nargv = [\"x\", \"{y\"]"), @"error: commands.a: `{y` has a brace without its other; write `{{` or `}}` for the brace itself");
-    assert_snapshot!(told("[commands.a]\nargv = [\"x | y\"]\nshell = true"), @"error: commands.a: it uses a shell, and `command.allow_shell` is false; allow it, or give the program and its arguments one by one");
-    assert_snapshot!(told("[command]\nallow_shell = true\n[commands.a]\nargv = [\"x {y}\"]\nshell = true\nparams = { y = \"string\" }"), @r#"error: commands.a: a parameter within the text of a shell would be read as shell; give it as a further argument and write "$1""#);
-    assert_snapshot!(told("[command]\nallow_shell = true\n[commands.a]\nargv = [\"x secret://y\"]\nshell = true"), @r#"error: commands.a: a secret within the text of a shell would be read as shell; put it in `env` as NAME and write "$NAME""#);
-    assert_snapshot!(told("[command]\nkill_grace = \"1m\""), @"error: command.kill_grace is 1m; the most is 3500ms, since a worker that is out of touch has to end its work before others take it");
-    assert_snapshot!(told("[command]\nlimits = { memory_bytes = 1000 }"), @"error: command.limits.memory_bytes is 1000; the least is 268435456, which is what it takes to start a program");
-    assert_snapshot!(told("[secrets]\n\"a b\" = { env = \"X\" }"), @"error: secrets: `a b` is no name for a secret; use letters, digits, `_` and `-`");
+    assert_snapshot!(told("[commands.a]\nargv = [\"x\", \"{y}\"]"), @"error: commands.a: unknown parameter `y` in `argv`; declare it in `params`, or write `{{y}}` for literal braces");
+    assert_snapshot!(told("[commands.a]\nargv = [\"{y}\"]\nparams = { y = \"string\" }"), @"error: commands.a: the first element of `argv` must not contain a parameter; define one command for each program");
+    assert_snapshot!(told("[commands.a]\nargv = [\"x\"]\nparams = { y = \"string\" }"), @"error: commands.a: parameter `y` is not used; add `{y}` to `argv`, or remove it from `params`");
+    assert_snapshot!(told("[commands.a]\nargv = [\"x\", \"{y\"]"), @"error: commands.a: `{y` has an unmatched brace; write `{{` or `}}` for a literal brace");
+    assert_snapshot!(told("[commands.a]\nargv = [\"x | y\"]\nshell = true"), @"error: commands.a: `shell` is not allowed on this worker; pass the program and its arguments as a list, or set `command.allow_shell = true`");
+    assert_snapshot!(told("[command]\nallow_shell = true\n[commands.a]\nargv = [\"x {y}\"]\nshell = true\nparams = { y = \"string\" }"), @r#"error: commands.a: a parameter is not allowed in the text of a shell command, because the shell would execute it; pass it as an additional argument and use "$1""#);
+    assert_snapshot!(told("[command]\nallow_shell = true\n[commands.a]\nargv = [\"x secret://y\"]\nshell = true"), @r#"error: commands.a: a secret is not allowed in the text of a shell command, because the shell would execute it; put it in `env` as NAME and use "$NAME""#);
+    assert_snapshot!(told("[command]\nkill_grace = \"1m\""), @"error: command.kill_grace must be at most 3500ms, got 1m; a worker that loses contact with the database must stop its commands before their jobs are reclaimed");
+    assert_snapshot!(told("[command]\nlimits = { memory_bytes = 1000 }"), @"error: command.limits.memory_bytes must be at least 268435456, got 1000; a program cannot start with less");
+    assert_snapshot!(told("[secrets]\n\"a b\" = { env = \"X\" }"), @"error: secrets: invalid secret name `a b`; use letters, digits, `_` and `-`");
 }

@@ -137,7 +137,7 @@ fn a_shell_and_other_users_are_there_for_those_who_allow_them() {
         let told: Vec<&Value> = logged.iter().map(|line| &line["text"]).collect();
         assert!(told.contains(&&json!(fields[2])) && told.contains(&&json!(fields[5])), "{told:?}");
     } else {
-        assert!(error.contains("may not become `nobody`; run the worker as root"), "{error}");
+        assert!(error.contains("cannot switch to `nobody`; run the worker as root"), "{error}");
     }
 }
 
@@ -180,8 +180,8 @@ fn a_directory_is_entered_as_the_user_of_the_command() {
     let job = run(&server, &payload);
     let error = job["error"].as_str().unwrap();
     let expected = match rustix::process::geteuid().is_root() {
-        true => format!("may not enter the directory `{}`; permit it", private.display()),
-        false => "may not become `nobody`".to_owned(),
+        true => format!("cannot enter the directory `{}`; grant access", private.display()),
+        false => "cannot switch to `nobody`".to_owned(),
     };
     assert!(error.contains(&expected), "{error}");
 }

@@ -61,7 +61,7 @@ argv = ["/no/such/secret://file"]
     heard.push_str(&server.ask(&["job", "list"]).to_string());
     // It has run: what was masked is there.
     assert!(heard.contains("with ••• in it") && heard.matches("•••").count() > 20, "{heard}");
-    assert!(heard.contains("there is no program `/no/such/•••`"), "{heard}");
+    assert!(heard.contains("program `/no/such/•••` not found"), "{heard}");
 
     let in_json = IN_ENV.replace('"', "\\\"");
     let canaries = [IN_FILE, IN_ENV, &in_json];

@@ -60,9 +60,9 @@ fn each_end_of_a_first_attempt_leads_where_the_table_says() {
     Fail("boom"): failed, After(5s), Some("boom")
     RetryAfter(60s, "boom"): failed, After(60s), Some("boom")
     FailForGood("boom"): failed, Failed, Some("boom")
-    TimedOut(60s): timed_out, After(5s), Some("took longer than 1m")
+    TimedOut(60s): timed_out, After(5s), Some("exceeded the time limit of 1m")
     Panicked("boom"): panicked, After(5s), Some("the handler panicked: boom")
-    Abandoned: abandoned, After(5s), Some("its node died or lost touch")
+    Abandoned: abandoned, After(5s), Some("its node died or lost contact with the database")
     Released: released, Ready, None
     Snooze(60s): snoozed, After(60s), None
     Cancel("boom"): cancelled, Cancelled, Some("boom")

@@ -89,8 +89,8 @@ fn the_limit_keeps_the_newest_and_the_window_cuts_the_oldest() {
     assert_eq!(
         told(&plan),
         [
-            "2027-01-01T00:00:00Z..2027-01-01T06:00:00Z x7 missed: later than missed_window = 6h",
-            "2027-01-01T07:00:00Z..2027-01-01T10:00:00Z x4 missed: more than missed_limit = 2 were missed",
+            "2027-01-01T00:00:00Z..2027-01-01T06:00:00Z x7 missed: more than missed_window = 6h late",
+            "2027-01-01T07:00:00Z..2027-01-01T10:00:00Z x4 missed: more than missed_limit = 2 slots were missed",
             "2027-01-01T11:00:00Z caught_up",
             "2027-01-01T12:00:00Z caught_up"
         ]
@@ -301,7 +301,7 @@ fn an_excluded_slot_says_where_it_went_and_is_decided_there() {
     // The 15th and 16th of May 2027 are a Saturday and a Sunday.
     let on_time = |watermark: &str| planned(&moving(Missed::Latest), watermark, watermark);
     let saturday = on_time("2027-05-15T07:00:00Z");
-    let reason = "the schedule's `exclude` has it; moved to 2027-05-17 09:00 Europe/Berlin";
+    let reason = "excluded by `exclude`; moved to 2027-05-17 09:00 Europe/Berlin";
     assert_eq!(told(&saturday), [format!("2027-05-15T07:00:00Z skipped_excluded: {reason}")]);
     assert_eq!(saturday.next, Some(at("2027-05-16T07:00:00Z")));
     let sunday = on_time("2027-05-16T07:00:00Z");
@@ -316,7 +316,7 @@ fn a_moved_slot_is_missed_and_caught_up_like_any_other() {
     let after_outage =
         |missed| told(&planned(&moving(missed), "2027-05-15T07:00:00Z", "2027-05-17T12:00:00Z"));
     let excluded = "2027-05-15T07:00:00Z..2027-05-16T07:00:00Z x2 skipped_excluded: \
-         the schedule's `exclude` has it; moved to 2027-05-17 09:00 Europe/Berlin";
+         excluded by `exclude`; moved to 2027-05-17 09:00 Europe/Berlin";
     assert_eq!(after_outage(Missed::Latest), [excluded, "2027-05-17T07:00:00Z caught_up"]);
     assert_eq!(
         after_outage(Missed::None),

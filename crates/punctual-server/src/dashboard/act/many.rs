@@ -4,7 +4,7 @@ use axum::Form;
 use axum::response::{IntoResponse, Redirect, Response};
 use futures_util::future::join_all;
 use punctual::{ErrorKind, JobId, Placement, Timestamp};
-use punctual_api::{Move, Operate, OperationCounts, text};
+use punctual_api::{MoveRequest, OperationCounts, OperationRequest, text};
 
 use super::{Said, back, instant, unknown};
 use crate::dashboard::everything;
@@ -42,14 +42,11 @@ impl Pairs {
             .map(|(_, value)| value.clone())
             .collect();
         if values.is_empty() {
-            return Err(Fault::invalid(
-                wanted,
-                format!("no {wanted} is selected; tick some first"),
-            ));
+            let wrong = format!("no {wanted}s selected; select at least one");
+            return Err(Fault::invalid(wanted, wrong));
         }
         if values.len() > most {
-            let wrong =
-                format!("{} {wanted}s are selected; take at most {most} at once", values.len());
+            let wrong = format!("too many {wanted}s selected: {}, maximum {most}", values.len());
             return Err(Fault::invalid(wanted, wrong));
         }
         Ok(values)
@@ -59,10 +56,7 @@ impl Pairs {
 /// Whoever stops many things says why.
 fn reason(why: &str) -> Result<&str, Fault> {
     match why.trim() {
-        "" => Err(Fault::invalid(
-            "why",
-            "the reason is empty; say why, for whoever asks later why nothing happens",
-        )),
+        "" => Err(Fault::invalid("why", "the reason is empty; enter a reason for the pause")),
         why => Ok(why),
     }
 }
@@ -81,9 +75,10 @@ pub(in crate::dashboard) async fn jobs(
     if pairs.value("action") == "cancel" && !pairs.is_sure() {
         let question = Many {
             title: format!("Cancel {}?", plural(ids.len() as u64, "job", "jobs")),
-            meaning: "Those that wait end at once; the handlers of those that run are asked to stop. They can be retried later.",
+            meaning: "Waiting jobs are cancelled immediately. Running jobs are asked to stop. \
+                      You can retry them later.",
             place: "/jobs",
-            button: "Cancel them",
+            button: "Cancel jobs",
             said: &pairs.0,
         };
         return Ok(question.ask(&view).into_response());
@@ -129,9 +124,10 @@ pub(in crate::dashboard) async fn schedules(
         if !pairs.is_sure() {
             let question = Many {
                 title: format!("Pause {}?", plural(names.len() as u64, "schedule", "schedules")),
-                meaning: "Their slots are skipped while they are paused, and the ledger says so. Jobs that they have made already go on.",
+                meaning: "Slots are skipped while a schedule is paused, and recorded in the \
+                          ledger. Existing jobs continue.",
                 place: "/schedules",
-                button: "Pause them",
+                button: "Pause schedules",
                 said: &pairs.0,
             };
             return Ok(question.ask(&view).into_response());
@@ -144,7 +140,7 @@ pub(in crate::dashboard) async fn schedules(
     }
     view.ui.0.kept.forget();
     view.ui.0.live.tell("schedules activity");
-    let did = match (counts.refused, action) {
+    let did = match (counts.skipped, action) {
         (1.., _) => "some-schedules",
         (0, Action::Pause) => "paused",
         (0, _) => "resumed",
@@ -169,11 +165,11 @@ pub(in crate::dashboard) async fn operate(
     let to = match said.action.as_str() {
         "move" => {
             let Placement { queue, priority, due_at } = said.place(&view).await?;
-            Some(Move { queue, priority, at: text(due_at) })
+            Some(MoveRequest { queue, priority, at: text(due_at) })
         }
         _ => None,
     };
-    let ask = Operate { action: said.action, q: said.q, to, why: said.why };
+    let ask = OperationRequest { action: said.action, q: said.q, to, why: said.why };
     let id = operations::begin(&view.ui.0.app, &view.who, ask).await?;
     view.ui.0.live.tell("jobs queues");
     Ok(follow(&view, id))

@@ -81,7 +81,7 @@ pub(in crate::dashboard) fn density(
     let length = whole.length() / u32::try_from(steps.len().max(1)).unwrap_or(1);
     let width = 1_000.0 / steps.len().max(1) as f64;
     let label = format!(
-        "Attempts that ended, {name}: {}, {failed} of them failed",
+        "Finished attempts, {name}: {}, {failed} failed",
         show::plural(total, "attempt", "attempts")
     );
     let (start, end) = (place(shown.from, whole), place(shown.to, whole));
@@ -94,7 +94,7 @@ pub(in crate::dashboard) fn density(
                     @let x = index as f64 * width;
                     @let (high, bad) = (height(of(step), most), height(step.failed, most));
                     @let stretch = Range { from: step.at, to: step.at + length, window: None };
-                    @let told = format!("{}: {} ended, {} failed", words(stretch.from, stretch.to), of(step), step.failed);
+                    @let told = format!("{}: {} finished, {} failed", words(stretch.from, stretch.to), of(step), step.failed);
                     // By keyboard the way in is the form: a hundred stops would be none.
                     a.bar href=(to(&stretch)) tabindex="-1" aria-label=(told) {
                         rect.hit x=(round(x)) y="0" width=(round(width)) height=(HIGH) {}
@@ -120,13 +120,13 @@ pub(super) fn concurrency(levels: &[Level], range: &Range, link: &str) -> Markup
     let most = peak.map_or(0, |peak| peak.most);
     let label = match peak.filter(|peak| peak.most > 0) {
         Some(peak) => {
-            format!("Attempts at once: at most {most}, {}", words(peak.from, peak.to))
+            format!("Concurrent attempts: at most {most}, {}", words(peak.from, peak.to))
         }
-        None => "Attempts at once: none".to_owned(),
+        None => "Concurrent attempts: none".to_owned(),
     };
     lane(
         "concurrency",
-        &format!("at once, ≤ {most}"),
+        &format!("concurrent ≤ {most}"),
         &label,
         range,
         link,
@@ -136,7 +136,7 @@ pub(super) fn concurrency(levels: &[Level], range: &Range, link: &str) -> Markup
                 @let high = height(level.most as u64, most.max(1) as f64);
                 g.bar {
                     rect.fill.busy data-value=(level.most) data-at=(level.from) x=(round(start)) y=(round(HIGH - high)) width=(round(end - start)) height=(round(high)) {}
-                    title { (words(level.from, level.to)) ": at most " (level.most) " at once" }
+                    title { (words(level.from, level.to)) ": at most " (level.most) " concurrent" }
                 }
             }
         },

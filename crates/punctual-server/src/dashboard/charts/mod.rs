@@ -55,7 +55,7 @@ impl Frame<'_> {
                 }
                 (picture)
                 details id={ (self.id) "-table" } {
-                    summary { "Numbers" }
+                    summary { "Data table" }
                     div.scroll tabindex="0" role="region" aria-label={ (self.title) " as a table" } {
                         table {
                             thead { tr { @for column in self.columns { th scope="col" { (column) } } } }

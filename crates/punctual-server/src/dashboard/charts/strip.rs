@@ -3,6 +3,8 @@
 
 use maud::{Markup, html};
 
+use crate::dashboard::show;
+
 /// What became of slots, oldest first: the class of the colour, the shape's height, and the words.
 pub(in crate::dashboard) fn strip(ticks: &[(&'static str, String)], label: &str) -> Markup {
     const SLOTS: usize = 30;
@@ -43,14 +45,14 @@ pub(in crate::dashboard) fn minutes(counts: &[u64]) -> Markup {
         .max_by_key(|(minute, count)| (**count, std::cmp::Reverse(*minute)))
         .unwrap_or((0, &0));
     html! {
-        svg.minutes height="56" role="img" aria-label={ "Planned starts by minute of the hour; the most, " (count) ", at minute " (busiest) } {
+        svg.minutes height="56" role="img" aria-label={ "Slots by minute of the hour; maximum " (count) " at minute " (busiest) } {
             svg width="100%" height="40" viewBox="0 0 600 40" preserveAspectRatio="none" {
                 @for (minute, count) in counts.iter().enumerate() {
                     @let height = (*count as f64 / most * 38.0).ceil();
                     g.bar {
                         rect.hit x=(minute * 10) y="0" width="10" height="40" {}
                         rect.fill.accent x=(minute * 10 + 1) y=(40.0 - height.max(1.0)) width="8" height=(height.max(1.0)) {}
-                        title { "minute " (minute) ": " (count) " starts in 24 hours" }
+                        title { "minute " (minute) ": " (show::plural(*count, "slot", "slots")) " in 24 hours" }
                     }
                 }
             }

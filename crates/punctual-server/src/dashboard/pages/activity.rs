@@ -37,22 +37,22 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
             ))
         })
         .collect();
-    Ok(view.page("Activity", "", html! {
+    Ok(view.page("Audit log", "", html! {
         div.head {
-            h1 { "Activity" }
+            h1 { "Audit log" }
             form.search method="get" action=(view.to("/activity")) role="search" {
-                label.hidden for="q" { "Search activity" }
-                input #q type="search" name="q" value=(ask.q) placeholder="who, what …" data-search;
+                label.hidden for="q" { "Search the audit log" }
+                input #q type="search" name="q" value=(ask.q) placeholder="User, action, object or reason" data-search;
                 button { "Search" }
             }
         }
         div #list data-live="activity" { @if entries.is_empty() {
-            (show::empty(if words.is_empty() { "Nobody has changed anything yet." } else { "Nothing matches among these." }, html! { p { "Every change that somebody makes here, over the API or with the command line is written down, with who and why." } }))
+            (show::empty(if words.is_empty() { "No changes yet." } else { "No matching entries on this page." }, html! { p { "Changes made in the dashboard, the API and the command line are recorded with user and reason." } }))
         } @else {
             div.card.flush {
-                div.scroll tabindex="0" role="region" aria-label="Activity" {
+                div.scroll tabindex="0" role="region" aria-label="Audit log" {
                     table.list #activity {
-                        thead { tr { th scope="col" { "When" } th scope="col" { "Who" } th scope="col" { "What" } th scope="col" { "To what" } th scope="col" { "Why" } } }
+                        thead { tr { th scope="col" { "Time" } th scope="col" { "User" } th scope="col" { "Action" } th scope="col" { "Object" } th scope="col" { "Reason" } } }
                         tbody data-keyed {
                             @for it in entries {
                                 tr id={ "y-" (it.id) } {

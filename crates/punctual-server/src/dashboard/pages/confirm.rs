@@ -17,7 +17,7 @@ pub(super) fn question(view: &View, title: &str, back: &str, content: Markup) ->
         "",
         html! {
             div.head { h1 { (title) } }
-            div.card.narrow { (content) p { a href=(back) { "Back, without changing anything" } } }
+            div.card.narrow { (content) p { a href=(back) { "Back without changes" } } }
         },
     )
 }
@@ -34,9 +34,9 @@ pub(super) fn pause_form(view: &View, action: &str, words: &str) -> Markup {
 /// Why, and until when.
 pub(super) fn pause_fields() -> Markup {
     html! {
-        label for="why" { "Why? It is written down, and shown to whoever asks why nothing happens." }
+        label for="why" { "Reason (shown in the dashboard, by " code { "punctual why" } " and in the audit log)" }
         input #why name="why" required maxlength="500" placeholder="index rebuild";
-        label for="until" { "For how long, or until when? Empty: until somebody resumes it." }
+        label for="until" { "Duration or end time (empty: until resumed)" }
         input #until name="until" list="lengths" placeholder="2h or 2027-01-15T08:00:00Z";
         datalist #lengths { @for length in LENGTHS { option value=(length) {} } }
     }
@@ -47,11 +47,11 @@ pub(in crate::dashboard) async fn pause_schedule(view: View, Path(name): Path<St
     let schedule = view.admin().schedule(&name).await?;
     Ok(question(
         &view,
-        &format!("Pause {}?", schedule.name),
+        &format!("Pause schedule {}?", schedule.name),
         &view.schedule(&name),
         html! {
-            p { "Its slots are skipped while it is paused, and the ledger says so. Jobs that it has made already go on." }
-            (pause_form(&view, &format!("/ui/act/schedules/{}/pause", encoded(&name)), "Pause"))
+            p { "Slots are skipped while the schedule is paused, and recorded in the ledger. Existing jobs continue." }
+            (pause_form(&view, &format!("/ui/act/schedules/{}/pause", encoded(&name)), "Pause schedule"))
         },
     ))
 }
@@ -60,11 +60,11 @@ pub(in crate::dashboard) async fn pause_schedule(view: View, Path(name): Path<St
 pub(in crate::dashboard) async fn pause_queue(view: View, Path(name): Path<String>) -> Shown {
     Ok(question(
         &view,
-        &format!("Pause the queue {name}?"),
+        &format!("Pause queue {name}?"),
         &view.queue(&name),
         html! {
-            p { "Nothing more is claimed from it. What runs goes on to its end, and what is ordered waits." }
-            (pause_form(&view, &format!("/ui/act/queues/{}/pause", encoded(&name)), "Pause"))
+            p { "Running jobs finish. Waiting and new jobs wait until the queue is resumed." }
+            (pause_form(&view, &format!("/ui/act/queues/{}/pause", encoded(&name)), "Pause queue"))
         },
     ))
 }
@@ -78,11 +78,11 @@ pub(in crate::dashboard) async fn cancel_job(view: View, Path(id): Path<String>)
         &format!("Cancel this {} job?", job.view.kind),
         &view.job(id),
         html! {
-            p { "If it waits it ends at once; if it runs its handler is asked to stop. It can be retried later." }
+            p { "A waiting job is cancelled immediately. A running job is asked to stop. You can retry it later." }
             form.stack method="post" action=(view.to(&format!("/ui/act/jobs/{id}/cancel"))) {
-                label for="why" { "Why?" }
+                label for="why" { "Reason (optional)" }
                 input #why name="why" maxlength="500";
-                button.danger { "Cancel the job" }
+                button.danger { "Cancel job" }
             }
         },
     ))
@@ -98,12 +98,12 @@ pub(in crate::dashboard) async fn cancel_operation(view: View, Path(id): Path<St
         "Cancel this operation?",
         &view.to(&place),
         html! {
-            p { "What it has done stays done; the rest is left as it is." }
+            p { "Completed changes are kept. The remaining items are not changed." }
             form.stack method="post" action=(view.to(&format!("/ui/act/jobs/{id}/cancel"))) {
                 input type="hidden" name="back" value=(place);
-                label for="why" { "Why?" }
+                label for="why" { "Reason (optional)" }
                 input #why name="why" maxlength="500";
-                button.danger { "Cancel the operation" }
+                button.danger { "Cancel operation" }
             }
         },
     ))
@@ -139,7 +139,7 @@ impl Many<'_> {
                         input type="hidden" name=(name) value=(value);
                     }
                     input type="hidden" name="sure" value="yes";
-                    label for="why" { "Why? It is written down with each of them." }
+                    label for="why" { "Reason (recorded in the audit log)" }
                     input #why name="why" maxlength="500" value=(value("why"));
                     button.danger { (self.button) }
                 }

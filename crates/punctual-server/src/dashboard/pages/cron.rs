@@ -31,7 +31,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
     let expr = ask.expr.as_deref().map(str::trim).filter(|expr| !expr.is_empty());
     let tz = ask.tz.as_deref().map(str::trim).filter(|tz| !tz.is_empty()).unwrap_or("UTC");
     Ok(view.page("Cron tool", "", html! {
-        div.head { h1 { "What does this expression mean?" } }
+        div.head { h1 { "Cron tool" } }
         form.card.ask method="get" action=(view.to("/tools/cron")) {
             div { label for="expr" { "Expression" } input #expr.mono name="expr" value=(expr.unwrap_or("")) placeholder="30 2 * * *" required data-search; }
             div { label for="tz" { "Time zone" } input #tz name="tz" value=(tz) placeholder="Europe/Paris"; }
@@ -56,14 +56,14 @@ fn answer(expr: &str, tz: &str, now: Timestamp) -> Markup {
             return html! { section.card { p.notice.bad role="alert" { (prose(&error.to_string())) } pre.block tabindex="0" { (error.report().to_string()) } } };
         }
     };
-    let (means, normalised) = (when.describe(), when.to_string());
+    let (means, normalized) = (when.describe(), when.to_string());
     let spec = Spec::new(when, zone);
     html! {
         section.card aria-labelledby="means-title" {
             h2 #means-title { (sentence(&means)) }
-            @if normalised != expr { p.faint { "The same as " code { (normalised) } } }
+            @if normalized != expr { p.faint { "Normalized: " code { (normalized) } } }
             @match spec.never_fires(now) {
-                Some(reason) => p.notice.bad role="alert" { "It never fires: " (reason) "." },
+                Some(reason) => p.notice.bad role="alert" { "This expression never fires: " (reason) "." },
                 None => (next_ten(&spec, None, now)),
             }
         }

@@ -16,8 +16,8 @@ pub(super) fn links(view: &View, has_paused: bool) -> Markup {
     html! {
         @if !view.is_read_only {
             div.actions {
-                @if has_paused { a.button href=(view.to("/everything/resume")) { "Resume everything…" } }
-                a.button.danger href=(view.to("/everything/pause")) { "Pause everything…" }
+                @if has_paused { a.button href=(view.to("/everything/resume")) { "Resume queues…" } }
+                a.button.danger href=(view.to("/everything/pause")) { "Pause all queues…" }
             }
         }
     }
@@ -30,21 +30,21 @@ pub(in crate::dashboard) async fn pause(view: View) -> Shown {
     let paused = everything.queues.len() - open.len();
     Ok(question(
         &view,
-        "Pause everything?",
+        "Pause all queues?",
         &view.to("/queues"),
         html! {
-            p { "All queues are paused: no node starts any more work. What runs goes on to its end, schedules go on making jobs, and those wait." }
+            p { "No node starts new jobs. Running jobs finish. Schedules keep creating jobs, which wait until the queues are resumed." }
             @if open.is_empty() {
-                p #open { "There is no queue that is open." }
+                p #open { (if paused == 0 { "No queues yet." } else { "All queues are already paused." }) }
             } @else {
                 p #open {
-                    (show::plural(open.len() as u64, "queue is", "queues are")) " open: "
+                    (show::plural(open.len() as u64, "active queue", "active queues")) ": "
                     @for (index, name) in open.iter().take(NAMES).enumerate() { @if index > 0 { ", " } b { (name) } }
                     @if open.len() > NAMES { " and others" } "."
-                    @if paused > 0 { " Paused already, with a reason that is kept: " (paused) "." }
-                    @if everything.has_more { " There are more queues than can be paused at once: do it again afterwards." }
+                    @if paused > 0 { " " (show::plural(paused as u64, "queue is already paused and keeps its reason", "queues are already paused and keep their reason")) "." }
+                    @if everything.has_more { " Not all queues can be paused at once. Repeat to pause the rest." }
                 }
-                p.faint { "A queue that is used for the first time from now on is not among them, nor is the one of background operations." }
+                p.faint { "Queues that are created later are not paused. The queue of bulk operations stays active." }
                 @if !view.is_read_only { (pause_form(&view, "/everything/pause", "Pause all queues")) }
             }
         },
@@ -59,13 +59,13 @@ pub(in crate::dashboard) async fn resume(view: View) -> Shown {
     let paused = everything.paused();
     Ok(question(
         &view,
-        "Resume everything?",
+        "Resume queues?",
         &view.to("/queues"),
         html! {
             @if paused.is_empty() {
-                p { "No queue is paused." }
+                p { "No paused queues." }
             } @else {
-                p { "Those that were paused last, by the same person for the same reason, are ticked; others may be paused for good reason." }
+                p { "The queues of the last pause (same user, same reason) are selected." }
                 @let list = html! {
                     ul.plain {
                         @for (index, (name, pause, is_one)) in paused.iter().enumerate() {
@@ -81,9 +81,9 @@ pub(in crate::dashboard) async fn resume(view: View) -> Shown {
                 @else {
                     form.stack method="post" action=(view.to("/everything/resume")) {
                         (list)
-                        label for="why" { "Why? It is written down." }
-                        input #why name="why" maxlength="500" placeholder="the disk is back";
-                        button.primary { "Resume those that are ticked" }
+                        label for="why" { "Reason (optional, recorded in the audit log)" }
+                        input #why name="why" maxlength="500" placeholder="disk replaced";
+                        button.primary { "Resume selected queues" }
                     }
                 }
             }

@@ -57,7 +57,7 @@ pub(super) async fn show(view: &View, id: JobId, level: Option<LogLevel>) -> Sho
             @if !view.is_read_only { div #actions data-live="job jobs" { (actions(view, &job)) } }
         }
         section.card #time data-live="job jobs" aria-labelledby="time-title" {
-            h2 #time-title { "Where its time went" }
+            h2 #time-title { "Time breakdown" }
             (timeline(&job, now))
             @if let Some(progress) = &job.progress {
                 div.progress {
@@ -66,21 +66,21 @@ pub(super) async fn show(view: &View, id: JobId, level: Option<LogLevel>) -> Sho
                 }
             }
             @if let Some(estimate) = &estimate { (estimate.show(now)) }
-            @if job.cancel_asked && state == JobState::Running { p.notice.warn { "Its handler was asked to stop." } }
+            @if job.cancel_requested && state == JobState::Running { p.notice.warn { "Cancel requested. The handler is still running." } }
         }
         section.card.why #why data-live="job jobs queues" aria-labelledby="why-title" {
-            h2 #why-title { (if state.is_final() { "What became of it" } else { "Why it is so" }) }
+            h2 #why-title { (if state.is_final() { "Outcome" } else { "Status" }) }
             (shown::why(&why))
         }
         div.two {
-            section.card aria-labelledby="facts-title" #facts data-live="job jobs" { h2 #facts-title { "Facts" } (facts(view, &job, schedule.as_ref(), now)) }
+            section.card aria-labelledby="facts-title" #facts data-live="job jobs" { h2 #facts-title { "Details" } (facts(view, &job, schedule.as_ref(), now)) }
             section.card aria-labelledby="payload-title" {
                 h2 #payload-title { "Payload" }
                 (code(job.payload.as_str()))
                 div #result data-live="job jobs" {
                     @if let Some(result) = &job.result { h3 { "Result" } (code(result.as_str())) }
                     @if !steps.is_empty() {
-                        h3 { "Steps kept" }
+                        h3 { "Saved steps" }
                         ul.plain { @for step in &steps { li { details id={ "step-" (step.name) } { summary { (step.name) " " (shown::relative(now, step.at)) } (code(step.result.as_str())) } } } }
                     }
                 }
@@ -114,8 +114,8 @@ fn actions(view: &View, job: &JobDetail) -> Markup {
                     form method="post" action=(view.to(&format!("/ui/act/jobs/{id}/move"))) {
                         label for="move-queue" { "Queue" } input #move-queue name="queue" placeholder=(job.view.queue);
                         label for="move-priority" { "Priority" } input #move-priority name="priority" inputmode="numeric" placeholder=(job.view.priority);
-                        label for="move-due" { "Due in, or at" } input #move-due name="due" placeholder="10m or 2027-01-15T08:00:00Z";
-                        label for="move-why" { "Why" } input #move-why name="why";
+                        label for="move-due" { "Due (delay or time)" } input #move-due name="due" placeholder="10m or 2027-01-15T08:00:00Z";
+                        label for="move-why" { "Reason" } input #move-why name="why";
                         button { "Move" }
                     }
                 }
@@ -130,7 +130,7 @@ fn parts(job: &JobDetail, now: Timestamp) -> Vec<(&'static str, String, Timestam
     let start = slot.map_or(job.view.created_at, |slot| slot.min(job.view.created_at));
     let mut parts = Vec::new();
     if start < job.view.created_at {
-        parts.push(("calm", "due, not yet ordered".to_owned(), start, job.view.created_at));
+        parts.push(("calm", "due, not yet created".to_owned(), start, job.view.created_at));
     }
     let mut at = job.view.created_at;
     for attempt in &job.attempts {
@@ -153,7 +153,7 @@ fn parts(job: &JobDetail, now: Timestamp) -> Vec<(&'static str, String, Timestam
         at = end;
     }
     if !job.view.state.is_final() && job.view.state != JobState::Running {
-        parts.push(("wait", "waits".to_owned(), at, now));
+        parts.push(("wait", "waiting".to_owned(), at, now));
     }
     parts
 }
@@ -175,7 +175,7 @@ fn timeline(job: &JobDetail, now: Timestamp) -> Markup {
         .collect();
     let end = job.view.finished_at;
     html! {
-        svg.life height="22" role="img" aria-label="The parts of its life, to scale" {
+        svg.life height="22" role="img" aria-label="Time in each state, to scale" {
             svg width="100%" height="22" viewBox="0 0 1000 22" preserveAspectRatio="none" {
                 @for (x, width, class, words, length) in &placed {
                     rect class={ "fill " (class) } x=((x * 10.0).round() / 10.0) y=(if *class == "wait" { 8 } else { 2 }) width=((width.max(1.5) * 10.0).round() / 10.0) height=(if *class == "wait" { 6 } else { 18 }) { title { (words) ", " (shown::length(*length)) } }
@@ -184,9 +184,9 @@ fn timeline(job: &JobDetail, now: Timestamp) -> Markup {
         }
         ol.life {
             @if let Some((_, Some(slot))) = job.view.schedule { li { span.faint { "due" } " " (shown::absolute(slot)) } }
-            li { span.faint { "ordered" } " " (shown::absolute(job.view.created_at)) }
+            li { span.faint { "created" } " " (shown::absolute(job.view.created_at)) }
             @for (_, _, class, words, length) in &placed { li { i class={ "dot " (class) } aria-hidden="true" {} (words) " " b { (shown::length(*length)) } } }
-            @if let Some(end) = end { li { span.faint { "ended" } " " (shown::absolute(end)) } }
+            @if let Some(end) = end { li { span.faint { "finished" } " " (shown::absolute(end)) } }
             @else if let Some(due) = job.view.due_at.filter(|due| *due > now) { li { span.faint { "due" } " " (shown::relative(now, due)) } }
         }
     }
@@ -198,12 +198,12 @@ fn facts(view: &View, job: &JobDetail, schedule: Option<&Schedule>, now: Timesta
         dl.facts {
             div { dt { "Queue" } dd { a href=(view.queue(&job.view.queue)) { (job.view.queue) } } }
             div { dt { "Priority" } dd { (job.view.priority) } }
-            div { dt { "Attempts" } dd { (job.view.attempt) " of " (job.view.max_attempts) @if job.spent != job.view.attempt { ", " (job.spent) " counted" } @if job.crashes > 0 { ", " (job.crashes) " ended with their node" } } }
-            div { dt { "Ordered" } dd { (shown::absolute(job.view.created_at)) " " span.faint { (shown::relative(now, job.view.created_at)) } } }
+            div { dt { "Attempts" } dd { @if job.spent != job.view.attempt { (job.view.attempt) " started, " } (job.spent) " of " (job.view.max_attempts) @if job.spent != job.view.attempt { " counted" } @if job.crashes > 0 { ", " (shown::plural(u64::from(job.crashes), "crash", "crashes")) } } }
+            div { dt { "Created" } dd { (shown::absolute(job.view.created_at)) " " span.faint { (shown::relative(now, job.view.created_at)) } } }
             @if let Some((_, slot)) = job.view.schedule {
                 div { dt { "Schedule" } dd {
-                    @match schedule { Some(schedule) => a href=(view.schedule(&schedule.name)) { (schedule.name) }, None => "deleted" }
-                    @match slot { Some(slot) => { ", slot " (shown::absolute(slot)) } None => { ", run by hand" } }
+                    @match schedule { Some(schedule) => a href=(view.schedule(&schedule.name)) { (schedule.name) }, None => "deleted schedule" }
+                    @match slot { Some(slot) => { ", slot " (shown::absolute(slot)) } None => { ", run manually" } }
                 } }
             }
             @if !job.view.tenant.is_empty() { div { dt { "Tenant" } dd { (job.view.tenant) } } }
@@ -217,14 +217,14 @@ fn facts(view: &View, job: &JobDetail, schedule: Option<&Schedule>, now: Timesta
 
 fn attempts(view: &View, job: &JobDetail, nodes: &[Node], now: Timestamp) -> Markup {
     if job.attempts.is_empty() {
-        return html! { p.faint.inset { "It has not been tried yet." } };
+        return html! { p.faint.inset { "No attempts yet." } };
     }
     let name =
         |id| nodes.iter().find(|node| Some(node.info.id) == id).map(|node| node.info.name.as_str());
     html! {
         div.scroll tabindex="0" role="region" aria-label="Table of attempts" {
             table.list {
-                thead { tr { th.num scope="col" { "#" } th scope="col" { "Outcome" } th scope="col" { "Node" } th scope="col" { "Began" } th.num scope="col" { "Took" } th scope="col" { "Error" } } }
+                thead { tr { th.num scope="col" { "#" } th scope="col" { "Outcome" } th scope="col" { "Node" } th scope="col" { "Started" } th.num scope="col" { "Duration" } th scope="col" { "Error" } } }
                 tbody {
                     @for attempt in &job.attempts {
                         tr id={ "a-" (attempt.attempt) } {

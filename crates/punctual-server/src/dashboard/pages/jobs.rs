@@ -17,7 +17,7 @@ const PAGE: usize = 50;
 /// A list that takes longer says so.
 const SLOW: Duration = Duration::from_secs(2);
 /// What to do about it.
-const NARROW: &str = "narrow it with queue:, kind:, schedule: or state:";
+const NARROW: &str = "narrow the filter with queue:, kind:, schedule: or state:";
 
 #[derive(serde::Deserialize)]
 pub(in crate::dashboard) struct Ask {
@@ -60,7 +60,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
         None => None,
         Some(text) => Some(
             read_cursor(text)
-                .ok_or_else(|| Fault::unreadable("cursor", format!("`{text}` is no cursor")))?,
+                .ok_or_else(|| Fault::unreadable("cursor", format!("invalid cursor `{text}`")))?,
         ),
     };
     // An id is the shortest way to a job.
@@ -92,14 +92,14 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
     Ok(view.page("Jobs", "", html! {
         (head(&view, &ask))
         (tabs(&view, &ask.q, state, &stats))
-        @if is_slow { p.notice.warn { "This took longer than 2 s; " (NARROW) "." } }
+        @if is_slow { p.notice.warn { "This list took more than 2\u{a0}s to load; " (NARROW) "." } }
         div #list data-live="jobs" {
             @if page.items.is_empty() { (nothing(&view, &ask, state, next.is_some())) }
             @else { (list(&view, now, &page.items, &ask.q, &filter)) }
         }
         @if let Some(next) = next {
             p.pager {
-                @if page.items.len() < PAGE { span.faint { "As far as was looked; there is more. " } }
+                @if page.items.len() < PAGE { span.faint { "Partial result: the search stopped early. " } }
                 a.button href=(next) { "Older jobs" }
             }
         }
@@ -112,7 +112,7 @@ fn head(view: &View, ask: &Ask) -> Markup {
             h1 { "Jobs" }
             form.search method="get" action=(view.to("/jobs")) role="search" {
                 label.hidden for="q" { "Filter jobs" }
-                input #q.wide type="search" name="q" value=(ask.q) placeholder="state:failed kind:send_email queue:mail schedule:nightly tag:eu, or an id" data-search;
+                input #q.wide type="search" name="q" value=(ask.q) placeholder="state:failed kind:send_email queue:mail schedule:nightly tag:eu, or an ID" data-search;
                 button { "Filter" }
             }
         }
@@ -149,25 +149,25 @@ fn tabs(view: &View, q: &str, current: Option<JobState>, stats: &[QueueStats]) -
 fn nothing(view: &View, ask: &Ask, state: Option<JobState>, has_more: bool) -> Markup {
     if has_more {
         return show::empty(
-            "None among the jobs that were looked at; there are older ones.",
-            html! { p { "Go on with older jobs, or narrow the filter." } },
+            "No matches in the jobs searched so far.",
+            html! { p { "Continue with older jobs, or narrow the filter." } },
         );
     }
     if state == Some(JobState::Failed) && ask.q.trim() == "state:failed" {
         return show::empty(
-            "No job has failed for good.",
-            html! { p { "That is as it should be." } },
+            "No failed jobs.",
+            html! { p { a href=(view.to("/jobs")) { "Show all jobs" } } },
         );
     }
     if !ask.q.trim().is_empty() {
         return show::empty(
-            "Nothing matches.",
+            "No matching jobs.",
             html! { p { a href=(view.to("/jobs")) { "Clear the filter" } } },
         );
     }
     show::empty(
         "No jobs yet.",
-        html! { p { "Order one:" } (show::copyable("punctual job enqueue echo --payload '\"hello\"' --wait")) },
+        html! { p { "Enqueue one:" } (show::copyable("punctual job enqueue echo --payload '\"hello\"' --wait")) },
     )
 }
 
@@ -177,10 +177,10 @@ fn list(view: &View, now: Timestamp, jobs: &[JobView], q: &str, filter: &JobFilt
             input type="hidden" name="back" value=(view.here);
             @if !view.is_read_only {
                 div.bulk {
-                    label { input type="checkbox" data-all="job" hidden; span data-all-label hidden { " All on this page" } }
-                    span.faint data-selected { "Tick jobs, then" }
+                    label { input type="checkbox" data-all="job" hidden; span data-all-label hidden { " Select all on this page" } }
+                    span.faint data-selected { "Select jobs" }
                     label.hidden for="bulk-why" { "Reason" }
-                    input #bulk-why name="why" placeholder="why (for the record)" maxlength="500";
+                    input #bulk-why name="why" placeholder="Reason (optional)" maxlength="500";
                     button name="action" value="retry" { "Retry" }
                     button.danger name="action" value="cancel" { "Cancel…" }
                 }
@@ -190,8 +190,8 @@ fn list(view: &View, now: Timestamp, jobs: &[JobView], q: &str, filter: &JobFilt
                 table.list #jobs {
                     thead { tr {
                         @if !view.is_read_only { th.tick scope="col" { span.hidden { "Select" } } }
-                        th scope="col" { "State" } th scope="col" { "Kind" } th.roomy scope="col" { "Id" } th scope="col" { "Queue" } th.num scope="col" { "Attempt" } th.num scope="col" { "Priority" }
-                        th scope="col" { "Ordered" } th scope="col" { "Due or ended" } th scope="col" { "Error" }
+                        th scope="col" { "State" } th scope="col" { "Kind" } th.roomy scope="col" { "ID" } th scope="col" { "Queue" } th.num scope="col" { "Attempt" } th.num scope="col" { "Priority" }
+                        th scope="col" { "Created" } th scope="col" { "Due or finished" } th scope="col" { "Error" }
                     } }
                     tbody data-keyed data-hold {
                         @for job in jobs { (row(view, now, job)) }

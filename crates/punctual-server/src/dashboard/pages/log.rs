@@ -60,11 +60,11 @@ impl Newest {
 
     pub(super) fn show(&self) -> Markup {
         html! {
-            @if self.has_more { p.faint.inset { "The last " (LINES) " lines" @if self.level.is_some() { " that matter as much" } "." } }
-            @if let Some(count) = self.looked_at { p.faint.inset { "Among the last " (grouped(count as u64)) " lines; the download has all." } }
+            @if self.has_more { p.faint.inset { "Last " (LINES) " lines" @if self.level.is_some() { " at this level" } "." } }
+            @if let Some(count) = self.looked_at { p.faint.inset { "Searched the last " (grouped(count as u64)) " lines. Download the log to see all." } }
             @if !self.lines.is_empty() { (lines(&self.lines)) }
-            @else if self.level.is_none() { p.faint.inset { "Its handler has written nothing." } }
-            @else { p.faint.inset { "Its handler has written nothing that matters as much." } }
+            @else if self.level.is_none() { p.faint.inset { "No log lines." } }
+            @else { p.faint.inset { "No log lines at this level." } }
         }
     }
 }
@@ -73,7 +73,7 @@ impl Newest {
 pub(super) fn levels(view: &View, id: JobId, current: Option<LogLevel>) -> Markup {
     let to = |level: LogLevel| format!("{}?level={level}#log-title", view.job(id));
     html! {
-        nav.switch aria-label="Lines of the log" {
+        nav.switch aria-label="Log level" {
             a href={ (view.job(id)) "#log-title" } aria-current=[current.is_none().then_some("true")] { "all" }
             @for level in LogLevel::ALL.iter().copied().filter(|level| *level != LogLevel::Debug) {
                 a href=(to(level)) aria-current=[(current == Some(level)).then_some("true")] { (level.as_str()) @if level != LogLevel::Error { "+" } }

@@ -28,44 +28,44 @@ pub(in crate::dashboard) async fn page(view: View) -> Shown {
         div.head { h1 { "Nodes" } }
         div #unserved data-live="nodes jobs" {
             @for it in unserved.iter().take(10) {
-                p.notice.bad { "No node serves kind " b { (it.kind) } " in queue " b { (it.queue) } ", where " (show::plural(it.ready, "job is", "jobs are")) " ready. Start one that does." }
+                p.notice.bad { (show::plural(it.ready, "ready job", "ready jobs")) " of kind " b { (it.kind) } " in queue " b { (it.queue) } " cannot run: no live node handles this kind in this queue. Start a node that does." }
             }
         }
         @if nodes.is_empty() {
-            (show::empty("No node has joined.", html! {
-                p { "A node is a process that works and leads. Start one:" }
+            (show::empty("No nodes yet.", html! {
+                p { "Start one:" }
                 (show::copyable("punctual serve --role scheduler,worker"))
-                p { "or in your program:" }
+                p { "or embed one in your program:" }
                 (show::copyable("Punctual::sqlite(\"app.db\").await?.handle(send_welcome).start().await?"))
             }))
         } @else {
             div.card.flush {
                 div.scroll tabindex="0" role="region" aria-label="Nodes" {
                     table.list #nodes data-live="nodes" {
-                        thead { tr { th scope="col" { "Name" } th scope="col" { "State" } th.num scope="col" { "Running" } th scope="col" { "Leads" } th scope="col" { "Queues" } th scope="col" { "Kinds" } th scope="col" { "Heartbeat" } th scope="col" { "Since" } th scope="col" { "Version" } } }
+                        thead { tr { th scope="col" { "Name" } th scope="col" { "State" } th.num scope="col" { "Running" } th scope="col" { "Leader of" } th scope="col" { "Queues" } th scope="col" { "Kinds" } th scope="col" { "Last heartbeat" } th scope="col" { "Started" } th scope="col" { "Version" } } }
                         tbody data-keyed { @for node in &nodes { (row(now, node, &leaders)) } }
                     }
                 }
             }
             section.card aria-labelledby="leaders-title" {
-                h2 #leaders-title { "Roles" }
-                div.scroll tabindex="0" role="region" aria-label="Table of roles" {
+                h2 #leaders-title { "Leader roles" }
+                div.scroll tabindex="0" role="region" aria-label="Table of leader roles" {
                 table #leaders data-live="nodes" {
-                    thead { tr { th scope="col" { "Role" } th scope="col" { "Led by" } th.num scope="col" { "Term" } th scope="col" { "Since" } th scope="col" { "Lease" } } }
+                    thead { tr { th scope="col" { "Role" } th scope="col" { "Node" } th.num scope="col" { "Term" } th scope="col" { "Since" } th scope="col" { "Lease" } } }
                     tbody {
                         @for leader in &leaders {
                             tr {
                                 td { (leader.fence.role) }
-                                td { (nodes.iter().find(|node| node.info.id == leader.node).map_or("a node that has left", |node| node.info.name.as_str())) }
+                                td { (nodes.iter().find(|node| node.info.id == leader.node).map_or("(node no longer registered)", |node| node.info.name.as_str())) }
                                 td.num { (leader.fence.term) }
                                 td.nowrap { (show::relative(now, leader.since)) }
-                                td { @if leader.until > now { (show::badge("good", "✓", "in force")) } @else { (show::badge("bad", "!", "run out")) } }
+                                td { @if leader.until > now { (show::badge("good", "✓", "valid")) } @else { (show::badge("bad", "!", "expired")) } }
                             }
                         }
                     }
                 }
                 }
-                @if leaders.is_empty() { p.faint { "Nobody leads anything yet." } }
+                @if leaders.is_empty() { p.faint { "No leaders yet." } }
             }
         }
     }))
@@ -81,7 +81,7 @@ fn row(now: Timestamp, node: &Node, leaders: &[Leader]) -> Markup {
         tr id={ "n-" (node.info.id) } {
             th scope="row" { (node.info.name) div.faint.mono { (super::schedule::short(&node.info.id.to_string())) }
                 @for (label, value) in &node.info.labels { span.tag { (label) "=" (value) } " " } }
-            td { @if node.dead_at.is_some() { (show::badge("bad", "✕", "dead")) } @else if is_alive(node, now) { (show::badge("good", "✓", "alive")) } @else { (show::badge("warn", "!", "silent")) } }
+            td { @if node.dead_at.is_some() { (show::badge("bad", "✕", "dead")) } @else if is_alive(node, now) { (show::badge("good", "✓", "live")) } @else { (show::badge("warn", "!", "silent")) } }
             td.num { (show::grouped(node.running)) }
             td { @if leads.is_empty() { "–" } @for role in &leads { span.tag { (role) } " " } }
             td { @for queue in &node.info.queues { span.tag { (queue) } " " } }

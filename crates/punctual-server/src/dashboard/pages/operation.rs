@@ -42,7 +42,7 @@ pub(super) fn links(view: &View, q: &str, filter: &JobFilter) -> Markup {
     }
     html! {
         div.bulk {
-            span.faint { "All that match, on this page and others:" }
+            span.faint { "All matching jobs:" }
             @for action in actions {
                 a.button.danger[action == Action::Cancel] href=(view.to(&format!("/operations/new?action={}&q={}", action.as_str(), encoded(q)))) {
                     (title(action)) " all…"
@@ -61,7 +61,7 @@ pub(super) fn schedule_links(view: &View, q: &str, status: &str) -> Markup {
     };
     html! {
         div.bulk {
-            span.faint { (if is_all { "All schedules, on this page and others:" } else { "All that match, on this page and others:" }) }
+            span.faint { (if is_all { "All schedules:" } else { "All matching schedules:" }) }
             @for action in [Action::Pause, Action::Resume] { a.button href=(to(action)) { (title(action)) " all…" } }
         }
     }
@@ -85,58 +85,53 @@ pub(in crate::dashboard) async fn question(view: View, Query(ask): Query<Ask>) -
     let now = admin.now().await?;
     let (jobs, has_more) = count(action, &admin, &filter, now, COUNT_PAGES).await?;
     let number = match (jobs, has_more) {
-        (0, true) => "None among the newest jobs that were looked at, but there may be older ones."
-            .to_owned(),
-        (0, false) => "There is none at the moment.".to_owned(),
+        (0, true) => "No match among the newest jobs; older jobs may match.".to_owned(),
+        (0, false) => "No jobs match now.".to_owned(),
         (jobs, true) => {
-            format!("That is {} or more at the moment.", show::plural(jobs, "job", "jobs"))
+            format!("At least {} now.", show::plural(jobs, "job matches", "jobs match"))
         }
-        (jobs, false) => format!("That is {} at the moment.", show::plural(jobs, "job", "jobs")),
+        (jobs, false) => format!("{} now.", show::plural(jobs, "job matches", "jobs match")),
     };
-    let meaning = match (action, filter.state) {
-        (Action::Retry, Some(JobState::Cancelled)) => {
-            "Those that were cancelled are made ready again."
-        }
-        (Action::Retry, _) => "Those that have failed are made ready again.",
+    let (which, meaning) = match (action, filter.state) {
+        (Action::Retry, Some(JobState::Cancelled)) => ("cancelled jobs", "are queued again."),
+        (Action::Retry, _) => ("failed jobs", "are queued again."),
         (Action::Cancel, _) => {
-            "Those that wait end at once; the handlers of those that run are asked to stop."
+            ("unfinished jobs", "are cancelled. Running jobs are asked to stop.")
         }
-        (Action::Move, _) => "Those that wait are moved; those that run go on where they are.",
-        (Action::Pause | Action::Resume, _) => "",
+        (Action::Move, _) => ("waiting jobs", "are moved. Running jobs are not changed."),
+        (Action::Pause | Action::Resume, _) => ("jobs", ""),
     };
     let verb = title(action);
     let content = html! {
-        p { (verb) " all jobs that match " code { (ask.q.trim()) } ". " (meaning) }
+        p { "All " (which) " that match " code { (ask.q.trim()) } " " (meaning) }
         p #count { (number) }
-        p.faint { "It is done in the background, and can be followed and called off. Jobs that are ordered or end from now on are left alone." }
+        p.faint { "Runs in the background; you can watch and cancel it. Jobs that are created or finish from now on are not changed." }
         @if !view.is_read_only {
             form.stack method="post" action=(view.to("/operations")) {
                 input type="hidden" name="action" value=(action.as_str());
                 input type="hidden" name="q" value=(ask.q.trim());
                 @if action == Action::Move {
-                    label for="queue" { "To the queue" } input #queue name="queue" maxlength="200";
-                    label for="priority" { "With the priority" } input #priority name="priority" inputmode="numeric";
-                    label for="due" { "Due in, or at" } input #due name="due" placeholder="10m or 2027-01-15T08:00:00Z";
+                    label for="queue" { "New queue" } input #queue name="queue" maxlength="200";
+                    label for="priority" { "New priority" } input #priority name="priority" inputmode="numeric";
+                    label for="due" { "New due time (delay or time)" } input #due name="due" placeholder="10m or 2027-01-15T08:00:00Z";
                 }
-                label for="why" { "Why? It is written down with every job." }
+                label for="why" { "Reason (recorded for each job)" }
                 input #why name="why" maxlength="500";
-                button class=(if action == Action::Cancel { "danger" } else { "primary" }) { (verb) " all that match" }
+                button class=(if action == Action::Cancel { "danger" } else { "primary" }) { (verb) " all matching jobs" }
             }
         }
     };
     let back = view.to(&format!("/jobs?q={}", encoded(&ask.q)));
-    Ok(frame(&view, &format!("{verb} all that match?"), &back, content))
+    Ok(frame(&view, &format!("{verb} all matching jobs?"), &back, content))
 }
 
 /// Which schedules are meant, in words.
 fn which(q: &str, status: &str) -> Markup {
     html! {
-        @if q.is_empty() && status.is_empty() { "all schedules" }
-        @else {
-            "all schedules"
-            @if !status.is_empty() { " that are " b { (status) } }
-            @if !q.is_empty() { (if status.is_empty() { " that match " } else { " and match " }) code { (q) } }
-        }
+        "all "
+        @if !status.is_empty() { b { (status) } " " }
+        "schedules"
+        @if !q.is_empty() { " that match " code { (q) } }
     }
 }
 
@@ -149,17 +144,22 @@ pub(in crate::dashboard) async fn schedules_question(view: View, Query(ask): Que
     let wanted = Wanted::new(q, status);
     let (found, has_more) = schedules::count(action, &admin, &wanted, now, COUNT_PAGES).await?;
     let number = show::plural(found, "schedule", "schedules");
-    let more = if has_more { " or more" } else { "" };
+    let number = match (found, has_more) {
+        (0, false) => format!("No schedules to {}.", action.as_str()),
+        (_, true) => format!("This {}s at least {number}.", action.as_str()),
+        (_, false) => format!("This {}s {number}.", action.as_str()),
+    };
     let meaning = match action {
         Action::Pause => {
-            "Their slots are skipped while they are paused, and the ledger says so; jobs that they have made already go on. Those that are paused already keep their reason and their end."
+            "Slots are skipped while a schedule is paused. Existing jobs continue. \
+             Schedules that are already paused are not changed."
         }
-        _ => "Those that are paused go on with their next slot, whyever they were paused.",
+        _ => "Paused schedules resume with their next slot, whatever the reason for the pause.",
     };
     let content = html! {
         p { (title(action)) " " (which(q, status)) ". " (meaning) }
-        p #count { "That is " (number) (more) " at the moment." }
-        p.faint { "It is done in the background, and can be followed and called off." }
+        p #count { (number) }
+        p.faint { "Runs in the background; you can watch and cancel it." }
         @if !view.is_read_only {
             form.stack method="post" action=(view.to("/operations/schedules")) {
                 input type="hidden" name="action" value=(action.as_str());
@@ -167,15 +167,15 @@ pub(in crate::dashboard) async fn schedules_question(view: View, Query(ask): Que
                 input type="hidden" name="status" value=(status);
                 @if action == Action::Pause { (pause_fields()) }
                 @else {
-                    label for="why" { "Why? It is written down with every schedule." }
+                    label for="why" { "Reason (recorded for each schedule)" }
                     input #why name="why" maxlength="500";
                 }
-                button.primary { (title(action)) " them all" }
+                button.primary { (title(action)) " all matching schedules" }
             }
         }
     };
     let back = view.to(&schedules_place(q, status));
-    Ok(frame(&view, &format!("{} these schedules?", title(action)), &back, content))
+    Ok(frame(&view, &format!("{} all matching schedules?", title(action)), &back, content))
 }
 
 fn schedules_place(q: &str, status: &str) -> String {
@@ -193,7 +193,8 @@ pub(in crate::dashboard) async fn page(view: View, Path(id): Path<String>) -> Sh
         JobState::Running | JobState::Succeeded => None,
         _ => Some(admin.why_job(id).await?),
     };
-    let heading = format!("{} all that match", title(bulk.action));
+    let noun = if bulk.action.is_of_schedules() { "schedules" } else { "jobs" };
+    let heading = format!("{} all matching {noun}", title(bulk.action));
     Ok(view.page(&heading, &format!("job:{id}"), html! {
         div.head {
             div {
@@ -202,17 +203,17 @@ pub(in crate::dashboard) async fn page(view: View, Path(id): Path<String>) -> Sh
             }
             @if !view.is_read_only {
                 div #actions data-live="job jobs" {
-                    @if !state.is_final() { a.button.danger href=(view.to(&format!("/operations/{id}/cancel"))) { "Cancel the operation…" } }
+                    @if !state.is_final() { a.button.danger href=(view.to(&format!("/operations/{id}/cancel"))) { "Cancel operation…" } }
                 }
             }
         }
         section.card #progress data-live="job jobs" aria-labelledby="progress-title" {
-            h2 #progress-title { "How far it is" }
+            h2 #progress-title { "Progress" }
             (progress(&job, now))
-            @if job.cancel_asked && !state.is_final() { p.notice.warn { "It was asked to stop; what it has done stays done." } }
+            @if job.cancel_requested && !state.is_final() { p.notice.warn { "Cancel requested. Completed changes are kept." } }
             @if let Some(why) = &why { (show::why(why)) }
         }
-        section.card aria-labelledby="facts-title" { h2 #facts-title { "Facts" } (facts(&view, &bulk, &job, now)) }
+        section.card aria-labelledby="facts-title" { h2 #facts-title { "Details" } (facts(&view, &bulk, &job, now)) }
     }))
 }
 
@@ -222,9 +223,9 @@ fn progress(job: &JobDetail, now: Timestamp) -> Markup {
         counts.and_then(|counts| serde_json::from_str(counts.as_str()).ok());
     html! {
         @if let Some(counts) = counts {
-            p { b { (show::grouped(counts.done)) } " done, " b { (show::grouped(counts.refused)) } " could not be." }
+            p { b { (show::grouped(counts.done)) } " changed, " b { (show::grouped(counts.skipped)) } " skipped." }
             @if !counts.reasons.is_empty() {
-                h3 { "Why they could not be, of the first few" }
+                h3 { "Reasons for the first skipped items" }
                 ul.plain { @for reason in &counts.reasons { li { (prose(reason)) } } }
             }
         } @else if let Some(progress) = &job.progress {
@@ -233,7 +234,7 @@ fn progress(job: &JobDetail, now: Timestamp) -> Markup {
                 span { (progress.note) } span.faint { (show::relative(now, progress.at)) }
             }
         } @else if !job.view.state.is_final() {
-            p.faint { "It has not said anything yet." }
+            p.faint { "No progress reported yet." }
         }
     }
 }
@@ -244,17 +245,17 @@ fn facts(view: &View, bulk: &Bulk, job: &JobDetail, now: Timestamp) -> Markup {
             @if bulk.action.is_of_schedules() {
                 @let status = bulk.status.as_deref().unwrap_or_default();
                 div { dt { "Schedules" } dd { a href=(view.to(&schedules_place(&bulk.q, status))) { (which(&bulk.q, status)) } } }
-                @if let Some(until) = bulk.until.as_ref().and_then(|until| until.parse().ok()) { div { dt { "Until" } dd { (show::absolute(until)) } } }
+                @if let Some(until) = bulk.until.as_ref().and_then(|until| until.parse().ok()) { div { dt { "Paused until" } dd { (show::absolute(until)) } } }
             } @else {
                 div { dt { "Jobs" } dd { a href=(view.to(&format!("/jobs?q={}", encoded(&bulk.q)))) { code { (bulk.q) } } } }
             }
-            @if let Some(queue) = &bulk.to_queue { div { dt { "To the queue" } dd { a href=(view.queue(queue)) { (queue) } } } }
-            @if let Some(priority) = bulk.to_priority { div { dt { "With the priority" } dd { (priority) } } }
-            @if let Some(due) = bulk.to_due_at.as_ref().and_then(|due| due.parse().ok()) { div { dt { "Due" } dd { (show::absolute(due)) } } }
-            div { dt { "Asked by" } dd { (bulk.who) } }
-            @if !bulk.why.is_empty() { div { dt { "Why" } dd { (bulk.why) } } }
-            div { dt { "Asked" } dd { (show::absolute(job.view.created_at)) " " span.faint { (show::relative(now, job.view.created_at)) } } }
-            div { dt { "Its job" } dd { a href=(view.job(job.view.id)) { "attempts, log and all the rest" } } }
+            @if let Some(queue) = &bulk.to_queue { div { dt { "New queue" } dd { a href=(view.queue(queue)) { (queue) } } } }
+            @if let Some(priority) = bulk.to_priority { div { dt { "New priority" } dd { (priority) } } }
+            @if let Some(due) = bulk.to_due_at.as_ref().and_then(|due| due.parse().ok()) { div { dt { "New due time" } dd { (show::absolute(due)) } } }
+            div { dt { "Requested by" } dd { (bulk.who) } }
+            @if !bulk.why.is_empty() { div { dt { "Reason" } dd { (bulk.why) } } }
+            div { dt { "Requested" } dd { (show::absolute(job.view.created_at)) " " span.faint { (show::relative(now, job.view.created_at)) } } }
+            div { dt { "Job" } dd { a href=(view.job(job.view.id)) { "View job" } } }
         }
     }
 }

@@ -53,11 +53,11 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
     );
     let ((steps, day), (stats, nodes, failed)) = (steps?, counts?);
     Ok(view.page("Overview", "", html! {
-        div.head { h1 { "Is everything on time?" } }
+        div.head { h1 { "Overview" } }
         (cards(&view, now, &total(&day), &stats, &nodes, &upcoming))
         section.card #attention data-live="jobs queues schedules nodes stats" aria-labelledby="attention-title" {
             h2 #attention-title { "Needs attention" }
-            @if diagnosis.findings.is_empty() { p.all-good { span.shape aria-hidden="true" { "✓" } " Nothing needs you." } }
+            @if diagnosis.findings.is_empty() { p.all-good { span.shape aria-hidden="true" { "✓" } " No problems found." } }
             ul.findings {
                 @for finding in diagnosis.findings.iter().take(12) {
                     li class=(if finding.severity == Severity::Problem { "bad" } else { "warn" }) {
@@ -70,11 +70,11 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
                     }
                 }
             }
-            @if diagnosis.findings.len() > 12 { p.faint { "and " (diagnosis.findings.len() - 12) " more; " code { "punctual doctor" } " lists them all" } }
+            @if diagnosis.findings.len() > 12 { p.faint { (diagnosis.findings.len() - 12) " more: run " code { "punctual doctor" } } }
         }
         div.row-head {
-            h2 { "How it goes" }
-            nav.switch aria-label="Span of the plots" {
+            h2 { "Throughput and start delay" }
+            nav.switch aria-label="Time range" {
                 @for choice in Window::ALL {
                     a href=(view.to(&format!("/?window={}", choice.word()))) aria-current=[(choice == window).then_some("true")] { (choice.word()) }
                 }
@@ -90,7 +90,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
                 (failures(&view, now, &failed))
             }
             section.card #next data-live="schedules" aria-labelledby="next-title" {
-                h2 #next-title { "Next up" }
+                h2 #next-title { "Next slots" }
                 (next_up(&view, now, &upcoming))
             }
         }
@@ -123,21 +123,21 @@ fn cards(
     let running: u64 = stats.iter().map(|it| it.running).sum();
     let later: u64 = stats.iter().map(|it| it.scheduled + it.retrying + it.blocked).sum();
     let dead: u64 = stats.iter().map(|it| it.failed).sum();
-    let oldest = stats.iter().filter_map(|it| it.oldest_due).min();
+    let oldest = stats.iter().filter_map(|it| it.oldest_due_at).min();
     let alive = nodes.iter().filter(|node| is_alive(node, now)).count();
     let next = upcoming.iter().find_map(|it| Some((it, it.due_at()?)));
     html! {
         div.cards #cards data-live="stats jobs queues schedules nodes" {
-            (card("On time, 24 h", html! { @match share { Some(share) => { span #on-time data-on-time=(on_time) data-due=(due) { (percent(share)) } } None => "–" } },
-                html! { @if due > 0 { (show::grouped(on_time)) " of " (show::grouped(due)) " slots within 5\u{a0}s" @if day.missed > 0 { ", " (show::grouped(day.missed)) " missed" } } @else { "no slot was due" } }, tone))
-            (card("Running", html! { (show::count(running)) }, html! { a href=(view.to("/jobs?q=state:running")) { "on " (show::plural(alive as u64, "node", "nodes")) } }, ""))
-            (card("Waiting", html! { (show::count(ready)) }, html! {
-                @if let Some(oldest) = oldest { "oldest due " (show::relative(now, oldest)) } @else if later > 0 { (show::count(later)) " due later" } @else { "nothing waits" }
+            (card("On time, last 24 h", html! { @match share { Some(share) => { span #on-time data-on-time=(on_time) data-due=(due) { (percent(share)) } } None => "–" } },
+                html! { @if due > 0 { (show::grouped(on_time)) " of " (show::grouped(due)) " slots started within 5\u{a0}s" @if day.missed > 0 { ", " (show::grouped(day.missed)) " missed" } } @else { "no slots recorded" } }, tone))
+            (card("Running", html! { (show::count(running)) }, html! { a href=(view.to("/jobs?q=state:running")) { "on " (show::plural(alive as u64, "live node", "live nodes")) } }, ""))
+            (card("Ready", html! { (show::count(ready)) }, html! {
+                @if let Some(oldest) = oldest { "oldest due " (show::relative(now, oldest)) } @else if later > 0 { (show::count(later)) " delayed or blocked" } @else { "no jobs waiting" }
             }, if oldest.is_some_and(|oldest| now.since(oldest) > Duration::from_secs(60)) { "warn" } else { "" }))
-            (card("Failed attempts, 24 h", html! { (show::grouped(day.failed)) }, html! { a href=(view.to("/jobs?q=state:failed")) { (show::plural(dead, "dead letter", "dead letters")) } }, if dead > 0 { "warn" } else { "" }))
-            (card("Next start", html! { @match next { Some((_, at)) => (show::relative(now, at)), None => "–" } },
-                html! { @match next { Some((schedule, _)) => { a href=(view.schedule(&schedule.name)) { (schedule.name) } } None => "nothing is planned" } }, ""))
-            (card("Nodes", html! { (alive) }, html! { a href=(view.to("/nodes")) { (nodes.len() - alive) " silent or dead" } }, if alive == 0 { "bad" } else { "" }))
+            (card("Failed attempts, last 24 h", html! { (show::grouped(day.failed)) }, html! { a href=(view.to("/jobs?q=state:failed")) { (show::plural(dead, "failed job", "failed jobs")) } }, if dead > 0 { "warn" } else { "" }))
+            (card("Next slot", html! { @match next { Some((_, at)) => (show::relative(now, at)), None => "–" } },
+                html! { @match next { Some((schedule, _)) => { a href=(view.schedule(&schedule.name)) { (schedule.name) } } None => "no upcoming slots" } }, ""))
+            (card("Live nodes", html! { (alive) }, html! { a href=(view.to("/nodes")) { (nodes.len() - alive) " silent or dead" } }, if alive == 0 { "bad" } else { "" }))
         }
     }
 }
@@ -156,10 +156,10 @@ fn percent(share: f64) -> String {
 fn throughput(steps: &[Step], window: Window) -> Markup {
     let all = total(steps);
     let finding = format!(
-        "{} attempts succeeded in {}, {} failed.",
+        "{} attempts succeeded and {} failed in {}.",
         show::grouped(all.succeeded),
-        window.in_words(),
-        show::grouped(all.failed)
+        show::grouped(all.failed),
+        window.in_words()
     );
     let (minutes, _) = window.steps();
     let title = match minutes {
@@ -204,11 +204,11 @@ fn delay(steps: &[Step], window: Window) -> Markup {
     let of = |share| histogram::percentile(&all.waited, share);
     let finding = match of(0.95) {
         Some(most) => format!(
-            "Of the jobs of {}, 95 % began within {} of being due.",
+            "95 % of the jobs in {} started within {} of their due time.",
             window.in_words(),
             show::length(most)
         ),
-        None => format!("No job began in {}.", window.in_words()),
+        None => format!("No jobs started in {}.", window.in_words()),
     };
     let line = |class, share| Line {
         class,
@@ -244,7 +244,7 @@ fn class_of(error: &str) -> String {
         }
         was_digit = is_digit;
     }
-    if class.is_empty() { "without a word".to_owned() } else { class }
+    if class.is_empty() { "(no error message)".to_owned() } else { class }
 }
 
 fn failures(view: &View, now: Timestamp, failed: &[JobView]) -> Markup {
@@ -261,7 +261,7 @@ fn failures(view: &View, now: Timestamp, failed: &[JobView]) -> Markup {
     classes.sort_by_key(|(_, counts)| std::cmp::Reverse(*counts));
     html! {
         @if classes.is_empty() {
-            p.all-good { span.shape aria-hidden="true" { "✓" } " No job has failed for good in the last 7 days." }
+            p.all-good { span.shape aria-hidden="true" { "✓" } " No failed jobs in the last 7 days." }
         } @else {
             div.scroll tabindex="0" role="region" aria-label="Table of failures" {
                 table {
@@ -277,17 +277,17 @@ fn failures(view: &View, now: Timestamp, failed: &[JobView]) -> Markup {
                     }
                 }
             }
-            @if failed.len() == FAILED_MAX { p.faint { "Of the last " (FAILED_MAX) " failed jobs." } }
+            @if failed.len() == FAILED_MAX { p.faint { "Based on the last " (FAILED_MAX) " failed jobs." } }
         }
     }
 }
 
 fn next_up(view: &View, now: Timestamp, upcoming: &[Schedule]) -> Markup {
     html! {
-        @if upcoming.is_empty() { p.faint { "No schedule has anything to start." } }
+        @if upcoming.is_empty() { p.faint { "No upcoming slots." } }
         @else {
             table {
-                thead { tr { th scope="col" { "Schedule" } th scope="col" { "Starts" } th.roomy scope="col" { "At" } } }
+                thead { tr { th scope="col" { "Schedule" } th scope="col" { "Due" } th.roomy scope="col" { "Time" } } }
                 tbody {
                     @for schedule in upcoming {
                         @if let Some(at) = schedule.due_at() {
@@ -310,7 +310,7 @@ mod tests {
             class_of("order 17 has no address\nat 3"),
             class_of("order 2041 has no address")
         );
-        assert_eq!(class_of(""), "without a word");
+        assert_eq!(class_of(""), "(no error message)");
     }
 
     #[test]

@@ -30,20 +30,20 @@ pub(in crate::dashboard) async fn page(view: View, Path(name): Path<String>) -> 
             }
             @if !view.is_read_only { (actions(&view, &shape, shape.is_paused(now))) }
         }
-        section.card.why #why data-live="queues jobs" aria-label="Why it is as it is" {
+        section.card.why #why data-live="queues jobs" aria-label="Status" {
             (show::why(&why))
         }
         div.cards #figures data-live="queues jobs stats" {
             (figure("Ready", show::count(shape.sum(|it| it.ready))))
             (figure("Running", match limit { Some(limit) => format!("{} / {limit}", show::count(shape.sum(|it| it.running))), None => show::count(shape.sum(|it| it.running)) }))
-            (figure("Due later", show::count(shape.sum(|it| it.scheduled + it.retrying + it.blocked))))
-            (figure("Per minute", format!("{:.1}", shape.per_minute())))
-            (figure("Drains in", show::length_or_dash(shape.drains_in())))
+            (figure("Delayed or blocked", show::count(shape.sum(|it| it.scheduled + it.retrying + it.blocked))))
+            (figure("Attempts/min", format!("{:.1}", shape.per_minute())))
+            (figure("Empty in", show::length_or_dash(shape.drains_in())))
             div.card.figure { div.label { "Last hour" } div.value { (sparkline(&shape)) } }
         }
         section.card.flush aria-labelledby="kinds-title" {
             h2.inset #kinds-title { "Kinds" }
-            @if shape.kinds.is_empty() { p.faint.inset { "Nothing is in this queue." } }
+            @if shape.kinds.is_empty() { p.faint.inset { "No unfinished or failed jobs in this queue." } }
             @else {
                 div.scroll tabindex="0" role="region" aria-label="Table of kinds" {
                     table.list #kinds data-live="queues jobs" {
@@ -53,7 +53,7 @@ pub(in crate::dashboard) async fn page(view: View, Path(name): Path<String>) -> 
                                 tr id={ "k-" (it.kind) } {
                                     th scope="row" { a href=(view.to(&format!("/jobs?q={}", encoded(&format!("queue:{name} kind:{}", it.kind))))) { (it.kind) } }
                                     @for count in [it.ready, it.running, it.scheduled, it.retrying, it.blocked, it.failed] { td.num { (show::count(count)) } }
-                                    td.nowrap { @match it.oldest_due { Some(at) => (show::relative(now, at)), None => "–" } }
+                                    td.nowrap { @match it.oldest_due_at { Some(at) => (show::relative(now, at)), None => "–" } }
                                 }
                             }
                         }
@@ -74,13 +74,13 @@ fn actions(view: &View, shape: &Shape, is_paused: bool) -> Markup {
         shape.setting.as_ref().and_then(|it| it.limits.max_running).map(|limit| limit.to_string());
     html! {
         div.actions {
-            @if is_paused { (show::button(view, &action("resume"), "Resume", "primary")) }
-            @else { a.button href={ (view.queue(&shape.name)) "/pause" } { "Pause…" } }
+            @if is_paused { (show::button(view, &action("resume"), "Resume queue", "primary")) }
+            @else { a.button href={ (view.queue(&shape.name)) "/pause" } { "Pause queue…" } }
             form.inline method="post" action=(view.to(&action("limit"))) {
                 input type="hidden" name="back" value=(view.here);
-                label for="max-running" { "Limit" }
+                label for="max-running" { "Concurrency limit" }
                 input #max-running.short name="max_running" inputmode="numeric" value=(limit.unwrap_or_default()) placeholder="none";
-                button { "Set" }
+                button { "Save limit" }
             }
         }
     }

@@ -26,7 +26,7 @@ impl Shape {
     }
 
     pub(super) fn oldest(&self) -> Option<Timestamp> {
-        self.kinds.iter().filter_map(|it| it.oldest_due).min()
+        self.kinds.iter().filter_map(|it| it.oldest_due_at).min()
     }
 
     /// Attempts that ended in a minute, over the last quarter of an hour that is whole.
@@ -51,8 +51,8 @@ impl Shape {
         let is_late = self.oldest().is_some_and(|at| now.since(at) > Duration::from_secs(60));
         match (self.is_paused(now), is_late) {
             (true, _) => show::badge("warn", "❙❙", "paused"),
-            (false, true) => show::badge("bad", "!", "behind"),
-            (false, false) => show::badge("good", "✓", "open"),
+            (false, true) => show::badge("bad", "!", "late"),
+            (false, false) => show::badge("good", "✓", "active"),
         }
     }
 }
@@ -93,14 +93,14 @@ pub(in crate::dashboard) async fn page(view: View) -> Shown {
             h1 { "Queues" }
             div #everything data-live="queues" { (super::everything::links(&view, shapes.iter().any(|shape| shape.is_paused(now)))) }
         }
-        div #list data-live="queues jobs stats" { @if shapes.is_empty() { (show::empty("No queues yet.", html! { p { "Queues appear when something uses them: a job that is ordered, or a limit that is set." } })) }
+        div #list data-live="queues jobs stats" { @if shapes.is_empty() { (show::empty("No queues yet.", html! { p { "A queue appears when a job is enqueued, or when the queue is paused or limited." } })) }
         @else {
             div.card.flush {
                 div.scroll tabindex="0" role="region" aria-label="Queues" {
                     table.list #queues {
                         thead { tr {
                             th scope="col" { "Name" } th.num scope="col" { "Ready" } th scope="col" { "Oldest due" } th.num scope="col" { "Running" }
-                            th.num scope="col" { "Later" } th.num scope="col" { "Failed" } th.num scope="col" { "Per minute" } th.num scope="col" { "Drains in" } th scope="col" { "Last hour" } th scope="col" { "Status" }
+                            th.num scope="col" { "Delayed or blocked" } th.num scope="col" { "Failed" } th.num scope="col" { "Attempts/min" } th.num scope="col" { "Empty in" } th scope="col" { "Last hour" } th scope="col" { "Status" }
                         } }
                         tbody data-keyed { @for shape in &shapes { (row(&view, now, shape)) } }
                     }
@@ -134,5 +134,5 @@ fn row(view: &View, now: Timestamp, shape: &Shape) -> Markup {
 pub(super) fn sparkline(shape: &Shape) -> Markup {
     let parts: Vec<(u64, u64)> = shape.steps.iter().map(|it| (it.succeeded, it.failed)).collect();
     let (good, bad) = parts.iter().fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
-    html! { @if parts.is_empty() { span.faint { "quiet" } } @else { (charts::spark(&parts, &format!("{good} succeeded and {bad} failed in the last hour"))) } }
+    html! { @if parts.is_empty() { span.faint { "no activity" } } @else { (charts::spark(&parts, &format!("{good} succeeded and {bad} failed in the last hour"))) } }
 }

@@ -52,7 +52,7 @@ pub(in crate::dashboard) async fn page(
         None => None,
         Some(text) => Some(
             read_cursor(text)
-                .ok_or_else(|| Fault::unreadable("slots", format!("`{text}` is no cursor")))?,
+                .ok_or_else(|| Fault::unreadable("slots", format!("invalid cursor `{text}`")))?,
         ),
     };
     let ledger = admin.slots(&name, after, LEDGER).await?;
@@ -68,13 +68,13 @@ pub(in crate::dashboard) async fn page(
             }
             @if !view.is_read_only { (actions(&view, &schedule, status)) }
         }
-        section.card.why #why data-live="schedules jobs" aria-label="Why it is as it is" {
+        section.card.why #why data-live="schedules jobs" aria-label="Status" {
             (show::why(&why))
         }
         div.two {
             section.card #next-slots data-live="schedules" aria-labelledby="next-slots-title" {
-                h2 #next-slots-title { "Next ten" }
-                @match &said { Some(said) => (next_ten(&said.rule.spec, Some(&said.rule), now)), None => p.bad { "The definition cannot be read, so that nothing can be planned." } }
+                h2 #next-slots-title { "Next 10 slots" }
+                @match &said { Some(said) => (next_ten(&said.rule.spec, Some(&said.rule), now)), None => p.bad { "Invalid definition. No slots can be computed." } }
             }
             section.card #calendar-card data-live="schedules jobs" aria-labelledby="calendar-title" {
                 h2 #calendar-title { "Slots by day and hour" }
@@ -88,7 +88,7 @@ pub(in crate::dashboard) async fn page(
             }
         }
         section.card.flush #ledger-card aria-labelledby="ledger-title" {
-            h2.inset #ledger-title { "Ledger: every slot and what became of it" }
+            h2.inset #ledger-title { "Ledger: slots and their outcomes" }
             (ledger_table(&view, now, &runs, &ledger.items))
             @if let Some(SlotCursor(slot, run)) = ledger.next {
                 p.pager { a.button href=(format!("{}?slots={}.{run}", view.schedule(&name), slot.as_micros())) { "Older slots" } }
@@ -113,7 +113,7 @@ fn actions(view: &View, schedule: &Schedule, status: Status) -> Markup {
         div.actions {
             (show::button(view, &action("run"), "Run now", "primary"))
             @match status {
-                Status::Off | Status::Aside => (show::button(view, &action("enable"), "Plan again", "")),
+                Status::Off | Status::Aside => (show::button(view, &action("enable"), "Enable", "")),
                 Status::Paused => (show::button(view, &action("resume"), "Resume", "")),
                 _ => a.button href={ (view.schedule(&schedule.name)) "/pause" } { "Pause…" },
             }
@@ -126,7 +126,7 @@ pub(super) fn next_ten(spec: &Spec, rule: Option<&Rule>, now: Timestamp) -> Mark
     let slots: Vec<Timestamp> =
         std::iter::successors(spec.next(now), |slot| spec.next(*slot)).take(10).collect();
     let Some(last) = slots.last() else {
-        return html! { p.bad { "Never: " (spec.never_fires(now).unwrap_or_else(|| "it has no slot any more".to_owned())) "." } };
+        return html! { p.bad { "No upcoming slots: " (spec.never_fires(now).unwrap_or_else(|| "the last slot has passed".to_owned())) "." } };
     };
     let day = Duration::from_secs(86_400);
     let changes: Vec<ClockChange> = spec.clock_changes(now - day, *last + day).collect();
@@ -134,7 +134,7 @@ pub(super) fn next_ten(spec: &Spec, rule: Option<&Rule>, now: Timestamp) -> Mark
     html! {
         div.scroll tabindex="0" role="region" aria-label="Next slots" {
             table {
-                thead { tr { th scope="col" { "In" } @if !is_utc { th scope="col" { (spec.zone().name()) } } th scope="col" { "UTC" } th scope="col" { span.mine { "Yours" } } } }
+                thead { tr { th scope="col" { "Due" } @if !is_utc { th scope="col" { (spec.zone().name()) } } th scope="col" { "UTC" } th scope="col" { span.mine { "Local time" } } } }
                 tbody {
                     @for slot in &slots {
                         tr {
@@ -173,7 +173,7 @@ fn note(spec: &Spec, change: &ClockChange, slot: Timestamp) -> Option<String> {
     if change.is_forward() {
         let missing = change.missing.filter(|_| slot == change.at)?;
         return Some(format!(
-            "{} does not exist that day: clocks go forward from {} to {}",
+            "{} does not exist on this day: clocks go forward from {} to {}",
             clock(missing),
             clock(change.from),
             clock(change.to)
@@ -182,7 +182,7 @@ fn note(spec: &Spec, change: &ClockChange, slot: Timestamp) -> Option<String> {
     change.repeats(local).then(|| {
         let which = if slot < change.at { "first" } else { "second" };
         format!(
-            "the {which} of two {} that day: clocks go back from {} to {}",
+            "{which} of two {} on this day: clocks go back from {} to {}",
             clock(local),
             clock(change.from),
             clock(change.to)
@@ -207,7 +207,7 @@ fn calendar(runs: &[SlotRun], now: Timestamp) -> Markup {
         }
     }
     let Some(oldest) = hours.keys().next().map(|(day, _)| *day) else {
-        return html! { p.faint { "No slot has been decided yet." } };
+        return html! { p.faint { "No slots yet." } };
     };
     let first = oldest.max(today - DAYS as i64 + 1);
     let rows: Vec<(String, Vec<Cell>)> = (first..=today)
@@ -232,8 +232,8 @@ fn calendar(runs: &[SlotRun], now: Timestamp) -> Markup {
         .collect();
     html! {
         (charts::cells("calendar", "Slots by day and hour, by the worst outcome", &rows))
-        p.legend.below { @for (class, word) in [("good", "succeeded"), ("warn", "skipped or late"), ("bad", "failed or missed"), ("calm", "under way")] { span { i class=(class) aria-hidden="true" {} (word) } } }
-        @if runs.len() == DRAWN { p.faint { "Of the last " (DRAWN) " slots; UTC." } }
+        p.legend.below { @for (class, word) in [("good", "succeeded"), ("warn", "skipped or late"), ("bad", "failed or missed"), ("calm", "running or waiting")] { span { i class=(class) aria-hidden="true" {} (word) } } }
+        @if runs.len() == DRAWN { p.faint { "Based on the last " (DRAWN) " slots (UTC)." } }
     }
 }
 
@@ -243,7 +243,7 @@ fn worst(tone: &str) -> &'static str {
         "warn" => "skipped or late",
         "faint" => "cancelled",
         "good" => "succeeded",
-        _ => "under way",
+        _ => "running or waiting",
     }
 }
 
@@ -260,7 +260,11 @@ fn duration_plot(runs: &[SlotRun]) -> Markup {
                 run.slot.slot,
                 length,
                 tone,
-                format!("{} · took {} · {words}", show::utc(run.slot.slot), show::length(length)),
+                format!(
+                    "{} · duration {} · {words}",
+                    show::utc(run.slot.slot),
+                    show::length(length)
+                ),
             ))
         })
         .take(BARS)
@@ -268,18 +272,18 @@ fn duration_plot(runs: &[SlotRun]) -> Markup {
     dots.reverse();
     let longest = dots.iter().map(|(_, length, ..)| *length).max();
     let finding = longest.map_or_else(
-        || "No job has ended yet.".to_owned(),
-        |it| format!("The longest of the last {} jobs took {}.", dots.len(), show::length(it)),
+        || "No finished jobs yet.".to_owned(),
+        |it| format!("Longest duration of the last {} jobs: {}.", dots.len(), show::length(it)),
     );
     let rows =
         dots.iter().map(|(at, length, ..)| vec![show::utc(*at), show::length(*length)]).collect();
     charts::dots(
         &Frame {
             id: "durations",
-            title: "How long jobs took",
+            title: "Job duration",
             finding,
             legend: &[],
-            columns: &["Slot", "Took"],
+            columns: &["Slot", "Duration"],
             rows,
         },
         &dots,
@@ -296,7 +300,7 @@ fn delay_plot(runs: &[SlotRun]) -> Markup {
                 run.slot.slot,
                 length,
                 tone,
-                format!("{} · began {} late", show::utc(run.slot.slot), show::length(length)),
+                format!("{} · started {} late", show::utc(run.slot.slot), show::length(length)),
             ))
         })
         .take(BARS)
@@ -304,14 +308,8 @@ fn delay_plot(runs: &[SlotRun]) -> Markup {
     dots.reverse();
     let longest = dots.iter().map(|(_, length, ..)| *length).max();
     let finding = longest.map_or_else(
-        || "No job has begun yet.".to_owned(),
-        |it| {
-            format!(
-                "The latest of the last {} jobs began {} after its slot.",
-                dots.len(),
-                show::length(it)
-            )
-        },
+        || "No started jobs yet.".to_owned(),
+        |it| format!("Largest start delay of the last {} jobs: {}.", dots.len(), show::length(it)),
     );
     let rows =
         dots.iter().map(|(at, length, ..)| vec![show::utc(*at), show::length(*length)]).collect();
@@ -321,7 +319,7 @@ fn delay_plot(runs: &[SlotRun]) -> Markup {
             title: "Start delay",
             finding,
             legend: &[],
-            columns: &["Slot", "Delay"],
+            columns: &["Slot", "Start delay"],
             rows,
         },
         &dots,
@@ -331,8 +329,8 @@ fn delay_plot(runs: &[SlotRun]) -> Markup {
 fn ledger_table(view: &View, now: Timestamp, runs: &[SlotRun], slots: &[SlotView]) -> Markup {
     if slots.is_empty() {
         return show::empty(
-            "No slot has been decided yet.",
-            html! { p { "The first one shows here when it is due." } },
+            "No slots yet.",
+            html! { p { "Slots appear here when they are due." } },
         );
     }
     let run_of = |slot: &SlotView| {
@@ -341,7 +339,7 @@ fn ledger_table(view: &View, now: Timestamp, runs: &[SlotRun], slots: &[SlotView
     html! {
         div.scroll tabindex="0" role="region" aria-label="Ledger" {
             table.list #ledger data-live="schedules jobs" {
-                thead { tr { th scope="col" { "Slot" } th scope="col" { "Outcome" } th scope="col" { "Why" } th scope="col" { "Job" } th.num scope="col" { "Delay" } th.num scope="col" { "Took" } } }
+                thead { tr { th scope="col" { "Slot" } th scope="col" { "Outcome" } th scope="col" { "Reason" } th scope="col" { "Job" } th.num scope="col" { "Start delay" } th.num scope="col" { "Duration" } } }
                 tbody data-keyed {
                     @for slot in slots {
                         @let run = run_of(slot);

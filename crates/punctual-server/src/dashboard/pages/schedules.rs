@@ -39,7 +39,7 @@ pub(super) fn badge(status: Status) -> Markup {
         Status::Late => show::badge("bad", "!", "late"),
         Status::Failing(times) => show::badge("bad", "✕", &format!("failing ×{times}")),
         Status::Paused => show::badge("warn", "❙❙", "paused"),
-        Status::Aside => show::badge("bad", "✕", "set aside"),
+        Status::Aside => show::badge("bad", "✕", status.word()),
         Status::Off | Status::Over => show::badge("faint", "⊘", status.word()),
     }
 }
@@ -84,7 +84,7 @@ pub(super) fn took(run: &SlotRun) -> Option<Duration> {
 /// The strip of the newest slots.
 pub(super) fn history(runs: &[SlotRun]) -> Markup {
     if runs.is_empty() {
-        return html! { span.faint { "no slot yet" } };
+        return html! { span.faint { "No slots yet" } };
     }
     let ticks: Vec<(&'static str, String)> = runs
         .iter()
@@ -96,10 +96,8 @@ pub(super) fn history(runs: &[SlotRun]) -> Markup {
         .collect();
     let bad = ticks.iter().filter(|(tone, _)| *tone == "bad").count();
     let skipped = ticks.iter().filter(|(tone, _)| *tone == "warn").count();
-    let label = format!(
-        "The last {} slots: {bad} failed or missed, {skipped} without a job of their own or late",
-        ticks.len()
-    );
+    let label =
+        format!("Last {} slots: {bad} failed or missed, {skipped} skipped or late", ticks.len());
     charts::strip(&ticks, &label)
 }
 
@@ -160,7 +158,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
                 thead { tr {
                     @if !view.is_read_only { th.tick scope="col" { span.hidden { "Select" } } }
                     th scope="col" { "Name" } th scope="col" { "Cadence" } th scope="col" { "Next" } th scope="col" { "Last" }
-                    th scope="col" { "Last 30 slots" } th.num scope="col" { "Delay p95" } th.num scope="col" { "Takes p95" } th scope="col" { "Status" }
+                    th scope="col" { "Last 30 slots" } th.num scope="col" { "Start delay p95" } th.num scope="col" { "Duration p95" } th scope="col" { "Status" }
                 } }
                 tbody data-keyed data-hold {
                     @for schedule in &found.schedules { (row(&view, now, schedule, runs.get(&schedule.id).unwrap_or(&none))) }
@@ -173,10 +171,10 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
             h1 { "Schedules" }
             form.search method="get" action=(view.to("/schedules")) role="search" {
                 label.hidden for="q" { "Search schedules" }
-                input #q type="search" name="q" value=(ask.q) placeholder="name, kind, zone …" data-search;
+                input #q type="search" name="q" value=(ask.q) placeholder="Name, kind or time zone" data-search;
                 label.hidden for="status" { "Status" }
                 select #status name="status" {
-                    option value="" { "any status" }
+                    option value="" { "All statuses" }
                     @for word in Status::ASKED { option value=(word) selected[word == ask.status] { (word) } }
                 }
                 button { "Search" }
@@ -199,12 +197,12 @@ fn many(view: &View, ask: &Ask) -> Markup {
     html! {
         div.bulk {
             input type="hidden" name="back" value=(view.here);
-            label { input type="checkbox" data-all="schedule" hidden; span data-all-label hidden { " All on this page" } }
-            span.faint data-selected { "Tick schedules, then" }
+            label { input type="checkbox" data-all="schedule" hidden; span data-all-label hidden { " Select all on this page" } }
+            span.faint data-selected { "Select schedules" }
             label.hidden for="bulk-why" { "Reason" }
-            input #bulk-why name="why" placeholder="why (to pause)" maxlength="500";
-            label.hidden for="bulk-until" { "For how long, or until when" }
-            input #bulk-until name="until" placeholder="for 2h, until …" title="A length such as 2h or an instant such as 2027-01-15T08:00:00Z; empty: until somebody resumes them";
+            input #bulk-why name="why" placeholder="Reason (to pause)" maxlength="500";
+            label.hidden for="bulk-until" { "Duration or end time" }
+            input #bulk-until name="until" placeholder="Duration or end time" title="For example 2h or 2027-01-15T08:00:00Z. Empty: until resumed";
             button name="action" value="pause" { "Pause…" }
             button name="action" value="resume" { "Resume" }
         }
@@ -215,13 +213,13 @@ fn many(view: &View, ask: &Ask) -> Markup {
 fn nothing(view: &View, ask: &Ask, has_more: bool) -> Markup {
     if has_more {
         return show::empty(
-            "None among these; there are more.",
-            html! { p { "Go on to the next page, or search for something else." } },
+            "No matches on this page.",
+            html! { p { "Continue on the next page, or change the search." } },
         );
     }
     if !ask.q.is_empty() || !ask.status.is_empty() || ask.after.is_some() {
         return show::empty(
-            "No schedule matches.",
+            "No matching schedules.",
             html! { p { a href=(view.to("/schedules")) { "Show all schedules" } } },
         );
     }
@@ -230,7 +228,7 @@ fn nothing(view: &View, ask: &Ask, has_more: bool) -> Markup {
         html! {
             p { "Create one:" }
             (show::copyable("punctual schedule create greet --cron '*/5 * * * *' --kind echo"))
-            p { "or declare it in your program with " code { "Builder::schedule" } ". Try an expression with the " a href=(view.to("/tools/cron")) { "cron tool" } "." }
+            p { "or declare it in code with " code { "Builder::schedule" } ". Check an expression with the " a href=(view.to("/tools/cron")) { "cron tool" } "." }
         },
     )
 }
@@ -249,7 +247,7 @@ fn row(view: &View, now: Timestamp, schedule: &Schedule, runs: &[SlotRun]) -> Ma
             td {
                 @match &said {
                     Some(said) => { (said.words) div.faint { code { (said.definition.when.join(" · ")) } " " (said.definition.tz) } }
-                    None => span.bad { "cannot be read" }
+                    None => span.bad { "Invalid definition" }
                 }
             }
             td.nowrap { @match schedule.due_at() { Some(at) => (show::relative(now, at)), None => "–" } }
@@ -291,7 +289,10 @@ fn upcoming(view: &View, heat: &Heat) -> Markup {
                     None => Cell { class: "off", ..Cell::default() },
                     Some(count) => Cell {
                         class: level(*count, most),
-                        words: format!("{name} {hour:02}:00 UTC, {count} starts"),
+                        words: format!(
+                            "{name} {hour:02}:00 UTC, {}",
+                            show::plural(*count, "slot", "slots")
+                        ),
                         link: (*count > 0).then(|| super::upcoming::place(view, day_of(day, hour))),
                     },
                 }
@@ -305,14 +306,14 @@ fn upcoming(view: &View, heat: &Heat) -> Markup {
     html! {
         section.card #upcoming aria-labelledby="upcoming-title" {
             div.row-head {
-                h2 #upcoming-title { "Planned starts in the next 7 days" }
+                h2 #upcoming-title { "Upcoming slots, next 7 days" }
                 span.faint {
-                    (show::grouped(total)) " starts of " (show::plural(heat.schedules as u64, "schedule", "schedules")) ", at most " (show::grouped(most)) " in an hour; UTC"
-                    @if heat.has_more { "; not all schedules are in it" }
+                    (show::grouped(total)) " slots of " (show::plural(heat.schedules as u64, "schedule", "schedules")) ", at most " (show::grouped(most)) " per hour (UTC)"
+                    @if heat.has_more { "; some schedules are not included" }
                 }
             }
-            (charts::cells("heat", "Planned starts by day and hour", &rows))
-            p { a href=(super::upcoming::place(view, heat.from)) { "What is due, hour by hour" } }
+            (charts::cells("heat", "Upcoming slots by day and hour", &rows))
+            p { a href=(super::upcoming::place(view, heat.from)) { "Show slots by hour" } }
             h3 { "By minute of the hour, next 24 hours" }
             (charts::minutes(&heat.minutes))
         }

@@ -56,7 +56,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
         .unwrap_or("schedule");
     let range = Range::read(ask.window.as_deref(), ask.from.as_deref(), ask.to.as_deref(), now)?;
     let spans = admin.spans(range.from - BEFORE, range.to, SPANS).await;
-    let spans = spans.map_err(|error| too_slow(error, "take a shorter span"))?;
+    let spans = spans.map_err(|error| too_slow(error, "choose a shorter time range"))?;
     let is_full = spans.len() == SPANS;
     let is_shown = |span: &Span| range.holds(span.claimed_at, span.ended_at);
     let spans: Vec<Span> = spans.into_iter().filter(is_shown).collect();
@@ -83,24 +83,24 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
             div.card #strips { (context(&view, by, &admin, &range, now).await?) }
             @if is_full || drawn.len() < spans.len() {
                 p.notice.warn {
-                    @if is_full { "There are more attempts than the " (show::grouped(SPANS as u64)) " newest, which are counted here. " }
-                    "The newest " (drawn.len()) " are drawn; take a shorter span to see them all."
+                    @if is_full { "Only the newest " (show::grouped(SPANS as u64)) " attempts are counted. " }
+                    "Only the newest " (drawn.len()) " attempts are drawn. Choose a shorter range to see all."
                 }
             }
             @if rows.is_empty() {
-                (show::empty("No attempt in this span.", html! { p { "Take a longer one, or look at " a href=(view.to("/jobs")) { "the newest jobs" } "." } }))
+                (show::empty("No attempts in this range.", html! { p { "Choose a longer range, or see " a href=(view.to("/jobs")) { "the newest jobs" } "." } }))
             } @else {
                 div.card {
-                    p.legend { @for (class, word) in [("good", "succeeded"), ("bad", "failed"), ("busy", "running"), ("calm", "given back or called off"), ("warn", "skipped"), ("wait", "due, not begun"), ("ahead", "to come")] { span { i class=(class) aria-hidden="true" {} (word) } } }
+                    p.legend { @for (class, word) in [("good", "succeeded"), ("bad", "failed"), ("busy", "running"), ("calm", "released, snoozed or cancelled"), ("warn", "skipped"), ("wait", "waiting"), ("ahead", "upcoming")] { span { i class=(class) aria-hidden="true" {} (word) } } }
                     (charts::gantt(&rows, &scale))
                     p.faint { (show::plural(spans.len() as u64, "attempt", "attempts")) ", " (running) " running." }
                     (joined(&deploys))
                 }
                 details.card #timeline-table {
-                    summary { "The newest of them as a table" }
+                    summary { "Show the newest attempts as a table" }
                     div.scroll tabindex="0" role="region" aria-label="Attempts as a table" {
                         table {
-                            thead { tr { th scope="col" { "Kind" } th scope="col" { "Queue" } th scope="col" { "Node" } th scope="col" { "Began" } th.num scope="col" { "Took" } th scope="col" { "Outcome" } } }
+                            thead { tr { th scope="col" { "Kind" } th scope="col" { "Queue" } th scope="col" { "Node" } th scope="col" { "Started" } th.num scope="col" { "Duration" } th scope="col" { "Outcome" } } }
                             tbody {
                                 @for span in spans.iter().take(TABLE) {
                                     tr {
@@ -131,9 +131,9 @@ fn controls(view: &View, by: &str, range: &Range, now: Timestamp) -> Markup {
     };
     html! {
         div.actions {
-            nav.switch aria-label="Rows" { @for choice in ["schedule", "queue", "node"] { a href=(link(choice, &range.query())) aria-current=[(choice == by).then_some("true")] { "by " (choice) } } }
-            nav.switch aria-label="Up to now" { @for (choice, _) in WINDOWS { a href=(link(by, &format!("window={choice}"))) aria-current=[(Some(choice) == range.window).then_some("true")] { (choice) } } }
-            nav.switch #zoom aria-label="Another span" {
+            nav.switch aria-label="Rows" { @for (choice, words) in [("schedule", "Schedules"), ("queue", "Queues"), ("node", "Nodes")] { a href=(link(choice, &range.query())) aria-current=[(choice == by).then_some("true")] { (words) } } }
+            nav.switch aria-label="Time range up to now" { @for (choice, _) in WINDOWS { a href=(link(by, &format!("window={choice}"))) aria-current=[(Some(choice) == range.window).then_some("true")] { (choice) } } }
+            nav.switch #zoom aria-label="Move or zoom" {
                 (way("Earlier", Some(range.earlier())))
                 (way("Later", range.later(now)))
                 (way("Zoom in", range.closer()))
@@ -173,7 +173,7 @@ async fn context(
     let link = view.to(&format!("/timeline?by={by}"));
     let to = |range: &Range| format!("{link}&{}", range.query());
     Ok(html! {
-        p.faint { "Attempts that ended, " (name) ", failed ones in red. Draw over a strip to take a closer look at a part of it." }
+        p.faint { "Finished attempts, " (name) "; failed attempts in red. Drag across a strip to zoom in." }
         (charts::density(name, &steps, &whole, range, &link, to))
     })
 }
@@ -183,7 +183,7 @@ fn joined(deploys: &[Deploy]) -> Markup {
     html! {
         @if !deploys.is_empty() {
             ul.plain.deploys {
-                @for deploy in deploys { li { i.deploy aria-hidden="true" {} "Version " b { (deploy.version) } " joined with " (deploy.node) " at " (show::absolute(deploy.at)) } }
+                @for deploy in deploys { li { i.deploy aria-hidden="true" {} "Version " b { (deploy.version) } " started on " (deploy.node) " at " (show::absolute(deploy.at)) } }
             }
         }
     }
@@ -239,7 +239,7 @@ impl Names {
         for (id, _) in spans.iter().filter_map(|span| span.schedule) {
             if schedules.len() < ROWS && !schedules.contains_key(&id) {
                 let name = admin.schedule_by_id(id).await?.map(|schedule| schedule.name);
-                schedules.insert(id, name.unwrap_or_else(|| "a deleted schedule".to_owned()));
+                schedules.insert(id, name.unwrap_or_else(|| "deleted schedule".to_owned()));
             }
         }
         let nodes = nodes.into_iter().map(|node| (node.info.id, node.info.name)).collect();
@@ -276,7 +276,7 @@ fn rows(
             _ => match span.schedule.and_then(|(id, _)| names.schedules.get(&id)) {
                 Some(name) => (name.clone(), Some(view.schedule(name))),
                 // After all names.
-                None => (format!("\u{2063}{} (ordered)", span.kind), None),
+                None => (format!("\u{2063}{} (no schedule)", span.kind), None),
             },
         };
         let row = rows
@@ -304,7 +304,7 @@ fn rows(
         let slots = std::iter::successors(first, |slot| said.rule.next(*slot));
         row.marks.extend(slots.take_while(|slot| *slot < range.to).take(AHEAD).map(|at| {
             let is_paused = schedule.is_paused(at);
-            let words = if is_paused { "skipped while it is paused" } else { "to come" };
+            let words = if is_paused { "skipped while paused" } else { "upcoming" };
             Mark { at, class: "ahead", words: format!("{} · {words}", show::utc(at)) }
         }));
     }
@@ -324,7 +324,7 @@ fn stretch(view: &View, span: &Span, now: Timestamp) -> Stretch {
     let outcome = span.outcome.map_or("running", |outcome| outcome.as_str()).replace('_', " ");
     let due = span.schedule.and_then(|(_, slot)| slot).filter(|_| span.attempt == 1);
     let late = due
-        .map(|due| format!(" · began {} late", show::length(span.claimed_at.since(due))))
+        .map(|due| format!(" · started {} late", show::length(span.claimed_at.since(due))))
         .unwrap_or_default();
     Stretch {
         from: span.claimed_at,

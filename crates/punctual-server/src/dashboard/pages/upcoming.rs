@@ -92,7 +92,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
     let hour = range::instant("hour", ask.hour.as_deref())?.unwrap_or(now);
     let hour = Timestamp::from_seconds(hour.floor_seconds().div_euclid(3_600) * 3_600);
     let found = find(&admin, hour).await?;
-    let title = format!("Due {}", hour.to_jiff().strftime("%a %d %b, %H:00"));
+    let title = format!("Slots on {}", hour.to_jiff().strftime("%a %d %b, %H:00"));
     Ok(view.page(&title, "", html! {
         div.head {
             div {
@@ -100,26 +100,26 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
                 h1 { (title) "–" ((hour + HOUR).to_jiff().strftime("%H:00").to_string()) " UTC" }
             }
             nav.switch aria-label="Other hours" {
-                a href=(place(&view, hour - HOUR)) { "An hour earlier" }
-                a href=(place(&view, hour + HOUR)) { "An hour later" }
+                a href=(place(&view, hour - HOUR)) { "Previous hour" }
+                a href=(place(&view, hour + HOUR)) { "Next hour" }
             }
         }
         div #list data-live="schedules" {
             @if hour + HOUR <= now {
                 @let over = Range { from: hour, to: hour + HOUR, window: None };
-                p.notice.warn { "This hour is over: here is what the schedules of today would do in it. " a href=(view.to(&format!("/timeline?{}", over.query()))) { "What happened" } "." }
+                p.notice.warn { "This hour has passed. The list shows the slots of the current schedules. " a href=(view.to(&format!("/timeline?{}", over.query()))) { "See what happened" } "." }
             }
             @if found.due.is_empty() { (nothing(&view, found.has_more)) }
             @else {
                 p #total data-starts=(found.starts) {
-                    (show::plural(found.starts, "start", "starts")) " of " (show::plural(found.due.len() as u64, "schedule", "schedules")) "."
-                    @if found.due.len() > ROWS { " The first " (ROWS) " of them are listed." }
-                    @if found.has_more { " Not all schedules were looked at: there are too many." }
+                    (show::plural(found.starts, "slot", "slots")) " of " (show::plural(found.due.len() as u64, "schedule", "schedules")) "."
+                    @if found.due.len() > ROWS { " The first " (ROWS) " schedules are listed." }
+                    @if found.has_more { " Some schedules were not checked because there are too many." }
                 }
                 div.card.flush {
-                    div.scroll tabindex="0" role="region" aria-label="Schedules that are due" {
+                    div.scroll tabindex="0" role="region" aria-label="Schedules with slots in this hour" {
                         table.list #due {
-                            thead { tr { th scope="col" { "Name" } th scope="col" { "Cadence" } th.num scope="col" { "Starts" } th scope="col" { "The first of them" } } }
+                            thead { tr { th scope="col" { "Name" } th scope="col" { "Cadence" } th.num scope="col" { "Slots" } th scope="col" { "First slots" } } }
                             tbody data-keyed { @for due in found.due.iter().take(ROWS) { (row(&view, now, due)) } }
                         }
                     }
@@ -130,10 +130,10 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
 }
 
 fn nothing(view: &View, has_more: bool) -> Markup {
-    let next = html! { p { "Look at another hour, or at " a href=(view.to("/schedules")) { "all schedules" } "." } };
+    let next = html! { p { "Choose another hour, or see " a href=(view.to("/schedules")) { "all schedules" } "." } };
     match has_more {
-        true => show::empty("Nothing, of the schedules that were looked at.", next),
-        false => show::empty("Nothing is due in this hour.", next),
+        true => show::empty("No slots in the schedules that were checked.", next),
+        false => show::empty("No slots in this hour.", next),
     }
 }
 

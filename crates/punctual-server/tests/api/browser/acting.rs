@@ -48,7 +48,7 @@ async fn every_button_works_without_a_script() {
             // A schedule.
             browser.go(&site.url("/schedules/yearly")).await;
             press("form[action$='/run'] button").await;
-            said("A job was made").await;
+            said("Job created.").await;
             let made = JobFilter {
                 schedule: Some(admin.schedule("yearly").await.unwrap().id),
                 ..JobFilter::default()
@@ -76,7 +76,7 @@ async fn every_button_works_without_a_script() {
             let dead = failed(punctual).await;
             browser.go(&site.url(&format!("/jobs/{dead}"))).await;
             press("form[action$='/retry'] button").await;
-            said("Made ready again.").await;
+            said("Queued for retry.").await;
             punctual.wait(dead).await.ok();
             assert_eq!(admin.job(dead).await.unwrap().attempts.len(), 2);
             let waiting = punctual
@@ -95,7 +95,7 @@ async fn every_button_works_without_a_script() {
             press("a[href$='/cancel']").await;
             write("input#why", "not needed").await;
             press("main button.danger").await;
-            said("Called off").await;
+            said("Cancelled.").await;
             assert_eq!(state(punctual, waiting).await, JobState::Cancelled);
 
             // A queue.
@@ -108,7 +108,7 @@ async fn every_button_works_without_a_script() {
             said("Resumed.").await;
             write("#max-running", "3").await;
             press("form[action$='/limit'] button").await;
-            said("The limit is set.").await;
+            said("Limit saved.").await;
             let queue =
                 admin.queues().await.unwrap().into_iter().find(|it| it.name == "slow").unwrap();
             assert_eq!((queue.pause, queue.limits.max_running), (None, Some(3)));
@@ -121,7 +121,7 @@ async fn every_button_works_without_a_script() {
                 browser.find(&format!("{chosen}[value='{id}']")).await.click().await.unwrap();
             }
             press("button[value='retry']").await;
-            said("Made ready again.").await;
+            said("Queued for retry.").await;
             for id in many {
                 punctual.wait(id).await.ok();
                 assert_eq!(admin.job(id).await.unwrap().attempts.len(), 2);
@@ -137,7 +137,7 @@ async fn every_button_works_without_a_script() {
             let sure = browser.appears("form.stack button.danger").await;
             assert_eq!(state(punctual, later).await, JobState::Scheduled);
             sure.click().await.unwrap();
-            said("Called off").await;
+            said("Cancelled.").await;
             assert_eq!(state(punctual, later).await, JobState::Cancelled);
 
             // All that match.
@@ -145,13 +145,13 @@ async fn every_button_works_without_a_script() {
             press("a[href*='action=retry']").await;
             write("input#why", "the disk is back").await;
             press("main button.primary").await;
-            said("It has begun").await;
+            said("Started in the background").await;
             let of_bulk =
                 JobFilter { kind: Some("punctual.bulk".to_owned()), ..JobFilter::default() };
             let operation = admin.jobs(&of_bulk, None, 1).await.unwrap().items[0].id;
             punctual.wait(operation).await.unwrap();
             browser.go(&site.url(&format!("/operations/{operation}"))).await;
-            assert!(browser.text("#progress").await.contains("3 done"));
+            assert!(browser.text("#progress").await.contains("3 changed"));
             for id in many {
                 punctual.wait(id).await.ok();
                 assert_eq!(admin.job(id).await.unwrap().attempts.len(), 3);
@@ -224,13 +224,13 @@ async fn many_at_once_are_stopped_without_a_script() {
             press("a[href*='schedules/new?action=pause']").await;
             write("input#why", "incident 7").await;
             press("main button.primary").await;
-            browser.says("It has begun").await;
+            browser.says("Started in the background").await;
             let of_bulk =
                 JobFilter { kind: Some("punctual.bulk".to_owned()), ..JobFilter::default() };
             let operation = admin.jobs(&of_bulk, None, 1).await.unwrap().items[0].id;
             punctual.wait(operation).await.unwrap();
             browser.go(&site.url(&format!("/operations/{operation}"))).await;
-            assert!(browser.text("#progress").await.contains("1 done"));
+            assert!(browser.text("#progress").await.contains("1 changed"));
             assert!(is_paused("one").await);
 
             // Everything.
@@ -246,13 +246,13 @@ async fn many_at_once_are_stopped_without_a_script() {
             assert!(paused().await.contains(&"slow".to_owned()), "{:?}", paused().await);
             press("a[href$='/everything/resume']").await;
             press("main button.primary").await;
-            browser.says("Resumed").await;
+            browser.says("Queues resumed.").await;
             assert_eq!(paused().await, Vec::<String>::new());
 
             // What is due by hour, from the heat map.
             browser.go(&site.url("/schedules")).await;
             press("a[href*='/upcoming?hour=']").await;
-            assert!(browser.text("h1").await.starts_with("Due "));
+            assert!(browser.text("h1").await.starts_with("Slots on "));
         }
     })
     .await;

@@ -90,7 +90,7 @@ async fn hostile(job: Hostile, cx: Ctx) -> Result<(), punctual::BoxError> {
         cx.log(text);
         cx.log(&format!("\u{1b}[31m{text}"));
     }
-    Err(punctual::Failure::for_good(format!("{}\nend", job.texts.join("\n"))).into())
+    Err(punctual::Failure::permanent(format!("{}\nend", job.texts.join("\n"))).into())
 }
 
 fn encoded(text: &str) -> String {

@@ -26,7 +26,7 @@ async fn a_page_follows_and_keeps_focus_what_is_open_and_where_it_was() {
             assert_eq!(browser.ask(rows).await, 1);
             punctual.enqueue(&Echo(json!(2))).await.unwrap();
             // Somebody has ticked a row: new ones wait behind a button.
-            browser.until("there is word of a new job", "return document.querySelector('.pill')?.textContent === '1 new'").await;
+            browser.until("there is word of a new job", "return document.querySelector('.pill')?.textContent === 'Show 1 new'").await;
             assert_eq!(browser.ask(rows).await, 1);
             let seen = browser.ask("return [window.__same, document.activeElement.id, document.querySelector('#q').value, document.querySelector('input[name=job]').checked]").await;
             assert_eq!(seen, json!([true, "q", "kind:", true]));
@@ -49,7 +49,7 @@ async fn a_page_follows_and_keeps_focus_what_is_open_and_where_it_was() {
 
             // Paused, nothing changes.
             browser.ask("document.querySelector('#pause').click()").await;
-            assert_eq!(browser.text("#live").await, "paused");
+            assert_eq!(browser.text("#live").await, "Updates paused");
             assert_eq!(browser.trouble().await, json!([]));
 
             // Where nothing can be copied, it is not said to be.
@@ -57,7 +57,7 @@ async fn a_page_follows_and_keeps_focus_what_is_open_and_where_it_was() {
             browser.go(&site.url(&format!("/jobs/{id}"))).await;
             browser.is_live().await;
             browser.ask("Object.defineProperty(navigator, 'clipboard', { value: undefined }); document.querySelector('[data-copy]').click()").await;
-            browser.until("it says what to do", "return document.querySelector('[data-copy]').textContent.startsWith('Marked')").await;
+            browser.until("it says what to do", "return document.querySelector('[data-copy]').textContent.startsWith('Selected')").await;
             assert_eq!(browser.ask("return getSelection().toString()").await, format!("punctual job show {id}"));
         }
     })
@@ -80,7 +80,7 @@ async fn a_page_waits_for_a_server_that_was_killed() {
             browser.is_live().await;
             browser.ask("window.__same = true").await;
             drop(site);
-            browser.until("it says so", "return document.getElementById('live').textContent === 'reconnecting'").await;
+            browser.until("it says so", "return document.getElementById('live').textContent === 'Reconnecting'").await;
             punctual.enqueue(&Echo(Value::Null)).await.unwrap();
             let _site = Site::start(punctual, port);
             browser.is_live().await;

@@ -191,7 +191,7 @@ impl Browser {
     }
 
     async fn is_live(&self) {
-        self.until("it is live", "return document.getElementById('live').textContent === 'live'")
+        self.until("it is live", "return document.getElementById('live').textContent === 'Live'")
             .await;
     }
 

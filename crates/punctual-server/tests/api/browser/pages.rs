@@ -80,7 +80,7 @@ async fn pages(punctual: &Punctual) -> Vec<(&'static str, String)> {
         let begun = post(&router, path, &[("punctual-actor", "ada")], form).await;
         let place = begun.headers[header::LOCATION].to_str().unwrap();
         let place = place.split('?').next().unwrap().to_owned();
-        once(&router, &place, "<b>0</b> done").await;
+        once(&router, &place, "<b>0</b> changed").await;
         operations.push(place);
     }
     let now = admin.now().await.unwrap();

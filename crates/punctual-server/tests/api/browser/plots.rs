@@ -29,7 +29,7 @@ async fn numbers_drawn_are_numbers_of_the_rows() {
         async move {
             browser.go(&site.url("/")).await;
             browser.is_live().await;
-            browser.until("all is counted", "return document.querySelector('#throughput desc').textContent.startsWith('23 attempts succeeded in the last hour, 4 failed')").await;
+            browser.until("all is counted", "return document.querySelector('#throughput desc').textContent.startsWith('23 attempts succeeded and 4 failed in the last hour')").await;
             let admin = punctual.admin();
             let mut rows = [0, 0];
             for job in admin.jobs(&JobFilter::default(), None, 500).await.unwrap().items {

@@ -1,0 +1,70 @@
+//! The list of idioms that the project's texts do without, and the search for them.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use regex_lite::Regex;
+
+const LIST: &str = include_str!("idioms.txt");
+
+/// Prefix of the lines in the list whose matches are removed before the search.
+const EXCEPTION: &str = "! ";
+
+static IDIOMS: LazyLock<Regex> = LazyLock::new(|| compile(|line| !line.starts_with(EXCEPTION)));
+static EXCEPTIONS: LazyLock<Regex> = LazyLock::new(|| compile(|line| line.starts_with(EXCEPTION)));
+
+/// Joins the chosen lines of the list to one expression that matches whole words in any case.
+fn compile(is_chosen: impl Fn(&str) -> bool) -> Regex {
+    let lines = LIST.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let phrases: Vec<String> = lines
+        .filter(|line| is_chosen(line))
+        .map(|line| line.trim_start_matches(EXCEPTION).replace(' ', r"\s+"))
+        .collect();
+    let pattern = format!(r"(?i)\b(?:{})\b", phrases.join("|"));
+    Regex::new(&pattern).unwrap_or_else(|error| panic!("invalid line in idioms.txt: {error}"))
+}
+
+/// The idioms in a text with the byte offset of each.
+pub(super) fn find(text: &str) -> Vec<(usize, String)> {
+    let searched = without_exceptions(text);
+    IDIOMS.find_iter(&searched).map(|found| (found.start(), found.as_str().to_owned())).collect()
+}
+
+/// The text with exceptions replaced by as many bytes, so that offsets stay valid.
+fn without_exceptions(text: &str) -> Cow<'_, str> {
+    EXCEPTIONS.replace_all(text, |found: &regex_lite::Captures<'_>| "-".repeat(found[0].len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        let found: Vec<String> = find(text).into_iter().map(|(_, idiom)| idiom).collect();
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn idioms_are_found_in_any_case_and_across_lines() {
+        check("Whoever asks is told.", &["Whoever", "told"]);
+        check("the job goes\n  on", &["goes\n  on"]);
+        check("`x` is no id", &["is no id"]);
+    }
+
+    #[test]
+    fn parts_of_words_do_not_count() {
+        check("retold, standstill, behindhand, hosted besides", &[]);
+    }
+
+    #[test]
+    fn exceptions_hide_only_their_own_words() {
+        check("there is no token; the lease is no longer valid; MSRV stands for it", &[]);
+        check("there is no token for whoever asks", &["whoever"]);
+    }
+
+    #[test]
+    fn an_offset_is_that_of_the_original_text() {
+        assert_eq!(find("there are no jobs; nobody"), [(19, "nobody".to_owned())]);
+    }
+}
