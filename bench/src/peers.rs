@@ -106,7 +106,7 @@ pub(crate) fn run(wishes: &Wishes) -> Result<(), Failure> {
     let peers: Vec<Value> = contenders.iter().map(|one| one.json(ours)).collect();
     tell(
         "peers",
-        json!({"server": server, "rounds": wishes.rounds, "load_at_rounds": loads, "peers": peers, "amiss": amiss}),
+        json!({"server": server, "rounds": wishes.rounds, "load_at_rounds": loads, "peers": peers, "problems": amiss}),
     )?;
     match (not_built, contenders.iter().all(has_all)) {
         (_, false) => Err("some peers could not be measured, see above".into()),

@@ -50,7 +50,7 @@ pub(crate) fn prove(kind: Kind, is_pooled: bool, kills: u64, stops: u64) -> Resu
         "acknowledged": log.acknowledged.len(), "unsure": log.unsure,
         "lost": findings.lost, "doubled": findings.doubled, "unfinished": findings.unfinished,
         "over_attempts": findings.over_attempts, "stale_accepted": findings.stale_accepted,
-        "begun_again": log.begun_again, "begun_beside": log.beside,
+        "begun_again": log.begun_again, "begun_concurrently": log.beside,
         "aborting_jobs_failed_after_3_crashes": tally.aborting.len(),
         "burnt_by_stops": findings.burnt_by_stops, "succeeded": findings.succeeded, "failed": findings.failed,
         "failed_by_crashes": findings.failed_by_crashes, "attempts_abandoned": findings.abandoned,

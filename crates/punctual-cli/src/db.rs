@@ -93,7 +93,7 @@ fn check(url: &str, is_json: bool, out: &mut impl Write) -> Result<(), Failure> 
         Database::Postgres(open) => interruptible()?.block_on(open.auto_migrate(false).check())?,
     };
     if is_json {
-        print_json(out, &json!({ "is_whole": faults.is_empty(), "faults": faults }))?;
+        print_json(out, &json!({ "is_ok": faults.is_empty(), "errors": faults }))?;
     } else if faults.is_empty() {
         writeln!(out, "Database OK")?;
     } else {

@@ -8,7 +8,7 @@ use crate::exit::Failure;
 
 const EXCLUSIONS: &str = "Exclusions";
 
-/// When a schedule does not fire, and what becomes of its slots then.
+/// Days and periods on which a schedule does not fire, and the policy for their slots.
 #[derive(clap::Args, Default)]
 pub(crate) struct ExcludeArgs {
     /// Day or weekly period without slots, for example 2027-12-24, 12-25, Sat or

@@ -18,7 +18,7 @@ use tower::ServiceExt;
 use crate::exit::Failure;
 use crate::serve::kinds;
 
-/// Whom to ask.
+/// The server or database that a command connects to.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connection options")]
 pub(crate) struct Target {

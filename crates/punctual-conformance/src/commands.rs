@@ -440,7 +440,7 @@ impl<'a> Run<'a> {
     }
 
     fn sought_roles(&mut self) -> Vec<String> {
-        let all = ["maintenance", "nobody's", "scheduler/0"];
+        let all = ["maintenance", "no-role", "scheduler/0"];
         all.iter().filter(|_| self.one_in(2)).map(|role| (*role).to_owned()).collect()
     }
 

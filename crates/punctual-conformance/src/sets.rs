@@ -166,7 +166,7 @@ pub async fn a_set_changes_only_its_own_schedules(world: &World<'_>) {
     let by_hand = world.schedule("by hand").await;
     let other = NewSchedule { set: "code:other".to_owned(), ..world.new_schedule("other") };
     let other = world.store().create_schedule(world.at(), &other).await.unwrap();
-    let nobodys = world.new_schedule("nobody's");
+    let nobodys = world.new_schedule("without-set");
     for entry in [
         define(&by_hand, "{}"),
         define(&Schedule { stamp: 0, ..by_hand.clone() }, "{}"),

@@ -264,7 +264,7 @@ async fn a_full_disk_loses_nothing_that_was_acknowledged() {
         }
     };
     let sentence = told(&error);
-    let (start, end) = (sentence.find('(').unwrap(), sentence.find("), and").unwrap());
+    let (start, end) = (sentence.find('(').unwrap(), sentence.find("); the").unwrap());
     let sentence = format!("{}SAID{}", &sentence[..=start], &sentence[end..]);
     insta::assert_snapshot!(sentence, @"Limit: no disk space on PostgreSQL at 127.0.0.1:PORT/app (SAID); the request was not applied; free some space and try again");
     // What is there can still be read, and the store goes on once there is room.
@@ -310,7 +310,7 @@ async fn what_is_amiss_with_the_set_up_is_told() {
     let faults = store.faults(At::Fixed(later), &kept).await.unwrap();
     assert_eq!(faults.len(), 2, "{faults:?}");
     insta::assert_snapshot!(faults[0], @"the partitions for tomorrow are missing; check that a node leads `maintenance`, which creates them");
-    assert!(faults[1].starts_with("partitions of 2 days, from 2"), "{}", faults[1]);
+    assert!(faults[1].starts_with("partitions of 2 days, starting with 2"), "{}", faults[1]);
     // A prune does.
     store.prune(At::Fixed(later), &kept, 1).await.unwrap();
     assert_eq!(store.faults(At::Fixed(later), &kept).await.unwrap(), [""; 0]);

@@ -96,7 +96,7 @@ fn a_source_is_written_as_a_variable_or_a_file() {
     assert_eq!(written, r#"{"env":"A","http":["https://api.example"]}"#);
     for wrong in ["api.example", "https://a.example/x", "https://u@a.example", "ftp://a.example"] {
         let error = Source::env("A").for_http(&[wrong.to_owned()]).expect_err("it is no origin");
-        assert!(error.contains(wrong) && error.contains("write a scheme"), "{error}");
+        assert!(error.contains(wrong) && error.contains("use a scheme"), "{error}");
     }
 }
 

@@ -176,7 +176,7 @@ pub(crate) fn length(
     text.map(|text| punctual_core::parse_duration(text).map_err(wrong)).transpose()
 }
 
-/// What is meant although it looks like a mistake.
+/// Confirmation of a request that would otherwise be rejected as a likely error.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Meant {

@@ -246,7 +246,7 @@ async fn a_file_that_was_damaged_in_a_crash_is_not_touched() {
     let error = SqliteStore::open(&path, Options::engine()).expect_err("it is refused");
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     let finding = error.to_string();
-    let (start, end) = (finding.find('(').unwrap(), finding.find("), and").unwrap());
+    let (start, end) = (finding.find('(').unwrap(), finding.find("); it").unwrap());
     let sentence = format!("{}FINDING{}", &finding[..=start], &finding[end..]);
     let sentence = sentence.replace(&path.display().to_string(), "FILE");
     insta::assert_snapshot!(sentence, @"`FILE` was not closed cleanly and is corrupt (FINDING); it was not changed; to restore it: stop every process that uses it; keep copies of `FILE`, `FILE-wal` and `FILE-shm`; put the newest backup in its place and delete `FILE-wal` and `FILE-shm`, or, without a backup, rebuild it with `sqlite3 FILE .recover | sqlite3 NEW`; then start again");

@@ -150,8 +150,8 @@ mod tests {
     fn idioms_in_documents_and_strings_are_violations() {
         check("docs/a.md", "fine\nask whoever knows\n", &[2]);
         check("examples/a.py", "# nobody\n", &[1]);
-        check("crates/a/src/lib.rs", "// nobody\nfn f() {\n    g(\"nobody\");\n}\n", &[3]);
-        check("crates/a/src/a.js", "// nobody\nshow('nobody');\n", &[2]);
+        check("crates/a/src/lib.rs", "// nobody\nfn f() {\n    g(\"somebody\");\n}\n", &[3]);
+        check("crates/a/src/a.js", "// nobody\nshow('somebody');\n", &[2]);
     }
 
     #[test]

@@ -47,8 +47,8 @@ pub(super) fn run(check: &Check) -> Result<(), Failure> {
     if check.json {
         let answer = serde_json::json!({
             "schedules": schedules,
-            "mistakes": mistakes,
-            "attention": attention,
+            "errors": mistakes,
+            "review": attention,
             "warnings": warnings,
         });
         print_json(&mut anstream::stdout().lock(), &answer)?;

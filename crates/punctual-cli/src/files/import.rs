@@ -82,8 +82,8 @@ impl Crontab {
             let file = self.output.is_none().then_some(&imported.text);
             let report = serde_json::json!({
                 "imported": count,
-                "refused": imported.refused,
-                "attention": imported.attention,
+                "skipped": imported.refused,
+                "review": imported.attention,
                 "tz": tz,
                 "file": file,
             });

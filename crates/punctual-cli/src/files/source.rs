@@ -116,7 +116,7 @@ fn next_to(file: &Path, name: &str) -> PathBuf {
 pub(crate) fn mistaken(mistakes: &Mistakes, is_json: bool) -> Failure {
     let told = match is_json {
         true => {
-            print_json(&mut anstream::stdout().lock(), &serde_json::json!({"mistakes": mistakes.0}))
+            print_json(&mut anstream::stdout().lock(), &serde_json::json!({"errors": mistakes.0}))
         }
         false => mistakes.0.iter().try_for_each(|it| writeln!(anstream::stderr(), "{it}")),
     };

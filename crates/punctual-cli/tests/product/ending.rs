@@ -63,7 +63,7 @@ fn a_process_without_the_api_answers_who_looks_after_it() {
     for path in ["/", "/api/v1/jobs", "/api/openapi.json"] {
         let (status, problem) = get(path);
         assert_eq!(status, 404, "{path}");
-        assert!(problem.contains("does not have the role `api`"), "{problem}");
+        assert!(problem.contains("without the role `api`"), "{problem}");
     }
     assert_eq!(server.stop(), Some(0));
 }

@@ -155,7 +155,7 @@ fn mistakes_are_told_all_together_and_nothing_is_written() {
     assert_eq!(json(here, &["schedule", "list"])["items"].as_array().unwrap().len(), 0);
     let (out, _) = says(here, &["apply", "-f", "s.toml", "--json"], 2);
     let told: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(told["mistakes"][0]["line"], 7);
+    assert_eq!(told["errors"][0]["line"], 7);
     assert_eq!(says(here, &["diff", "-f", "nowhere.toml"], 2).0, "");
 }
 

@@ -42,7 +42,7 @@ fn loopback_is_called_only_to_try_it_and_the_server_never() {
 
     let serve = Serving::start(directory.path(), &["serve"]);
     let refused = call(&serve, &url);
-    assert!(refused["error"].as_str().unwrap().contains("it is loopback"), "{refused}");
+    assert!(refused["error"].as_str().unwrap().contains("it is a loopback address"), "{refused}");
     assert_eq!(serve.stop(), Some(0));
 
     let settings = "[http]\nallow = [\"10.1.0.0/99\"]\n";

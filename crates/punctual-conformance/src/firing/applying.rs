@@ -227,7 +227,10 @@ pub async fn nothing_is_written_if_anything_is_wrong(stage: &Stage) {
     let more = format!("{never}\n[[schedule]]\nname = \"good\"\nevery = \"1h\"\njob = \"mail\"\n");
     let error = try_apply(stage, "ops", &more, USUAL).await.unwrap_err().to_string();
     assert!(error.contains("schedule `a`: `when`: the schedule never fires"), "{error}");
-    assert!(error.contains("schedule `b`: the name is taken"), "{error}");
+    assert!(
+        error.contains("schedule `b`: a schedule with this name was created manually"),
+        "{error}"
+    );
     let there = stage.store().schedules("", None, 10).await.unwrap();
     assert_eq!(there.len(), 1);
     assert!(try_apply(stage, "code:shop", "", USUAL).await.is_err());

@@ -83,9 +83,9 @@ pub async fn overlap_goes_by_the_node_where_each_has_its_own(stage: &Stage) {
     );
     stage.settle(&busy, Outcome::Done).await;
     stage.run(60, &mut [&mut leader]).await;
-    let told = newest(stage, schedule.id).await;
-    assert_eq!(told[0], "fired 0 @a for node `a`");
-    assert!(told[1].starts_with("skipped_overlap -1"), "{told:?}");
+    let slots = newest(stage, schedule.id).await;
+    assert_eq!(slots[0], "fired 0 @a for node `a`");
+    assert!(slots[1].starts_with("skipped_overlap -1"), "{slots:?}");
     // Where jobs may stand beside one another, both have theirs.
     let both = Definition { overlap: Overlap::Allow, ..on("every_node") };
     let both = stage.create("both", &both).await;

@@ -288,11 +288,11 @@ const every = document.querySelector("[data-all]");
 if (every) {
   every.hidden = false;
   document.querySelector("[data-all-label]").hidden = false;
-  const told = document.querySelector("[data-selected]");
+  const label = document.querySelector("[data-selected]");
   const { all: name } = every.dataset;
-  const hint = told.textContent;
+  const hint = label.textContent;
   const boxes = () => all(`input[name="${name}"]`);
-  const tell = () => { const count = boxes().filter((box) => box.checked).length; put(told, count ? `${count} selected` : hint); };
+  const tell = () => { const count = boxes().filter((box) => box.checked).length; put(label, count ? `${count} selected` : hint); };
   every.addEventListener("change", () => { boxes().forEach((box) => { box.checked = every.checked; }); tell(); });
   document.addEventListener("change", (event) => { if (event.target.name === name) tell(); });
 }

@@ -39,7 +39,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(upcoming))
 }
 
-/// What is told beside a schedule.
+/// Optional parts of the response.
 #[derive(Clone, Copy, Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Beside {

@@ -215,7 +215,7 @@ async fn a_form_of_another_site_changes_nothing() {
     ] {
         let page = post(&router, run, &headers, "").await;
         assert_eq!(page.status, StatusCode::FORBIDDEN, "{headers:?}");
-        assert!(page.text.contains("Other sites may not change anything here"));
+        assert!(page.text.contains("Cross-site request rejected"));
     }
     assert_eq!(punctual.admin().jobs(&Default::default(), None, 10).await.unwrap().items.len(), 0);
     let page = post(&router, run, &[("origin", "http://localhost")], "back=//evil.example/").await;
@@ -336,7 +336,7 @@ async fn what_a_form_says_wrongly_is_told_as_a_page() {
             StatusCode::NOT_FOUND,
             "did you mean <code>nightly</code>?",
         ),
-        ("/ui/act/jobs/7/retry", "", StatusCode::BAD_REQUEST, "invalid id"),
+        ("/ui/act/jobs/7/retry", "", StatusCode::BAD_REQUEST, "Invalid id"),
         (
             "/ui/act/queues/a/limit",
             "max_running=many",
@@ -344,14 +344,14 @@ async fn what_a_form_says_wrongly_is_told_as_a_page() {
             "Invalid limit <code>many</code>",
         ),
         ("/jobs", "action=retry", StatusCode::UNPROCESSABLE_ENTITY, "select at least one"),
-        ("/operations", "action=dance&q=tag:a", StatusCode::UNPROCESSABLE_ENTITY, "unknown action"),
+        ("/operations", "action=dance&q=tag:a", StatusCode::UNPROCESSABLE_ENTITY, "Unknown action"),
         (
             "/operations",
             "action=retry",
             StatusCode::UNPROCESSABLE_ENTITY,
             "filter must not be empty",
         ),
-        ("/operations", "action=move&q=tag:a", StatusCode::UNPROCESSABLE_ENTITY, "give a queue"),
+        ("/operations", "action=move&q=tag:a", StatusCode::UNPROCESSABLE_ENTITY, "set a queue"),
     ];
     for (path, body, status, words) in cases {
         let page = post(&router, path, &[], body).await;

@@ -92,7 +92,7 @@ async fn a_batch_has_an_answer_for_each_and_may_be_repeated() {
     assert_eq!(jobs.len(), 3);
     assert_eq!(
         jobs[1]["error"],
-        "a job of kind `echo`: priority must be between -100 and 100, got 500"
+        "job of kind `echo`: priority must be between -100 and 100, got 500"
     );
     let again = world.with("POST /jobs:batch", &key, body).await;
     assert_eq!(again.body["jobs"][0]["id"], jobs[0]["id"]);

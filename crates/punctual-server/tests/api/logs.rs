@@ -46,7 +46,7 @@ async fn the_newest_lines_are_shown_and_all_are_sent() {
         }
     }
     let shown = get(&router, &page).await.text;
-    assert!(shown.contains("The last 200 lines."), "{shown}");
+    assert!(shown.contains("Last 200 lines."), "{shown}");
     let numbers = shown.split(">line ").skip(1).map(|rest| rest.split('<').next().unwrap());
     let expected = (LINES - 199..=LINES).map(|number| format!("{number} of {ATTEMPTS}"));
     assert_eq!(numbers.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
@@ -55,7 +55,7 @@ async fn the_newest_lines_are_shown_and_all_are_sent() {
     let errors = get(&router, &format!("{page}?level=error")).await.text;
     let is_there = |attempt: u32| errors.contains(&format!(">beginning of {attempt}<"));
     assert!(is_there(ATTEMPTS) && !is_there(ATTEMPTS - 1), "{errors}");
-    assert!(errors.contains("Among the last 10\u{202f}000 lines"), "{errors}");
+    assert!(errors.contains("Searched the last 10\u{202f}000 lines"), "{errors}");
 
     let text = get(&router, &format!("{page}/log.txt")).await.text;
     assert_eq!(text.lines().count(), (LINES * ATTEMPTS) as usize);

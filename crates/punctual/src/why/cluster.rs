@@ -118,13 +118,13 @@ impl Cluster {
             return Some(Reason::new("no_node", text).remedy(START));
         }
         let last = self.leaders.iter().find(|leader| leader.fence.role == role);
-        let nobody = match last {
+        let vacancy = match last {
             Some(last) => {
                 format!("role `{role}` has had no leader {}", lasting(self.now, last.until))
             }
             None => format!("role `{role}` has no leader"),
         };
-        let text = format!("{nobody}: {undone}; {}", self.who_is_live());
+        let text = format!("{vacancy}: {undone}; {}", self.who_is_live());
         let remedy = "start a node with the scheduler role: `punctual serve --role scheduler`";
         Some(Reason::new("no_leader", text).remedy(remedy))
     }

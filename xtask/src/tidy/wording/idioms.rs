@@ -10,17 +10,23 @@ const LIST: &str = include_str!("idioms.txt");
 /// Prefix of the lines in the list whose matches are removed before the search.
 const EXCEPTION: &str = "! ";
 
-static IDIOMS: LazyLock<Regex> = LazyLock::new(|| compile(|line| !line.starts_with(EXCEPTION)));
-static EXCEPTIONS: LazyLock<Regex> = LazyLock::new(|| compile(|line| line.starts_with(EXCEPTION)));
+static IDIOMS: LazyLock<Regex> = LazyLock::new(|| {
+    let idioms = lines().filter(|line| !line.starts_with(EXCEPTION));
+    compile(&format!(r"\b(?:{})\b", idioms.collect::<Vec<_>>().join("|")))
+});
 
-/// Joins the chosen lines of the list to one expression that matches whole words in any case.
-fn compile(is_chosen: impl Fn(&str) -> bool) -> Regex {
-    let lines = LIST.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let phrases: Vec<String> = lines
-        .filter(|line| is_chosen(line))
-        .map(|line| line.trim_start_matches(EXCEPTION).replace(' ', r"\s+"))
-        .collect();
-    let pattern = format!(r"(?i)\b(?:{})\b", phrases.join("|"));
+static EXCEPTIONS: LazyLock<Regex> = LazyLock::new(|| {
+    let exceptions = lines().filter_map(|line| line.strip_prefix(EXCEPTION));
+    compile(&exceptions.collect::<Vec<_>>().join("|"))
+});
+
+fn lines() -> impl Iterator<Item = &'static str> {
+    LIST.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// The expression, in any case and with any white space between its words.
+fn compile(pattern: &str) -> Regex {
+    let pattern = format!("(?i){}", pattern.replace(' ', r"\s+"));
     Regex::new(&pattern).unwrap_or_else(|error| panic!("invalid line in idioms.txt: {error}"))
 }
 
@@ -61,6 +67,7 @@ mod tests {
     fn exceptions_hide_only_their_own_words() {
         check("there is no token; the lease is no longer valid; MSRV stands for it", &[]);
         check("there is no token for whoever asks", &["whoever"]);
+        check("user `nobody`; if value is None: there are none", &["are none"]);
     }
 
     #[test]

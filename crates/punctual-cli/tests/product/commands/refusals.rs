@@ -115,7 +115,7 @@ fn a_job_brings_no_program_where_that_is_not_allowed() {
     let made: Value = serde_json::from_slice(&made.stdout).unwrap();
     let job = super::ended(&server, made["id"].as_str().unwrap());
     assert_eq!((&job["state"], &job["attempts"][0]["attempt"]), (&json!("failed"), &json!(1)));
-    assert!(job["error"].as_str().unwrap().starts_with("a job may not bring its own program"));
+    assert!(job["error"].as_str().unwrap().starts_with("`argv` is not allowed on this worker"));
 }
 
 #[test]
