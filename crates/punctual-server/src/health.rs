@@ -40,7 +40,7 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
         Ok(queues) => text.push_str(&queues),
         // The process has metrics of its own, also without a database.
         Err(error) => {
-            tracing::warn!(%error, "cannot read queue statistics for the metrics endpoint")
+            tracing::warn!(%error, "cannot read queue statistics for the metrics endpoint");
         }
     }
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()

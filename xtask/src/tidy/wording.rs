@@ -165,11 +165,9 @@ mod tests {
 
     #[test]
     fn a_budget_must_be_exact() {
-        let mut wording = Wording::default();
-        wording.counts = read_budget(BUDGET)
-            .into_iter()
-            .map(|(folder, (_, count))| (folder.to_owned(), count))
-            .collect();
+        let budget = read_budget(BUDGET).into_iter();
+        let counts = budget.map(|(folder, (_, count))| (folder.to_owned(), count)).collect();
+        let mut wording = Wording { counts };
         assert_eq!(wording.check_budget(), []);
         wording.counts.insert("new".to_owned(), 1);
         assert_eq!(wording.check_budget().len(), 1);
