@@ -4,6 +4,7 @@
 mod account;
 mod api;
 mod backends;
+mod compare;
 mod cost;
 mod crontab;
 mod dashboard;
@@ -188,6 +189,14 @@ enum Command {
     },
     /// Compare punctual with its peers on one PostgreSQL server; see bench/peers/README.md
     Peers(peers::Wishes),
+    /// Compare the figures of two builds, from a file with one run per line
+    Compare {
+        /// File with one line of JSON per run
+        runs: PathBuf,
+        /// Lowest acceptable ratio of the new build to the old one
+        #[arg(long, default_value_t = 0.98)]
+        goal: f64,
+    },
     /// Run six crontab lines with Debian's cron and with punctual, and compare the minutes; as root
     Crontab {
         /// Duration, in minutes
@@ -268,6 +277,7 @@ fn main() -> ExitCode {
         }
         Command::Dashboard { backend, scale } => dashboard::prove(backend, &scale),
         Command::Peers(wishes) => peers::run(&wishes),
+        Command::Compare { runs, goal } => compare::run(&runs, goal),
         Command::Crontab { minutes } => crontab::prove(minutes),
         Command::Peer { words } => peer::run(words),
         Command::KillWriter { file, seed } => kill::write_until_killed(&file, seed),

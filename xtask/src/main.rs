@@ -2,6 +2,7 @@
 
 mod browser;
 mod ci;
+mod compare;
 mod deny;
 mod failure;
 mod guard;
@@ -30,6 +31,9 @@ usage:
   cargo xtask prove [NAME] [--minutes N] [--list] [-- ARGS]
                                    run the full-size proofs and benchmarks, or only NAME;
                                    each prints one line of JSON; ARGS go to NAME
+  cargo xtask prove compare REV NAME [--rounds N] [--goal RATIO] [-- ARGS]
+                                   run the benchmark NAME with REV and with this tree in
+                                   turn, and compare the figures; default: 3 rounds, 0.98
   cargo xtask tidy                 run quick text checks on every file
   cargo xtask help                 print this help";
 
@@ -69,6 +73,7 @@ fn dispatch(args: Vec<OsString>) -> Result<ExitCode, Failure> {
             return Err(Failure::Usage("arguments for the test runner must follow `--`".into()));
         }
         ["ci"] => ci::ci()?,
+        ["prove", "compare", args @ ..] => compare::compare(args)?,
         ["prove", args @ ..] => prove::prove(args)?,
         ["tidy"] => tidy::tidy()?,
         [command @ ("ci" | "tidy" | "help"), ..] => {

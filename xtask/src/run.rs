@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio, exit};
@@ -38,6 +39,24 @@ pub(crate) fn ask(program: &mut Command) -> Result<String, Failure> {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     } else {
         Err(Failure::Failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+    }
+}
+
+/// Runs a program to its end and returns what it prints, without the space around it. Its other output
+/// goes where ours goes.
+pub(crate) fn ask_aloud(program: &mut Command) -> Result<String, Failure> {
+    let mut running = Guarded::start(program, &Orders::default(), |guard| {
+        guard.stdout(Stdio::piped());
+    })?;
+    let mut printed = String::new();
+    if let Some(mut stdout) = running.guard.stdout.take() {
+        stdout.read_to_string(&mut printed).map_err(Failure::on("read the output"))?;
+    }
+    let status = running.wait()?;
+    if status.success() {
+        Ok(printed.trim().to_owned())
+    } else {
+        Err(Failure::Failed(format!("`{}` failed ({status})", line(program))))
     }
 }
 
