@@ -12,6 +12,7 @@ program=${PUNCTUAL:-$root/target/release/punctual}
   echo "punctual not found; build it with: cargo build --release" >&2
   exit 1
 }
+program=$(realpath "$program")
 unset PUNCTUAL_DATABASE PUNCTUAL_TOKEN
 # Some sample jobs run for a long time; do not wait for them at shutdown.
 export PUNCTUAL__WORKER__SHUTDOWN_GRACE=1s

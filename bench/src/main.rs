@@ -46,7 +46,7 @@ static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 use crate::databases::Place;
 
-/// Benchmarks of punctual compared with the bare database, and fault proofs.
+/// Benchmarks of punctual compared with the plain database, and fault proofs.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -56,7 +56,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Compare the store with the bare statements, in alternating rounds
+    /// Compare the store with plain SQL statements, in alternating rounds
     Store {
         #[command(flatten)]
         place: Place,
@@ -93,7 +93,7 @@ enum Command {
         #[arg(long, default_value_t = 20_000)]
         idle_ms: u64,
     },
-    /// Measure the scheduler: lateness, fires compared with the bare statement, and backlogs
+    /// Measure the scheduler: lateness, fires compared with the plain SQL statement, and backlogs
     Schedule {
         #[command(flatten)]
         place: Place,

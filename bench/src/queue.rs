@@ -1,4 +1,4 @@
-//! The engine beside the store it runs on: how much of the bare loop it drains, how soon it picks
+//! The engine beside the store it runs on: how much of a plain loop it drains, how soon it picks
 //! up a job, and what it costs when there is nothing to do.
 
 use std::sync::Arc;
@@ -126,7 +126,7 @@ async fn drain(databases: &Databases, scale: &Scale) -> Result<Vec<Figure>, Fail
     }
     let at_large_name = "drain, large backlog compared with small backlog";
     Ok(vec![
-        Figure::in_turns("drain of no-op jobs, compared with the bare loop", &by_hand, &by_engine)
+        Figure::in_turns("drain of no-op jobs, compared with a plain loop", &by_hand, &by_engine)
             .goal(Goal::AtLeast(databases.manner().drain_goal)),
         Figure::in_turns(at_large_name, &till_run, &till_run_at_large).goal(Goal::AtLeast(0.9)),
     ])

@@ -1,4 +1,4 @@
-//! The store beside the bare statements.
+//! The store beside plain SQL statements.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ fn enqueue(
     let gathered_name = format!("enqueue, 64 callers, compared with the bare {gathered}-row loop");
     Ok([
         Figure::in_turns(
-            "enqueue, 1,000 per call, compared with the bare statement",
+            "enqueue, 1,000 per call, compared with the plain SQL statement",
             &bare_many,
             &many,
         )

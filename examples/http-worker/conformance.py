@@ -33,8 +33,9 @@ def call(method, path, body=None, timeout=60.0):
     headers = {"Content-Type": "application/json"}
     if os.environ.get("PUNCTUAL_TOKEN"):
         headers["Authorization"] = "Bearer " + os.environ["PUNCTUAL_TOKEN"]
-    data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(next(SERVERS) + "/api/v1" + path, data, headers, method=method)
+    if body is not None and not isinstance(body, bytes):
+        body = json.dumps(body).encode()
+    request = urllib.request.Request(next(SERVERS) + "/api/v1" + path, body, headers, method=method)
     try:
         with urllib.request.urlopen(request, timeout=timeout) as response:
             text = response.read()
@@ -112,7 +113,7 @@ def claims_and_completes():
     assert response["leases"] == [] and not response["drain"], response
     assert response["node"] == node.id, response
     listed = node.listed()
-    assert listed["is_remote"] and listed["kinds"] == ["a"] and listed["dead_at"] is None, listed
+    assert listed["is_remote"] and listed["kinds"] == ["a"] and not listed["dead_at"], listed
     id = enqueue("a", {"x": 1}, max_attempts=3, tags=["t"])
     enqueue("b")  # A kind that this node does not claim.
     [lease] = node.claim(max=5)["leases"]
@@ -227,7 +228,7 @@ def drains():
     assert ok("POST", f"/leases/{lease}/heartbeat")["drain"]
     ok("POST", f"/leases/{lease}/complete")
     ok("POST", f"/nodes/{node.id}/leave")
-    assert node.listed() is None
+    assert not node.listed()
     status, problem = call("POST", f"/nodes/{node.id}/drain", {})
     assert status == 404, problem
 
@@ -280,7 +281,7 @@ def runs_the_worker():
     ok("POST", f"/nodes/{node_named('worker')['id']}/drain")
     assert worker.wait(30) == 0
     assert job(napping)["state"] == "succeeded", job(napping)
-    assert node_named("worker") is None, "the worker left"
+    assert not node_named("worker"), "the worker left"
 
 
 class Doomed:

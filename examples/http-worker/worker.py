@@ -3,6 +3,8 @@
 
     python3 worker.py --server http://127.0.0.1:7347 --name py-1 --queue default
 
+If the server requires a token, set PUNCTUAL_TOKEN. PUNCTUAL_SERVER is the default of --server.
+
 Copy it, and add your own functions to HANDLERS. The protocol is described in docs/workers.md. One
 thread claims jobs, one thread sends heartbeats, and each job runs in its own thread.
 
@@ -13,6 +15,7 @@ leaves immediately: the server releases its jobs, and they use no attempt.
 import argparse
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -243,14 +246,12 @@ class Worker:
 
 
 def seconds(duration):
-    """Converts a duration such as `5s` or `1m30s` to seconds."""
-    units, total, number = {"h": 3600, "m": 60, "s": 1}, 0.0, ""
-    for letter in duration:
-        if letter in units:
-            total, number = total + float(number) * units[letter], ""
-        else:
-            number += letter
-    return total
+    """Converts a duration such as `5s`, `1m30s` or `500ms` to seconds."""
+    units = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
+    parts = re.findall(r"([0-9.]+)(ms|us|µs|[dhms])", duration)
+    if not parts or "".join(number + unit for number, unit in parts) != duration:
+        raise ValueError(f"invalid duration: {duration}")
+    return sum(float(number) * units[unit] for number, unit in parts)
 
 
 def greet(payload, job):
@@ -277,7 +278,8 @@ HANDLERS = {"greet": greet, "nap": nap, "flaky": flaky}
 
 def main():
     parser = argparse.ArgumentParser(description="A worker for punctual.")
-    parser.add_argument("--server", default="http://127.0.0.1:7347")
+    server = os.environ.get("PUNCTUAL_SERVER", "http://127.0.0.1:7347")
+    parser.add_argument("--server", default=server, help="[env: PUNCTUAL_SERVER]")
     parser.add_argument("--name", default=socket.gethostname())
     parser.add_argument("--queue", action="append", help="may be repeated [default: default]")
     parser.add_argument("--max", type=int, default=4, help="maximum concurrent jobs [default: 4]")

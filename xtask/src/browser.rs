@@ -24,7 +24,7 @@ pub(crate) fn ensure() -> Result<PathBuf, Failure> {
     }
 }
 
-/// A folder that may be thrown away, beside what is built.
+/// A temporary folder in the target directory.
 fn scratch() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target")).join("axe")

@@ -10,7 +10,7 @@ use crate::run::{self, cargo, run};
 /// The first cargo-deny that understands everything in `deny.toml`.
 const OLDEST: (u32, u32) = (0, 18);
 
-/// The cargo-deny that is built where there is none.
+/// The version of cargo-deny that is built if none is installed.
 const VERSION: &str = "0.20.2";
 
 /// Runs cargo-deny, after building it if need be.
@@ -61,7 +61,7 @@ fn version(printed: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// Where cargo-deny keeps its advisories unless told otherwise.
+/// The default location of the advisory database of cargo-deny.
 fn advisory_database() -> PathBuf {
     env::var_os("CARGO_HOME")
         .map(PathBuf::from)

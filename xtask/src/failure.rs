@@ -9,7 +9,7 @@ use std::process::ExitCode;
 pub(crate) enum Failure {
     /// The command line makes no sense.
     Usage(String),
-    /// What was asked for did not work.
+    /// The command failed.
     Failed(String),
     /// A signal asked xtask to stop, and everything it had started is stopped.
     Interrupted,

@@ -34,7 +34,7 @@ pub(crate) struct Orders {
     pub(crate) grace: Duration,
     /// The directory to remove when the program has ended.
     pub(crate) remove: Option<PathBuf>,
-    /// Whom the program runs as, if not as ourselves.
+    /// The user that runs the program, if not the current one.
     pub(crate) user: Option<User>,
 }
 
@@ -160,7 +160,7 @@ fn attend(orders: &Orders, program: &mut Command) -> io::Result<ExitStatus> {
     let (ended, end) = mpsc::channel::<()>();
     let (stop, grace) = (orders.stop.signal(), orders.grace);
     thread::spawn(move || {
-        // Returns when the pipe closes. An error means the same: nobody holds the other end.
+        // Returns when the pipe closes. An error means the same: the other end is closed.
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         // Fails only if the group is already gone.
         let _ = kill_process_group(group, stop);

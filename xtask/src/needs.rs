@@ -73,7 +73,7 @@ pub(crate) const PYTHON: Need = Need {
     way_out: "install Python 3.9 or newer with your package manager",
 };
 
-/// The cron that everybody replaces.
+/// Debian's cron.
 pub(crate) const CRON: Need = Need {
     what: "the cron of Debian",
     find: || Some(PathBuf::from("/usr/sbin")).filter(|dir| dir.join("cron").is_file()),
@@ -158,7 +158,7 @@ struct PassingFile {
 }
 
 impl PassingFile {
-    /// A file that is already there is somebody's decision, and stays.
+    /// Creates a file. An existing file is kept.
     fn create(path: &Path, content: &str) -> Result<Self, Failure> {
         let cannot = || Failure::on(format!("create `{}`", path.display()));
         let dirs = path.ancestors().skip(1).take_while(|dir| !dir.exists()).map(PathBuf::from);
@@ -189,7 +189,7 @@ impl Drop for PassingFile {
     }
 }
 
-/// It is a daemon, whose directory is not on everybody's PATH.
+/// A daemon, whose directory is often not on PATH.
 fn find_pgbouncer() -> Option<PathBuf> {
     beside_path("pgbouncer")
 }

@@ -109,7 +109,7 @@ impl Place {
         })
     }
 
-    /// It lets everybody in on this machine, and knows the password that the server asks for.
+    /// The user file. Every local user may connect; the password is for the server behind the pooler.
     fn users(&self) -> String {
         format!("\"{}\" \"{}\"\n", self.user, self.password)
     }

@@ -120,7 +120,7 @@ pub(crate) enum Care {
     /// The tests kill processes, never the machine, so what only helps after a power cut is off.
     /// `synchronous_commit` stays on: a killed server may lose what was not even written.
     AsTestsNeed,
-    /// As PostgreSQL is when nobody changes its settings: speed is measured on nothing less.
+    /// The default settings of PostgreSQL, on which speed is measured.
     Full,
 }
 

@@ -215,7 +215,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "schedule-bench",
-        about: "the scheduler on SQLite: lateness, fires compared with the bare statement, a \
+        about: "the scheduler on SQLite: lateness, fires compared with the plain SQL statement, a \
             million schedules",
         cargo: "run --release -p punctual-bench -- schedule --backend sqlite --json",
         size: None,
@@ -257,7 +257,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "store-bench",
-        about: "the SQLite store compared with the bare statements",
+        about: "the SQLite store compared with plain SQL statements",
         cargo: "run --release -p punctual-bench -- store --backend sqlite --json",
         size: None,
         timed: false,
@@ -265,7 +265,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "pg-store-bench",
-        about: "the PostgreSQL store compared with the bare statements, its server cost, and old \
+        about: "the PostgreSQL store compared with plain SQL statements, its server cost, and old \
             transactions",
         cargo: "run --release -p punctual-bench -- store --backend postgres --json",
         size: None,
@@ -291,7 +291,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "pg-schedule-bench",
-        about: "the scheduler on PostgreSQL: lateness, fires compared with the bare statement, a \
+        about: "the scheduler on PostgreSQL: lateness, fires compared with the plain SQL statement, a \
             million schedules",
         cargo: "run --release -p punctual-bench -- schedule --backend postgres --json",
         size: None,
@@ -350,7 +350,7 @@ impl Proof {
                 let line = String::from_utf8_lossy(&line);
                 match json(&line) {
                     Some(json) => lines.push(json.to_owned()),
-                    // Progress is for whoever watches; if nobody does, the proof goes on.
+                    // Progress is optional: a closed stderr does not stop the proof.
                     None => drop(writeln!(io::stderr(), "{line}")),
                 }
             }
@@ -403,7 +403,7 @@ struct Ask<'a> {
     name: Option<&'a str>,
     minutes: Option<u32>,
     list: bool,
-    /// What the program of the one proof is told besides.
+    /// Further arguments for the program of the proof.
     rest: Vec<&'a str>,
 }
 

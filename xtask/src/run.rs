@@ -124,7 +124,7 @@ impl Guarded {
         if started.interrupted { Err(Failure::Interrupted) } else { status }
     }
 
-    /// Stops the program and waits until it and its directory are gone.
+    /// Stops the program and waits until it has exited and its directory is deleted.
     pub(crate) fn end(&mut self) {
         started().forget(self.guard.id());
         // An error here means that there is no such process any more, which is what we want.
@@ -137,9 +137,9 @@ pub(crate) fn interrupted() -> bool {
     started().interrupted
 }
 
-/// From now on a signal stops the program that was started last; whoever waits for it then sees
-/// `Failure::Interrupted` and winds up what it had started before. A second signal does not wait
-/// for that: the guards do the rest alone.
+/// From now on a signal stops the program that was started last. The function that waits for it then
+/// gets `Failure::Interrupted` and stops the programs that were started before. A second signal does not
+/// wait for that: the guards stop the rest.
 pub(crate) fn watch_signals() -> Result<(), Failure> {
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(Failure::on("handle signals"))?;
@@ -156,7 +156,7 @@ pub(crate) fn watch_signals() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a signal has to know. Signals come to the process as a whole, so there is one of these.
+/// State for the signal handler. Signals are sent to the whole process, so there is one instance.
 struct Started {
     interrupted: bool,
     /// The pipes that keep programs alive, by the process id of the guard, oldest first.

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::guard::{Orders, Stop, User};
 use crate::run::{self, Guarded};
 
-/// What a server logs when somebody else was faster to take the port.
+/// The log text of a server whose port was taken by another process.
 const PORT_TAKEN: &str = "Address already in use";
 
 /// A free port stays free until the server binds it, except by rare bad luck; not thrice.
@@ -29,7 +29,7 @@ const LOG_TAIL_LINES: usize = 30;
 
 /// How a server is started.
 pub(crate) struct Plan<'a> {
-    /// What it is, as a user would call it.
+    /// Name of the program, for messages.
     pub(crate) what: &'a str,
     /// How the name of its directory begins.
     pub(crate) prefix: &'a str,
@@ -132,7 +132,7 @@ fn follow(log: ChildStderr, text: &'static str, ready: Sender<()>) -> JoinHandle
         for line in BufReader::new(log).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line).into_owned();
             if line.contains(text) {
-                // Nobody listens if the server took too long.
+                // The receiver is closed if the server took too long.
                 let _ = ready.send(());
             }
             if tail.len() == LOG_TAIL_LINES {
@@ -148,7 +148,7 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// These servers refuse to run as root. None if we are somebody else, who will do.
+/// The user for servers that refuse to run as root. None if the current user is not root.
 fn unprivileged_user() -> Result<Option<User>, Failure> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);

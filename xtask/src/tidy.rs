@@ -17,7 +17,7 @@ use wording::Wording;
 /// Nothing that belongs in the repository is larger; what is generated belongs elsewhere.
 const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// Prints all that is amiss; fails if anything is.
+/// Prints all violations; fails if there are any.
 pub(crate) fn tidy() -> Result<(), Failure> {
     let paths = project_files()?;
     let mut found = documents::check_adrs(&paths);
@@ -33,7 +33,7 @@ pub(crate) fn tidy() -> Result<(), Failure> {
             found.extend(wording.check(path, &text));
         }
     }
-    found.extend(wording.check_budget());
+    found.extend(wording.check_budget(&wording::earlier_budgets()?));
     if found.is_empty() {
         return Ok(());
     }
@@ -43,7 +43,7 @@ pub(crate) fn tidy() -> Result<(), Failure> {
     Err(Failure::Failed(format!("{} untidy, see above", found.len())))
 }
 
-/// Something amiss at a line, and the way out.
+/// A violation at a line, with the remedy.
 #[derive(Debug, PartialEq)]
 struct Violation {
     path: String,

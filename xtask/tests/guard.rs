@@ -28,7 +28,7 @@ fn wait_for_a_line(guard: &mut Child) -> BufReader<ChildStdout> {
     stdout
 }
 
-/// Everything that holds the pipe's other end is gone once it can be read to its end.
+/// The pipe can be read to its end only when every process that holds its other end has exited.
 fn everything_ends(mut stdout: impl Read) {
     stdout.read_to_end(&mut Vec::new()).expect("the end");
 }

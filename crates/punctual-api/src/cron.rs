@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 /// A schedule expression to explain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct CronExplainRequest {
     /// A cron expression, `@every DURATION` or `@at TIME`.
     pub expr: String,

@@ -19,9 +19,10 @@ pub struct Event {
     pub id: String,
     /// Time of the event.
     pub at: String,
-    /// `jobs`, `schedules`, `leaders` or `audit`.
+    /// `jobs`, `schedules`, `leaders` or `audit`. The event names in the stream are `job`, `slot`,
+    /// `leader` and `audit`.
     pub topic: String,
-    /// The job that finished.
+    /// The job that finished. Other changes of jobs are not events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<Job>,
     /// The slot that was decided.

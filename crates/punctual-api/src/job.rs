@@ -9,17 +9,19 @@ use crate::list::text;
 
 /// A job to enqueue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct EnqueueRequest {
     /// Kind of the job. It selects the handler.
     pub kind: String,
-    /// Payload for the handler: any JSON value, at most 256 KiB.
+    /// Payload for the handler: any JSON value, at most 256 KiB. Payloads are not checked
+    /// when the job is enqueued, except those of the kind `command`.
     #[serde(default)]
     pub payload: Value,
-    /// Queue of the job. Default: `default`.
+    /// Queue of the job. The name is not checked: a job in a queue that no node serves waits.
+    /// Default: `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Priority, -100 to 100. Higher priorities run first. Default: 0.
+    /// Priority, -100 to 100. Each point counts as 60 seconds of waiting. Default: 0.
     #[serde(default)]
     pub priority: i16,
     /// Maximum number of attempts, 1 to 1,000. Default: 5.
@@ -68,7 +70,7 @@ pub struct EnqueueResponse {
 
 /// Jobs to enqueue in one request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct BatchRequest {
     /// The jobs, at most 1,000.
     pub jobs: Vec<EnqueueRequest>,
@@ -88,13 +90,14 @@ pub struct BatchItem {
     pub id: Option<String>,
     /// True if this request created the job.
     pub is_new: bool,
-    /// Error message. Null if the job was accepted.
+    /// Error message. Null if the job was accepted. Check it for each job: the status of the
+    /// response is 200 even if jobs were rejected.
     pub error: Option<String>,
 }
 
 /// Changes to a waiting job. Omitted fields do not change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct MoveRequest {
     /// New queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,7 +122,7 @@ pub struct Job {
     pub kind: String,
     /// Queue of the job.
     pub queue: String,
-    /// Priority, -100 to 100. Higher priorities run first.
+    /// Priority, -100 to 100. Each point counts as 60 seconds of waiting.
     pub priority: i16,
     /// Number of attempts started so far, including attempts that do not count.
     pub attempt: u32,
@@ -131,11 +134,13 @@ pub struct Job {
     pub due_at: Option<String>,
     /// Time at which the job finished. Null if it is unfinished.
     pub finished_at: Option<String>,
-    /// Id of the schedule that created the job.
+    /// Id (not the name) of the schedule that created the job. Null for other jobs. The list filter
+    /// `schedule` takes the name.
     pub schedule: Option<String>,
     /// Slot that the job was created for. Null if it was created without one.
     pub slot: Option<String>,
-    /// Last error of a job that did not succeed.
+    /// Error of the last attempt if the job failed, or the reason if it was cancelled. Null before
+    /// the job is finished; see `attempts` of the job for the errors until then.
     pub error: Option<String>,
 }
 

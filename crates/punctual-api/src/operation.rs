@@ -7,11 +7,12 @@ use crate::job::{MoveRequest, Progress};
 
 /// An action to apply to all jobs that match a filter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct OperationRequest {
     /// `retry`, `cancel` or `move`.
     pub action: String,
-    /// Filter in the syntax of the job list: `state:failed kind:send_email`. Must not be empty.
+    /// Filter in the syntax of the job list: `state:failed kind:send_email`. Must not be empty. If
+    /// a key is repeated, only its last value counts.
     pub q: String,
     /// New queue, priority or due time. Required for `move`, not allowed for other actions.
     #[serde(default, skip_serializing_if = "Option::is_none")]

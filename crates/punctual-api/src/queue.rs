@@ -42,7 +42,7 @@ pub struct QueueKind {
 
 /// Limits of a queue. An omitted limit is removed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct Limits {
     /// Maximum number of jobs running at the same time on all nodes. Null: no limit.
     #[serde(default)]
@@ -64,7 +64,7 @@ pub struct Pause {
 
 /// A request to pause a schedule or a queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct PauseRequest {
     /// End of the pause (RFC 3339). Default: until it is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

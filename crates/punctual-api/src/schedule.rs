@@ -25,10 +25,12 @@ pub struct Schedule {
     pub definition: Value,
     /// The expressions in plain English. Null if the definition is invalid.
     pub description: Option<String>,
-    /// Number of the current definition, starting at 1.
+    /// Number of the current definition, starting at 1. Every PUT and PATCH creates a revision,
+    /// even if the definition is the same.
     pub revision: i64,
-    /// Version of the schedule. Send it as `If-Match` to change the schedule only if it has not
-    /// been changed since.
+    /// Version of the schedule. Send it as `If-Match` with PUT or PATCH to change the schedule only
+    /// if it has not been changed since. It changes with every change, including pause and resume,
+    /// but not when a slot fires.
     pub etag: String,
     /// False if the schedule is disabled.
     pub enabled: bool,
@@ -52,14 +54,14 @@ pub struct Schedule {
 /// The definition of a schedule: when it is due, how missed and overlapping slots are handled, and
 /// the job to create for each slot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct ScheduleBody {
     /// Expressions: cron, `@every DURATION` or `@at TIME`. At least 1, at most 20.
     pub when: Vec<String>,
     /// Time zone, as an IANA name such as `Europe/Paris`. Default: `UTC`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tz: Option<String>,
-    /// Allow cron expressions with six fields, the first being seconds. Default: false.
+    /// Allow cron expressions with six or seven fields, the first being seconds. Default: false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<bool>,
     /// No slots before this time (RFC 3339).
@@ -124,17 +126,19 @@ pub struct ScheduleBody {
 
 /// The job that a schedule creates for each slot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct ScheduleJob {
     /// Kind of the job. It selects the handler.
     pub kind: String,
-    /// Payload for the handler: any JSON value, at most 256 KiB.
+    /// Payload for the handler: any JSON value. The whole definition of a schedule, including the
+    /// payload, can have at most 64 KiB.
     #[serde(default)]
     pub payload: Value,
-    /// Queue of the job. Default: `default`.
+    /// Queue of the job. The name is not checked: a job in a queue that no node serves waits.
+    /// Default: `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Priority, -100 to 100. Higher priorities run first. Default: 0.
+    /// Priority, -100 to 100. Each point counts as 60 seconds of waiting. Default: 0.
     #[serde(default)]
     pub priority: i16,
     /// Maximum number of attempts, 1 to 1,000. Default: 5.
@@ -176,11 +180,12 @@ impl ScheduleBody {
 pub struct Slot {
     /// The slot, or the first slot of the range.
     pub slot: String,
-    /// The last slot of the range. Null for a single slot.
+    /// The last slot of the range. Null for a single slot. The slots of a pause are one range,
+    /// which is recorded when the pause ends.
     pub end: Option<String>,
     /// Number of slots in the range.
     pub count: u64,
-    /// `fired`, `caught_up`, `backfilled`, `skipped_overlap`, `skipped_paused`, `skipped_excluded`,
+    /// `fired`, `caught_up`, `skipped_overlap`, `skipped_paused`, `skipped_excluded`,
     /// `missed` or `coalesced`.
     pub outcome: String,
     /// Reason for the outcome.

@@ -12,7 +12,7 @@ use crate::schedule::ScheduleBody;
 
 /// All schedules of a set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct SetBody {
     /// The schedules.
     pub schedules: Vec<SetSchedule>,
@@ -20,7 +20,7 @@ pub struct SetBody {
 
 /// One schedule of a set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct SetSchedule {
     /// Name of the schedule.
     pub name: String,
@@ -51,10 +51,10 @@ pub struct SetChange {
     pub added: usize,
     /// Number of schedules changed.
     pub changed: usize,
-    /// Number of schedules removed.
-    pub removed: usize,
+    /// Number of schedules deleted.
+    pub deleted: usize,
     /// Number of schedules that are not in the request and were kept because `prune` is off.
-    pub retained: usize,
+    pub kept: usize,
     /// Number of schedules that did not change.
     pub unchanged: usize,
     /// One step per schedule.
@@ -69,7 +69,7 @@ pub struct SetChange {
 pub struct SetStep {
     /// Name of the schedule.
     pub name: String,
-    /// `add`, `change`, `unchanged`, `remove` or `retain`.
+    /// `add`, `change`, `unchanged`, `delete` or `keep`.
     pub action: String,
     /// Previous name, if the schedule is renamed.
     pub renamed_from: Option<String>,
@@ -91,7 +91,7 @@ pub struct SetStep {
     pub pause: Option<Pause>,
     /// The last slot that was decided.
     pub last_slot: Option<String>,
-    /// For `remove` and `retain`: number of unfinished jobs among the newest 100 jobs of the
+    /// For `delete` and `keep`: number of unfinished jobs among the newest 100 jobs of the
     /// schedule.
     pub unfinished: usize,
 }
@@ -139,8 +139,8 @@ impl SetChange {
             at: applied.at.to_string(),
             added: count(What::Add),
             changed: count(What::Change),
-            removed: count(What::Remove),
-            retained: count(What::Leave),
+            deleted: count(What::Remove),
+            kept: count(What::Leave),
             unchanged: count(What::Keep),
             steps: applied.steps.iter().map(|step| SetStep::new(step, applied.at)).collect(),
             warnings: Vec::new(),
@@ -170,8 +170,8 @@ impl SetStep {
                 What::Add => "add",
                 What::Change => "change",
                 What::Keep => "unchanged",
-                What::Remove => "remove",
-                What::Leave => "retain",
+                What::Remove => "delete",
+                What::Leave => "keep",
             }
             .to_owned(),
             renamed_from: Some(old_name.to_owned())

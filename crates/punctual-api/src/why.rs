@@ -8,7 +8,9 @@ use utoipa::ToSchema;
 pub struct Explanation {
     /// The job, schedule or queue.
     pub subject: String,
-    /// State in one word.
+    /// State in one word. Job: its state. Schedule: `active`, `paused`, `disabled`, `finished` or
+    /// `quarantined`. Queue: `active`, `paused` or `unused`. An unknown job or schedule has the
+    /// state `not_found`; the state is `unknown` if the database cannot be reached.
     pub state: String,
     /// Reasons for the state, most important first.
     pub reasons: Vec<Reason>,

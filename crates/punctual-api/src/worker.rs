@@ -10,10 +10,10 @@ use crate::list::text;
 
 /// A request of a remote worker for jobs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct ClaimRequest {
     /// Node id of the worker: a UUID that it generates at each start. If omitted, the server
-    /// generates one and returns it.
+    /// registers a new node and returns its id; send this id in all further claims.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Name of the worker. It stays the same across restarts.
@@ -32,9 +32,9 @@ pub struct ClaimRequest {
     /// How long to wait for a job, such as `25s`, at most `55s`. Default: do not wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<String>,
-    /// All leases that the worker holds, until their results have been acknowledged. The server
-    /// releases any other lease of the worker, because the response that carried it was lost.
-    /// Default: none.
+    /// All leases that the worker holds. List a lease until the request that settles it has been
+    /// answered. The server releases any other lease of the worker, because the response that
+    /// carried it was lost. Default: no leases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leases: Vec<String>,
 }
@@ -48,7 +48,8 @@ pub struct ClaimResponse {
     pub now: String,
     /// The claimed jobs. Empty if no job became available within `wait`.
     pub leases: Vec<Lease>,
-    /// Ids of the worker's jobs for which a cancel was requested: stop them and report a failure.
+    /// Ids of the worker's jobs for which a cancel was requested: stop them and report `fail`
+    /// without `retry: false`.
     pub cancel: Vec<String>,
     /// True if the worker must claim no new jobs, finish its running jobs and leave.
     pub drain: bool,
@@ -82,8 +83,10 @@ pub struct Lease {
     pub deadline_at: String,
     /// Slot that the job was created for.
     pub slot: Option<String>,
-    /// The schedule that created the job, as it was at that time: name, revision, expressions, time
-    /// zone and number of missed slots.
+    /// The schedule that created the job, as it was at that time. Null for other jobs. Fields:
+    /// `name`, `revision`, `when` (expressions), `tz` (time zone), `caught_up` (true if the slot
+    /// was decided more than 60 seconds late), `missed_count` (number of slots directly before it
+    /// that were missed or coalesced), and `backoff` if the schedule sets it.
     pub schedule: Option<Value>,
     /// Tags of the job.
     pub tags: Vec<String>,
@@ -93,7 +96,7 @@ pub struct Lease {
 
 /// A heartbeat for a running job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct HeartbeatRequest {
     /// Progress of the attempt. If omitted, the last report is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,7 +105,7 @@ pub struct HeartbeatRequest {
 
 /// A progress report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct HeartbeatProgress {
     /// Completed share of the work in percent, 0 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,7 +125,7 @@ pub struct HeartbeatResponse {
     pub lease_expires_at: Option<String>,
     /// Time at which the attempt times out. Null for a job that was sent as an HTTP request.
     pub deadline_at: Option<String>,
-    /// True if a cancel was requested: stop the job and report a failure.
+    /// True if a cancel was requested: stop the job and report `fail` without `retry: false`.
     pub cancel: bool,
     /// True if the worker must claim no new jobs, finish its running jobs and leave.
     pub drain: bool,
@@ -130,7 +133,7 @@ pub struct HeartbeatResponse {
 
 /// The result of a successful attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct CompleteRequest {
     /// Result to store with the job: any JSON value, at most 64 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -139,11 +142,12 @@ pub struct CompleteRequest {
 
 /// The error of a failed attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct FailRequest {
     /// Error message.
     pub error: String,
-    /// False to fail the job permanently, without further attempts. Default: true.
+    /// False to fail the job permanently, without further attempts. Default: true. After a cancel
+    /// request, omit it: the job is then `cancelled`, or `failed` if that was its last attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<bool>,
     /// Wait before the next attempt, such as `30s`, instead of the normal backoff. Cannot be
@@ -154,7 +158,7 @@ pub struct FailRequest {
 
 /// A request to run the job again later. The attempt does not count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct SnoozeRequest {
     /// Time until the job is due again, such as `10m`.
     #[serde(rename = "for")]
@@ -172,7 +176,7 @@ pub struct SettleResponse {
 
 /// A log line to append.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct NewLogLine {
     /// `debug`, `info`, `warn` or `error`. Default: `info`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -184,13 +188,13 @@ pub struct NewLogLine {
 /// The result of appending log lines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LogAppendResponse {
-    /// Number of the next line.
+    /// Number of the line after the last line of this request.
     pub next: u32,
 }
 
 /// A request to drain a remote worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct DrainRequest {
     /// False to undo an earlier drain request. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]

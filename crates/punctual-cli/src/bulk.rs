@@ -15,13 +15,13 @@ pub(crate) struct Which {
     /// Job id
     #[arg(required_unless_present = "all_matching")]
     pub(crate) id: Option<String>,
-    /// Apply to all jobs that match, for example 'state:failed kind:send_email'
+    /// Apply to all jobs that match
     #[arg(long, value_name = "FILTER", conflicts_with = "id")]
     pub(crate) all_matching: Option<String>,
     /// Return immediately; the operation continues in the background
     #[arg(long, requires = "all_matching", conflicts_with = "id")]
     no_wait: bool,
-    /// Reason, recorded in the audit log
+    /// Reason, recorded in the audit log; only with --all-matching
     #[arg(long, value_name = "TEXT", requires = "all_matching", conflicts_with = "id")]
     why: Option<String>,
 }

@@ -149,7 +149,8 @@ impl NodeCommand {
                 status(node),
             ]
         });
-        let head = ["ID", "NAME", "VERSION", "QUEUES", "LABELS", "RUNNING", "LAST SEEN", "STATUS"];
+        let head =
+            ["ID", "NAME", "VERSION", "QUEUES", "LABELS", "RUNNING", "LAST HEARTBEAT", "STATUS"];
         Ok(output::print_table(&mut out, &head, rows.collect())?)
     }
 }
@@ -183,7 +184,7 @@ pub(crate) fn leaders(client: &Client, is_json: bool) -> Result<(), Failure> {
             leader.term.to_string(),
             leader.since.clone(),
             leader.until.clone(),
-            if leader.is_valid { "leading".to_owned() } else { "lease expired".to_owned() },
+            if leader.is_valid { "valid" } else { "expired" }.to_owned(),
         ]
     });
     output::print_table(

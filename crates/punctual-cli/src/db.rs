@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::exit::Failure;
 use crate::output::print_json;
-use crate::target::{Database, Target, database, interruptible, must_be_there, producer};
+use crate::target::{Database, Target, database, interruptible, must_be_there, opened};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -45,7 +45,7 @@ impl Command {
             Command::Migrate { print: false } => {
                 let url = named(target)?;
                 // Whoever opens it brings it up to date.
-                interruptible()?.block_on(async { producer(url, true).await?.start().await })?;
+                interruptible()?.block_on(opened(url, true))?;
                 status(&target.without_server(), is_json, &mut out)
             }
             Command::Backup { file } => {

@@ -39,7 +39,7 @@ pub(crate) struct Exec {
     /// Name of the run, recorded as a tag of the job
     name: String,
     /// Configuration file; the values of its `[secrets]` are masked in the record [default:
-    /// punctual.toml, if it exists]
+    /// punctual.toml in this directory or a parent directory]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Command and its arguments
@@ -148,7 +148,7 @@ impl Exec {
     /// Joins and orders the job.
     async fn record(&self, url: &str, run: Arc<Run>) -> Result<(Punctual, JobId), String> {
         let (queue, kept) = (self.queue(), self.kept(&run.mask));
-        let builder = target::node(url).await.map_err(|error| error.to_string())?;
+        let builder = target::node(url).await.map_err(|error| error.message().to_owned())?;
         let node = builder
             .name(&format!("exec {}", self.name))
             .never_leads()

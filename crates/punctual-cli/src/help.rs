@@ -14,7 +14,7 @@ type Groups = &'static [(&'static str, &'static [&'static str])];
 const PUNCTUAL: Groups = &[
     ("Run", &["serve", "dev", "exec"]),
     ("Inspect", &["top", "events", "why", "doctor", "leader"]),
-    ("Manage", &["schedule", "job", "queue", "node"]),
+    ("Change", &["schedule", "job", "queue", "node"]),
     ("Schedules as code", &["diff", "apply", "export", "import", "simulate", "schema", "cron"]),
     ("Administer", &["db", "config", "completions", "man"]),
 ];

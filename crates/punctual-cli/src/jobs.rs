@@ -25,6 +25,11 @@ Examples:
   punctual job list --state failed
   punctual job list --kind send_email --queue mail -n 200";
 
+const RETRY_MATCHING: &str =
+    "Retry all jobs that match, for example 'state:failed kind:send_email'";
+const CANCEL_MATCHING: &str = "Cancel all jobs that match, for example 'queue:mail tag:old'";
+const MOVE_MATCHING: &str = "Move all jobs that match, for example 'state:ready queue:mail'";
+
 const JOB: &str = "Job";
 const DUPLICATES: &str = "Duplicates";
 
@@ -55,16 +60,19 @@ pub(crate) enum Command {
         follow: bool,
     },
     /// Run a failed or cancelled job again, with a full set of attempts
+    #[command(mut_arg("all_matching", |arg| arg.help(RETRY_MATCHING)))]
     Retry {
         #[command(flatten)]
         which: Which,
     },
     /// Cancel a job; a running job is asked to stop
+    #[command(mut_arg("all_matching", |arg| arg.help(CANCEL_MATCHING)))]
     Cancel {
         #[command(flatten)]
         which: Which,
     },
     /// Change the queue, priority or due time of a waiting job
+    #[command(mut_arg("all_matching", |arg| arg.help(MOVE_MATCHING)))]
     Move {
         #[command(flatten)]
         which: Which,
@@ -105,6 +113,10 @@ pub(crate) struct EnqueueArgs {
     /// Maximum run time of one attempt [default: the timeout of the node, usually 15m]
     #[arg(long, value_name = "DURATION", help_heading = JOB)]
     timeout: Option<String>,
+    /// Latest start after the due time; a job that has not started by then fails
+    /// [default: no limit]
+    #[arg(long, value_name = "DURATION", help_heading = JOB)]
+    start_within: Option<String>,
     /// Delay before the job is due, for example 10m
     #[arg(long, value_name = "DURATION", conflicts_with = "at", help_heading = JOB)]
     delay: Option<String>,
@@ -203,6 +215,7 @@ impl EnqueueArgs {
             delay: self.delay,
             at: self.at,
             timeout: self.timeout,
+            start_within: self.start_within,
             unique_key: self.unique_key,
             tags: self.tags,
             ..EnqueueRequest::default()

@@ -22,8 +22,8 @@ pub(crate) const AFTER_HELP: &str =
     "Changes apply from now on. Slots that are already decided are never fired again.";
 
 const CREATE_HELP: &str = "\
-The first slot is the first one after now. If a schedule with this name exists, the command fails
-with exit code 5.
+The first slot is the next due time. If a schedule with this name exists, the command fails with
+exit code 5.
 
 Examples:
   punctual schedule create digest --cron '0 8 * * MON-FRI' --tz Europe/Paris --kind send_digest
@@ -37,6 +37,9 @@ and --exclude-file replace all its exclusions.
 Examples:
   punctual schedule edit digest --cron '0 9 * * MON-FRI' --why 'less traffic'
   punctual schedule edit digest --set '{\"missed_limit\": 10}'";
+
+/// The help of the same option of other commands has a default.
+const EDIT_ON_EXCLUDED: &str = "Policy for excluded slots. One of: skip, next_working_day";
 
 const TIMES: &str = "Times (at least one of --cron, --every and --at)";
 const JOB: &str = "Job";
@@ -56,7 +59,7 @@ pub(crate) enum Command {
     #[command(after_help = CREATE_HELP)]
     Create(Box<CreateArgs>),
     /// Change a schedule
-    #[command(after_help = EDIT_HELP)]
+    #[command(after_help = EDIT_HELP, mut_arg("on_excluded", |arg| arg.help(EDIT_ON_EXCLUDED)))]
     Edit(Box<EditArgs>),
     /// Delete a schedule; its jobs are kept
     Delete {
@@ -188,6 +191,10 @@ pub(crate) struct CreateArgs {
     /// Maximum number of attempts [default: 5]
     #[arg(long, value_name = "N", help_heading = JOB)]
     max_attempts: Option<u32>,
+    /// Latest start after the due time; a job that has not started by then fails
+    /// [default: no limit]
+    #[arg(long, value_name = "DURATION", help_heading = JOB)]
+    start_within: Option<String>,
     /// Delay between attempts, for example 'exponential 10s to 1h', 'linear 5s' or 'fixed 30s'
     /// [default: set by the job kind or the node, otherwise 'exponential 5s to 15m']
     #[arg(long, value_name = "BACKOFF", help_heading = JOB)]
@@ -229,6 +236,9 @@ pub(crate) struct EditArgs {
     /// IANA time zone of the cron expressions
     #[arg(long, value_name = "ZONE", help_heading = "Times")]
     tz: Option<String>,
+    /// Latest start after the due time; a job that has not started by then fails
+    #[arg(long, value_name = "DURATION", help_heading = JOB)]
+    start_within: Option<String>,
     /// Policy for slots that are more than 60s late. One of: none, latest, all
     #[arg(long, value_name = "POLICY", help_heading = POLICIES)]
     missed: Option<String>,
@@ -350,7 +360,7 @@ fn show(schedule: &Schedule, is_json: bool) -> Result<(), Failure> {
     let facts = [
         ("schedule", schedule.name.clone()),
         ("status", list::status(schedule)),
-        ("cadence", schedule.description.clone().unwrap_or_else(none)),
+        ("description", schedule.description.clone().unwrap_or_else(none)),
         ("next", schedule.next_slot.clone().unwrap_or_else(none)),
         ("last", schedule.last_slot.clone().unwrap_or_else(none)),
         ("history", list::history(schedule)),
@@ -359,7 +369,7 @@ fn show(schedule: &Schedule, is_json: bool) -> Result<(), Failure> {
         ("changed", schedule.changed_at.clone()),
     ];
     for (label, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
-        writeln!(out, "{FAINT}{label:<10}{FAINT:#}{value}")?;
+        writeln!(out, "{FAINT}{label:<13}{FAINT:#}{value}")?;
     }
     for (name, value) in schedule.definition.as_object().unwrap_or(&Map::new()) {
         if !value.is_null() {
@@ -441,6 +451,7 @@ impl CreateArgs {
                 payload: value("--payload", &self.payload)?,
                 queue: self.queue,
                 max_attempts: self.max_attempts,
+                start_within: self.start_within,
                 backoff: self.backoff,
                 ..ScheduleJob::default()
             },
@@ -469,6 +480,16 @@ impl EditArgs {
         for (name, field) in fields {
             changes.extend(field.map(|field| (name.to_owned(), Value::String(field))));
         }
+        if let Some(limit) = self.start_within {
+            let job = changes.entry("job").or_insert_with(|| Map::new().into());
+            let Some(job) = job.as_object_mut() else {
+                return Err(Failure::usage(
+                    "--set: `job` must be a JSON object, for example --set '{\"job\": \
+                     {\"timeout\": \"1h\"}}'",
+                ));
+            };
+            job.insert("start_within".to_owned(), limit.into());
+        }
         let failures = self.pause_after_failures.map(Value::from);
         changes.extend(failures.map(|failures| ("pause_after_failures".to_owned(), failures)));
         let exclude = self.exclude.entries()?;
@@ -480,8 +501,9 @@ impl EditArgs {
         }
         if changes.is_empty() {
             return Err(Failure::usage(
-                "nothing to change; pass --cron, --tz, --missed, --overlap, --jitter, --run-on, \
-                 --pause-after-failures, --exclude, --on-excluded or --set",
+                "nothing to change; pass --cron, --tz, --start-within, --missed, --overlap, \
+                 --jitter, --run-on, --pause-after-failures, --exclude, --exclude-file, \
+                 --on-excluded or --set",
             ));
         }
         let path = defining(&self.name, &self.why, self.allow_unknown_kind);

@@ -123,8 +123,7 @@ impl Target {
         let runtime = interruptible()?;
         let way = match &self.database {
             Some(url) => {
-                let open = async { producer(url, may_migrate).await?.start().await };
-                let punctual = runtime.block_on(open)?;
+                let punctual = runtime.block_on(opened(url, may_migrate))?;
                 // Whoever serves this database most likely runs this very program.
                 let kinds = kinds::ALL.map(str::to_owned).to_vec();
                 Way::Here(Server { kinds, ..Server::new(punctual) }.router())
@@ -169,11 +168,16 @@ pub(crate) fn interruptible() -> Result<tokio::runtime::Runtime, Failure> {
 const INTERRUPTED: i32 = 130;
 
 /// One who orders and looks, and runs nothing.
-pub(crate) async fn producer(url: &str, may_migrate: bool) -> punctual::Result<Builder> {
-    match database(url)? {
-        Database::Sqlite(open) => open.producer().auto_migrate(may_migrate).await,
-        Database::Postgres(open) => open.producer().auto_migrate(may_migrate).await,
-    }
+pub(crate) async fn producer(url: &str, may_migrate: bool) -> Result<Builder, Failure> {
+    Ok(match database(url)? {
+        Database::Sqlite(open) => open.producer().auto_migrate(may_migrate).await?,
+        Database::Postgres(open) => open.producer().auto_migrate(may_migrate).await?,
+    })
+}
+
+/// The same, started.
+pub(crate) async fn opened(url: &str, may_migrate: bool) -> Result<Punctual, Failure> {
+    Ok(producer(url, may_migrate).await?.start().await?)
 }
 
 /// A database that is not open yet.
@@ -182,7 +186,7 @@ pub(crate) enum Database {
     Postgres(Box<OpenPostgres>),
 }
 
-pub(crate) fn database(url: &str) -> punctual::Result<Database> {
+pub(crate) fn database(url: &str) -> Result<Database, Failure> {
     Ok(match split(url)? {
         ("sqlite", path) => Database::Sqlite(Punctual::sqlite(path)),
         _ => Database::Postgres(Box::new(Punctual::postgres(url))),
@@ -190,12 +194,11 @@ pub(crate) fn database(url: &str) -> punctual::Result<Database> {
 }
 
 /// One who does everything.
-pub(crate) async fn node(url: &str) -> punctual::Result<Builder> {
-    match split(url) {
-        Ok(("sqlite", path)) => Punctual::sqlite(path).await,
-        Ok((_, _)) => Punctual::postgres(url).await,
-        Err(error) => Err(error),
-    }
+pub(crate) async fn node(url: &str) -> Result<Builder, Failure> {
+    Ok(match split(url)? {
+        ("sqlite", path) => Punctual::sqlite(path).await?,
+        _ => Punctual::postgres(url).await?,
+    })
 }
 
 /// Whoever looks at a file that is not there has most likely misspelt it.
@@ -213,11 +216,33 @@ pub(crate) fn must_be_there(url: &str) -> Result<(), Failure> {
 }
 
 /// The kind of database, and what is behind `://`.
-fn split(url: &str) -> punctual::Result<(&'static str, &str)> {
-    match url.split_once("://") {
-        Some(("sqlite", path)) if !path.is_empty() => Ok(("sqlite", path)),
-        Some(("postgres" | "postgresql", rest)) => Ok(("postgres", rest)),
-        _ => Err(punctual::Error::invalid_url(url)),
+fn split(url: &str) -> Result<(&'static str, &str), Failure> {
+    let fault = match url.split_once("://") {
+        Some(("sqlite", path)) if !path.is_empty() => return Ok(("sqlite", path)),
+        Some(("postgres" | "postgresql", rest)) => return Ok(("postgres", rest)),
+        Some(("sqlite", _)) | None => "invalid",
+        Some(_) => "unsupported",
+    };
+    Err(Failure::usage(format!(
+        "{fault} database URL `{}`; use sqlite://FILE or postgres://USER@HOST/DATABASE",
+        without_password(url)
+    )))
+}
+
+/// The URL without its password and its parameters, which may contain one.
+pub(crate) fn without_password(url: &str) -> String {
+    let (scheme, rest) = match url.split_once("://") {
+        Some(("sqlite", _)) => return url.to_owned(),
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), url),
+    };
+    let rest = rest.split('?').next().unwrap_or("");
+    match rest.rsplit_once('@') {
+        Some((user, place)) => {
+            let user = user.split(':').next().unwrap_or("");
+            format!("{scheme}{user}@{place}")
+        }
+        None => format!("{scheme}{rest}"),
     }
 }
 
@@ -396,6 +421,7 @@ fn request_there(
     body: Option<String>,
     headers: &[(&str, &str)],
 ) -> Result<Request<String>, Failure> {
+    check_url(server)?;
     let mut request = Request::builder().method(method).uri(format!("{server}/api/v1{path}"));
     request = request.header("punctual-actor", actor());
     if let Some(token) = token {
@@ -407,14 +433,31 @@ fn request_there(
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    request
-        .body(body.unwrap_or_default())
-        .map_err(|error| Failure::usage(format!("invalid server URL `{server}`: {error}")))
+    request.body(body.unwrap_or_default()).map_err(|error| {
+        let server = without_password(server);
+        Failure::usage(format!("invalid server URL `{server}`: {error}"))
+    })
+}
+
+/// Checks that the URL of a server has a scheme and a host.
+fn check_url(server: &str) -> Result<(), Failure> {
+    let remedy = match server.split_once("://") {
+        Some(("http" | "https", host)) if !host.is_empty() => return Ok(()),
+        None if !server.is_empty() => format!("http://{}", without_password(server)),
+        _ => "http://HOST:PORT or https://HOST:PORT".to_owned(),
+    };
+    let server = without_password(server);
+    Err(Failure::usage(format!("invalid server URL `{server}`; use {remedy}")))
 }
 
 fn does_not_answer(server: &str, error: &ureq::Error) -> Failure {
+    let server = without_password(server);
+    let reason = match error {
+        ureq::Error::Io(error) => error.to_string(),
+        error => error.to_string(),
+    };
     Failure::out_of_reach(format!(
-        "cannot reach the server at {server}: {error}\n\
+        "cannot reach the server at {server}: {reason}\n\
          hint: start a server with `punctual serve`, pass --server URL, or open a database with \
          --database URL"
     ))
@@ -493,5 +536,46 @@ impl From<punctual::Error> for Failure {
             ErrorKind::SchemaTooNew => Failure::schema_too_new(message),
             ErrorKind::Limit | ErrorKind::Corrupt => Failure::failed(message),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused<T>(checked: Result<T, Failure>) -> String {
+        checked.map(|_| ()).expect_err("a URL that is refused").message().to_owned()
+    }
+
+    #[test]
+    fn a_server_url_has_a_scheme_and_a_host() {
+        assert!(check_url("http://127.0.0.1:7420").is_ok());
+        assert!(check_url("https://punctual.example").is_ok());
+        let refused = |url: &str| refused(check_url(url));
+        assert_eq!(
+            refused("127.0.0.1:7420"),
+            "invalid server URL `127.0.0.1:7420`; use http://127.0.0.1:7420"
+        );
+        assert_eq!(
+            refused("ftp://x"),
+            "invalid server URL `ftp://x`; use http://HOST:PORT or https://HOST:PORT"
+        );
+        assert!(refused("http://").starts_with("invalid server URL `http://`; use http://HOST"));
+        assert!(refused("").starts_with("invalid server URL ``; use http://HOST:PORT"));
+    }
+
+    #[test]
+    fn a_database_url_is_refused_without_its_password() {
+        assert_eq!(split("sqlite://x.db").ok(), Some(("sqlite", "x.db")));
+        assert_eq!(split("postgresql://h/d").ok(), Some(("postgres", "h/d")));
+        let refused = |url: &str| refused(split(url));
+        let remedy = "; use sqlite://FILE or postgres://USER@HOST/DATABASE";
+        assert_eq!(refused("mysql://x"), format!("unsupported database URL `mysql://x`{remedy}"));
+        assert_eq!(
+            refused("mysql://app:p@ss@db/app?password=secret"),
+            format!("unsupported database URL `mysql://app@db/app`{remedy}")
+        );
+        assert_eq!(refused("app:pass@db"), format!("invalid database URL `app@db`{remedy}"));
+        assert_eq!(refused("sqlite://"), format!("invalid database URL `sqlite://`{remedy}"));
     }
 }

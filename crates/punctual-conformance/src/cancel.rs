@@ -97,7 +97,7 @@ pub async fn a_requeued_job_starts_afresh(world: &World<'_>) {
     let id = world
         .enqueue(NewJob {
             budget: Some(Duration::from_secs(10)),
-            expires_after: Some(Duration::from_secs(60)),
+            start_within: Some(Duration::from_secs(60)),
             ..world.new_job()
         })
         .await;

@@ -95,7 +95,7 @@ pub async fn a_claim_tells_all_that_a_worker_needs(world: &World<'_>) {
         max_attempts: 2,
         timeout: Some(Duration::from_millis(1_500)),
         budget: Some(Duration::from_secs(60)),
-        expires_after: Some(Duration::from_secs(600)),
+        start_within: Some(Duration::from_secs(600)),
         tags: vec!["eu".to_owned()],
         trace: Some("trace".to_owned()),
         ..world.new_job()

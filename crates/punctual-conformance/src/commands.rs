@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
         if self.one_in(5) {
             job.budget = Some(self.seconds(60));
             job.timeout = Some(self.seconds(60));
-            job.expires_after = Some(self.seconds(60));
+            job.start_within = Some(self.seconds(60));
         }
         if self.one_in(25) {
             job.priority = 1_000;

@@ -156,7 +156,7 @@ impl Schedules {
         for schedule in gone {
             let what = if look.manner.prune { What::Remove } else { What::Leave };
             if what == What::Remove {
-                let reason = format!("removed by {} before the slot was processed", look.actor.who);
+                let reason = format!("removed by {} before the slot was decided", look.actor.who);
                 let passed = passed(&schedule, look.at, &reason);
                 entries.push(SetEntry::Remove { id: schedule.id, stamp: schedule.stamp, passed });
             }
@@ -242,7 +242,7 @@ impl Schedules {
         if before.as_ref() != Some(definition) || schedule.name != *name {
             let renamed = Schedule { name: name.clone(), ..schedule.clone() };
             self.check_job(&renamed, definition)?;
-            let reason = format!("changed by {} before the slot was processed", look.actor.who);
+            let reason = format!("changed by {} before the slot was decided", look.actor.who);
             changes.push(ScheduleChange::Define {
                 spec: stored(definition)?,
                 owner: schedule.owner.clone(),
@@ -257,8 +257,7 @@ impl Schedules {
         };
         let change = match (schedule.enabled, *enabled) {
             (true, false) => {
-                let reason =
-                    format!("disabled by {} before the slot was processed", look.actor.who);
+                let reason = format!("disabled by {} before the slot was decided", look.actor.who);
                 Some(ScheduleChange::Disable { passed: undecided(&reason) })
             }
             (false, true) => {

@@ -294,7 +294,7 @@ pub(crate) fn job_of(
         max_attempts: template.max_attempts,
         timeout: rule.timeout,
         budget: rule.budget,
-        expires_after: rule.start_within,
+        start_within: rule.start_within,
         tags: template.tags.clone(),
         origin: Some(origin),
         ..NewJob::new(id, &queue, &template.kind, payload)

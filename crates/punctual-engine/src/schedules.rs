@@ -182,7 +182,7 @@ impl Schedules {
                 passed: passed(
                     schedule,
                     now,
-                    &format!("changed by {} before the slot was processed", actor.who),
+                    &format!("changed by {} before the slot was decided", actor.who),
                 ),
             })
         })
@@ -234,7 +234,7 @@ impl Schedules {
         name: &str,
         actor: &Actor,
     ) -> Result<Schedule, ScheduleError> {
-        let reason = format!("disabled by {} before the slot was processed", actor.who);
+        let reason = format!("disabled by {} before the slot was decided", actor.who);
         self.change(tenant, name, actor, |schedule, now| {
             Ok(ScheduleChange::Disable { passed: passed(schedule, now, &reason) })
         })

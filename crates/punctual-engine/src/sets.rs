@@ -151,7 +151,7 @@ impl Schedules {
         if schedule.spec != spec {
             self.check_job(schedule, definition)?;
             let after = now.max(schedule.last_slot.unwrap_or(now));
-            let reason = format!("changed by {} before the slot was processed", actor.who);
+            let reason = format!("changed by {} before the slot was decided", actor.who);
             changes.push(ScheduleChange::Define {
                 spec,
                 owner: schedule.owner.clone(),

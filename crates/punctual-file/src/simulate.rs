@@ -201,7 +201,7 @@ impl World<'_> {
             (last, jobs) = (state.last, state.jobs);
             if let Some(first) = state.next.filter(|next| *next <= now && state.enabled) {
                 let nothing = Rule { missed: Missed::None, ..state.rule };
-                let reason = "changed by apply before the slot was processed".to_owned();
+                let reason = "changed by apply before the slot was decided".to_owned();
                 let run = merged(plan(&nothing, &schedule.name, first, None, now).slots);
                 last = run.as_ref().map(|slot| slot.end.unwrap_or(slot.slot)).or(last);
                 self.done.decisions.extend(run.map(|slot| Decision {

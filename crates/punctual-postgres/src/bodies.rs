@@ -82,7 +82,7 @@ impl<'a> Bodies<'a> {
         self.max_attempts.push(i32::try_from(job.max_attempts).unwrap_or(i32::MAX));
         rows::put(&mut self.timeouts, row, job.timeout.map(rows::micros));
         rows::put(&mut self.budgets, row, job.budget.map(rows::micros));
-        rows::put(&mut self.expiries, row, job.expires_after.map(rows::micros));
+        rows::put(&mut self.expiries, row, job.start_within.map(rows::micros));
         rows::put(&mut self.delays, row, delay);
         rows::put(&mut self.dues, row, due);
         rows::put(&mut self.schedules, row, origin.map(|origin| origin.schedule.as_uuid()));

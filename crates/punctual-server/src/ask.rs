@@ -101,6 +101,9 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
 }
 
 fn read_with_places<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
+    if bytes.trim_ascii().is_empty() {
+        return Err(Fault::unreadable("", "the request body is empty; send a JSON object"));
+    }
     let mut text = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut text).map_err(|error| {
         let is_json = error.inner().classify() == serde_json::error::Category::Data;
@@ -189,7 +192,7 @@ pub(crate) struct Meant {
 #[derive(Debug, Default, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Paging {
-    /// Maximum number of entries on a page. Default 50, maximum 500.
+    /// Maximum number of entries on a page. Default 50, maximum 500; higher values are reduced.
     #[serde(default)]
     pub(crate) limit: Option<usize>,
     /// `next_cursor` of the previous page. Default: the first page.

@@ -49,8 +49,14 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
 async fn queues(app: &App) -> punctual::Result<String> {
     let admin = app.punctual().admin();
     let now = admin.now().await?;
-    let mut depth = String::from("# TYPE punctual_queue_depth gauge\n");
-    let mut oldest = String::from("# TYPE punctual_queue_oldest_seconds gauge\n");
+    let mut depth = String::from(
+        "# HELP punctual_queue_depth Jobs by queue, kind and state; counts stop at 10000\n\
+         # TYPE punctual_queue_depth gauge\n",
+    );
+    let mut oldest = String::from(
+        "# HELP punctual_queue_oldest_seconds Age of the due time of the oldest ready job\n\
+         # TYPE punctual_queue_oldest_seconds gauge\n",
+    );
     let mut after = None;
     loop {
         let page = admin.queue_stats(after.as_ref(), 500).await?;

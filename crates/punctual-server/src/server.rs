@@ -13,7 +13,7 @@ use axum::{Json, Router, middleware};
 use metrics_exporter_prometheus::PrometheusHandle;
 use punctual::Punctual;
 use punctual::remote::Remote;
-use punctual_api::{Event, Problem};
+use punctual_api::{CompleteRequest, DrainRequest, Event, HeartbeatRequest, PauseRequest, Problem};
 use punctual_secrets::{Mask, Secrets};
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
@@ -140,13 +140,23 @@ impl App {
         title = "punctual",
         description = "Durable cron and background jobs.\n\n\
             Errors are returned as `application/problem+json` (RFC 9457). Times are RFC 3339 in \
-            UTC. Durations in requests are strings such as `90s` or `1h30m`; measured durations \
-            are integers in fields that end in `_ms`. If the server has a token, send the header \
-            `Authorization: Bearer TOKEN`. To record who made a change in the audit log, send \
-            the header `Punctual-Actor`; the default is `api`.",
+            UTC. Durations in requests are strings such as `90s` or `1h30m` (units `w`, `d`, `h`, \
+            `m`, `s`, `ms`, `us`); measured durations are integers in fields that end in `_ms`. \
+            Request bodies need `Content-Type: application/json`, except log lines. If the server \
+            has a token, send the header `Authorization: Bearer TOKEN` with this spelling of \
+            `Bearer`. To record who made a change in the audit log, send the header \
+            `Punctual-Actor`; the default is `api`.",
         license(name = "MIT OR Apache-2.0")
     ),
-    components(schemas(Event, Problem)),
+    components(schemas(
+        Event,
+        Problem,
+        // The optional request bodies, which operations refer to by name.
+        CompleteRequest,
+        DrainRequest,
+        HeartbeatRequest,
+        PauseRequest,
+    )),
     tags(
         (name = "schedules", description = "Create and manage schedules"),
         (name = "sets", description = "Apply sets of schedules that are declared in files"),
@@ -155,7 +165,7 @@ impl App {
         (name = "workers", description = "Run jobs with remote workers in any language"),
         (name = "cluster", description = "Inspect nodes, leaders, counters, events and audit log"),
         (name = "operations", description = "Retry, cancel or move many jobs"),
-        (name = "answers", description = "Explain expressions and states, run diagnostics")
+        (name = "diagnostics", description = "Explain expressions and states, check the system")
     )
 )]
 struct Description;

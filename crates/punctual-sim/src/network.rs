@@ -33,7 +33,7 @@ pub(crate) struct Connection {
     /// What dies if a call kills it; nothing, for a client.
     victim: Option<Arc<Process>>,
     chance: Chance,
-    is_truncated: AtomicBool,
+    is_cut: AtomicBool,
 }
 
 /// What becomes of a call.
@@ -61,7 +61,7 @@ impl Connection {
         chance: Chance,
     ) -> Connection {
         let process = victim.as_ref().map_or(0, |victim| victim.number);
-        Connection { database, process, victim, chance, is_truncated: AtomicBool::new(false) }
+        Connection { database, process, victim, chance, is_cut: AtomicBool::new(false) }
     }
 
     /// Does this call cost its process its life, before or after the request has left?
@@ -77,8 +77,8 @@ impl Connection {
     }
 
     /// Cuts it, or mends it.
-    pub(crate) fn cut(&self, is_truncated: bool) {
-        self.is_truncated.store(is_truncated, Ordering::Release);
+    pub(crate) fn cut(&self, is_cut: bool) {
+        self.is_cut.store(is_cut, Ordering::Release);
     }
 
     fn fate(&self) -> Fate {
@@ -86,7 +86,7 @@ impl Connection {
         if self.database.is_calm.load(Ordering::Acquire) {
             return Fate::Answer(chance.ms(0, 2), chance.ms(0, 2));
         }
-        if self.is_truncated.load(Ordering::Acquire) {
+        if self.is_cut.load(Ordering::Acquire) {
             return if chance.in_thousand(500) {
                 Fate::Vanish
             } else {

@@ -80,7 +80,7 @@ pub(crate) fn job(chance: &Chance, now: Timestamp, poison: u64) -> NewJob {
         job.budget = Some(chance.ms(1_000, 6_000));
     }
     if chance.in_thousand(50) {
-        job.expires_after = Some(chance.ms(500, 8_000));
+        job.start_within = Some(chance.ms(500, 8_000));
     }
     if chance.in_thousand(100) {
         let key = format!("key {}", chance.below(5));

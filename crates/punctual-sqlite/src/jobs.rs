@@ -134,7 +134,7 @@ pub(crate) fn body_values(now: Timestamp, job: &NewJob) -> [Bound<'_>; 20] {
         job.max_attempts.into(),
         rows::or_null(job.timeout.map(rows::micros)),
         rows::or_null(job.budget.map(rows::micros)),
-        rows::or_null(job.expires_after.map(|wait| (due_at + wait).as_micros())),
+        rows::or_null(job.start_within.map(|wait| (due_at + wait).as_micros())),
         now.as_micros().into(),
         rows::or_null(origin.map(|origin| rows::blob(origin.schedule.as_bytes()))),
         rows::or_null(origin.and_then(|origin| origin.slot).map(Timestamp::as_micros)),

@@ -32,7 +32,7 @@ pub struct NewJob {
     /// The most time for all attempts together.
     pub budget: Option<Duration>,
     /// No attempt may start later than this after the job was due.
-    pub expires_after: Option<Duration>,
+    pub start_within: Option<Duration>,
     /// When it is due.
     pub delay: Delay,
     /// What makes it the only one of its kind.
@@ -142,7 +142,7 @@ impl NewJob {
             max_attempts: 5,
             timeout: None,
             budget: None,
-            expires_after: None,
+            start_within: None,
             delay: Delay::None,
             unique: None,
             meaning: None,

@@ -161,7 +161,9 @@ impl Admin {
             MoveAnswer::Moved(_) => Ok(()),
             MoveAnswer::NotWaiting(state) => Err(Error::new(
                 ErrorKind::Conflict,
-                format!("cannot move job {id}: it is {state}; only waiting jobs can be moved"),
+                format!(
+                    "cannot move job {id}: its state is {state}; only waiting jobs can be moved"
+                ),
             )),
             MoveAnswer::KeyTaken(holder) => Err(Error::new(
                 ErrorKind::Conflict,
@@ -479,7 +481,8 @@ fn retried(id: JobId, answer: RequeueAnswer) -> Result<()> {
         RequeueAnswer::NotFailed(state) => Err(Error::new(
             ErrorKind::Conflict,
             format!(
-                "cannot retry job {id}: it is {state}; only failed and cancelled jobs can be retried"
+                "cannot retry job {id}: its state is {state}; only failed and cancelled jobs can \
+                 be retried"
             ),
         )),
         RequeueAnswer::KeyTaken(holder) => Err(Error::new(

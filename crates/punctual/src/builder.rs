@@ -366,7 +366,7 @@ impl Plan {
             max_attempts: job.max_attempts,
             timeout: length(job.timeout),
             budget: length(job.budget),
-            start_within: length(job.expires_after),
+            start_within: length(job.start_within),
             tags: job.tags,
             // Its kind says it, to whichever node runs it.
             backoff: None,

@@ -25,15 +25,6 @@ impl Error {
         Error::new(ErrorKind::Invalid, message)
     }
 
-    /// A url of a database that is none.
-    #[doc(hidden)]
-    pub fn invalid_url(url: &str) -> Error {
-        let shown = url.split_once("://").map_or(url, |(scheme, _)| scheme);
-        Error::invalid(format!(
-            "invalid database URL `{shown}`; use sqlite://FILE or postgres://USER@HOST/DATABASE"
-        ))
-    }
-
     /// One part of an order is wrong.
     pub(crate) fn of_part(part: &'static str, message: impl Into<String>) -> Error {
         Error { part: Some(part), ..Error::invalid(message) }

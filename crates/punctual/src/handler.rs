@@ -186,8 +186,8 @@ where
                 let kind = &attempt.job.kind;
                 // A node of another version may be able to read it.
                 let why = format!(
-                    "invalid payload for kind `{kind}`: {error}; make the job type accept payloads \
-                     of earlier versions, or cancel the job"
+                    "invalid payload for kind `{kind}`: {error}; enqueue the job with a valid payload, \
+                     or change the job type so that it accepts this one"
                 );
                 return Box::pin(async { Ok(Decided::Fail(why).into()) });
             }

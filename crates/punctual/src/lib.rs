@@ -94,6 +94,7 @@ pub use punctual_core::schedule::{Definition, Facts, Missed, OnExcluded, Overlap
 pub use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
 #[cfg(feature = "derive")]
 pub use punctual_derive::Job;
+pub use punctual_engine::telemetry::describe_metrics;
 pub use punctual_engine::{Applied, Manner, Step, Wanted, What};
 pub use punctual_engine::{
     Ended, Fired, Health, Leadership, QueueOrder, Seen, ServedQueue, StopReason, Stopped, Timing,

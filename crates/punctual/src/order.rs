@@ -50,7 +50,7 @@ impl Order {
             max_attempts: settings.max_attempts,
             timeout: settings.timeout,
             budget: settings.budget,
-            expires_after: settings.start_within,
+            start_within: settings.start_within,
             ..NewJob::new(NOT_MINTED, settings.queue, J::KIND, payload)
         });
         Order { made, unique: job.unique(), is_typed: true }
@@ -122,7 +122,7 @@ impl Order {
 
     /// No attempt starts later than this after the job was due.
     pub fn start_within(self, limit: Duration) -> Order {
-        self.set(|job| job.expires_after = Some(limit))
+        self.set(|job| job.start_within = Some(limit))
     }
 
     /// It is the only one of its kind.

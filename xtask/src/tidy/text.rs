@@ -5,7 +5,7 @@ use super::Violation;
 /// A file longer than this tells more than one story.
 const MAX_RUST_LINES: usize = 700;
 
-/// All that is amiss in one file.
+/// All violations in one file.
 pub(super) fn check(path: &str, text: &str) -> Vec<Violation> {
     let mut found = Vec::new();
     let lines = text.lines().count();

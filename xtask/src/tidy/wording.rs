@@ -1,19 +1,22 @@
 //! Plain language: no idiom in a text that users read, and a budget for the rest that may only fall.
 //!
 //! Users read string literals outside tests, the help and API descriptions, Markdown, the examples
-//! and the dashboard's scripts. Comments, tests and SQL have a budget per folder, see `budget.txt`.
+//! and the dashboard's scripts. Comments, tests and SQL have a budget per folder, see `budgets.txt`.
 
 mod idioms;
 mod visible;
 
 use std::collections::BTreeMap;
+use std::process::Command;
 
 use super::Violation;
 use super::text::{is_rust, is_test};
+use crate::failure::Failure;
+use crate::run;
 
-const BUDGET_PATH: &str = "xtask/src/tidy/wording/budget.txt";
+const BUDGET_PATH: &str = "xtask/src/tidy/wording/budgets.txt";
 const LIST_PATH: &str = "xtask/src/tidy/wording/idioms.txt";
-const BUDGET: &str = include_str!("wording/budget.txt");
+const BUDGET: &str = include_str!("wording/budgets.txt");
 
 /// Endings of the files whose wording is checked.
 const CHECKED: [&str; 12] = [
@@ -48,10 +51,20 @@ impl Wording {
         }
     }
 
-    /// Compares the counts with the budget, in both directions: an unused rest would let it rise.
-    pub(super) fn check_budget(&self) -> Vec<Violation> {
+    /// Compares the counts with the budget, in both directions: an unused rest would let it rise. And
+    /// the budget with `earlier` ones: no number may be higher than it ever was.
+    pub(super) fn check_budget(&self, earlier: &[String]) -> Vec<Violation> {
         let mut budget = read_budget(BUDGET);
         let mut found = Vec::new();
+        for (folder, (line, allowed)) in &budget {
+            let before = earlier.iter().map(|text| read_budget(text));
+            let least =
+                before.map(|budget| budget.get(folder).map_or(0, |(_, count)| *count)).min();
+            if least.is_some_and(|least| *allowed > least) {
+                let what = format!("the budget of `{folder}` rose to {allowed}: use plain words");
+                found.push(Violation::new(BUDGET_PATH, *line, what));
+            }
+        }
         for (folder, &count) in &self.counts {
             let (line, allowed) = budget.remove(folder.as_str()).unwrap_or((1, 0));
             if count > allowed {
@@ -74,6 +87,18 @@ impl Wording {
         }
         found
     }
+}
+
+/// The budgets of all commits in the history of this checkout.
+pub(super) fn earlier_budgets() -> Result<Vec<String>, Failure> {
+    let mut log = Command::new("git");
+    log.args(["log", "--format=%H", "--", BUDGET_PATH]);
+    let commits = run::ask(&mut log)?;
+    let budget = |commit: &str| {
+        let mut show = Command::new("git");
+        run::ask(show.args(["show", &format!("{commit}:{BUDGET_PATH}")]))
+    };
+    commits.lines().map(budget).collect()
 }
 
 /// Checks the texts of a Rust file that users read.
@@ -100,7 +125,7 @@ fn is_checked(path: &str) -> bool {
     let is_foreign = path.starts_with("LICENSE") || path.split('/').any(|part| part == "testdata");
     !is_foreign
         && path != LIST_PATH
-        && (CHECKED.iter().any(|end| path.ends_with(end)) || path == "docs/openapi.json")
+        && (CHECKED.iter().any(|end| path.ends_with(end)) || path.starts_with("docs/"))
 }
 
 /// Whether users read the whole file, or all of a script but its comments.
@@ -168,9 +193,19 @@ mod tests {
         let budget = read_budget(BUDGET).into_iter();
         let counts = budget.map(|(folder, (_, count))| (folder.to_owned(), count)).collect();
         let mut wording = Wording { counts };
-        assert_eq!(wording.check_budget(), []);
+        assert_eq!(wording.check_budget(&[]), []);
         wording.counts.insert("new".to_owned(), 1);
-        assert_eq!(wording.check_budget().len(), 1);
+        assert_eq!(wording.check_budget(&[]).len(), 1);
+    }
+
+    #[test]
+    fn a_budget_never_rises() {
+        let budget = read_budget(BUDGET).into_iter();
+        let counts = budget.map(|(folder, (_, count))| (folder.to_owned(), count)).collect();
+        let wording = Wording { counts };
+        assert_eq!(wording.check_budget(&[BUDGET.to_owned()]), []);
+        let lower = BUDGET.replace(" xtask", " elsewhere");
+        assert_eq!(wording.check_budget(&[BUDGET.to_owned(), lower]).len(), 1);
     }
 
     #[test]

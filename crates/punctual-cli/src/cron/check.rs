@@ -54,8 +54,11 @@ pub(super) fn run(check: &Check) -> Result<(), Failure> {
         print_json(&mut anstream::stdout().lock(), &answer)?;
     } else {
         let mut out = anstream::stdout().lock();
-        for mistake in mistakes.iter().chain(attention) {
-            writeln!(out, "{mistake}")?;
+        for mistake in mistakes {
+            writeln!(out, "error: {mistake}")?;
+        }
+        for mistake in attention {
+            writeln!(out, "warning: {mistake}")?;
         }
         let many = |count: usize| if count == 1 { "" } else { "s" };
         let count = mistakes.len();

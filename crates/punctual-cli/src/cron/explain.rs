@@ -65,7 +65,7 @@ pub(super) fn run(expression: &str, options: &Options, json: bool) -> Result<(),
     for (label, value) in [
         ("expression", explanation.expr),
         ("normalized", &explanation.normalized),
-        ("meaning", &explanation.description),
+        ("description", &explanation.description),
         ("time zone", explanation.tz),
         ("clock changes", &explanation.clock_changes),
     ] {

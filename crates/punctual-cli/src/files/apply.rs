@@ -117,7 +117,7 @@ impl Apply {
             return print(&planned, self.json);
         }
         let busy = planned.iter().flat_map(|change| &change.steps);
-        let mut busy = busy.filter(|step| step.action == "remove" && step.unfinished > 0);
+        let mut busy = busy.filter(|step| step.action == "delete" && step.unfinished > 0);
         if let Some(step) = busy.next().filter(|_| !self.yes) {
             return Err(Failure::conflict(format!(
                 "schedule `{}` has {} unfinished jobs; wait for them, or pass --yes to delete it \
@@ -135,7 +135,7 @@ fn wait() {
 }
 
 fn is_nothing(change: &SetChange) -> bool {
-    change.added + change.changed + change.removed + change.retained == 0
+    change.added + change.changed + change.deleted + change.kept == 0
 }
 
 fn print(changes: &[SetChange], is_json: bool) -> Result<(), Failure> {

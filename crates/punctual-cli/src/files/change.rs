@@ -10,12 +10,12 @@ use crate::output::{self, FAINT, NOTICE};
 
 /// Prints what would be done, or was.
 pub(super) fn print(out: &mut impl Write, change: &SetChange) -> io::Result<()> {
-    let SetChange { set, added, changed, removed, retained, unchanged, .. } = change;
+    let SetChange { set, added, changed, deleted, kept, unchanged, .. } = change;
     let (add, alter, remove) = match change.dry_run {
         true => ("to add", "to change", "to delete"),
         false => ("added", "changed", "deleted"),
     };
-    let gone = removed + if change.dry_run { *retained } else { 0 };
+    let gone = deleted + if change.dry_run { *kept } else { 0 };
     writeln!(
         out,
         "set {set}: {added} {add}, {changed} {alter}, {gone} {remove}, {unchanged} unchanged"
@@ -24,12 +24,12 @@ pub(super) fn print(out: &mut impl Write, change: &SetChange) -> io::Result<()> 
         match step.action.as_str() {
             "add" => added_step(out, step)?,
             "change" => changed_step(out, step)?,
-            "remove" => removed_step(out, step, "")?,
-            "retain" => removed_step(out, step, "   (kept; pass --prune to delete)")?,
+            "delete" => removed_step(out, step, "")?,
+            "keep" => removed_step(out, step, "   (kept; pass --prune to delete)")?,
             _ => {}
         }
     }
-    let is_paused = |step: &&SetStep| step.pause.is_some() && step.action != "remove";
+    let is_paused = |step: &&SetStep| step.pause.is_some() && step.action != "delete";
     for step in change.steps.iter().filter(is_paused) {
         let Some(pause) = &step.pause else { continue };
         let paused = output::paused(pause);

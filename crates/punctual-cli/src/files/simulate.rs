@@ -32,7 +32,7 @@ pub(crate) struct Simulate {
     /// Outage in which no node runs. May be repeated
     #[arg(long, value_name = "FROM..TO")]
     down: Vec<String>,
-    /// Schedule file applied at a time. May be repeated
+    /// Apply FILE at TIME, as TIME=FILE. May be repeated
     #[arg(long, value_name = "TIME=FILE")]
     deploy: Vec<String>,
     /// Run time of the jobs, for all schedules or one. May be repeated [default: 0s]

@@ -55,6 +55,7 @@ pub(super) fn status(schedule: &Schedule) -> String {
         (Some(reason), _) => format!("quarantined: {reason}"),
         (None, _) if !schedule.enabled => "disabled".to_owned(),
         (None, Some(pause)) => output::paused(pause),
+        (None, None) if schedule.next_slot.is_none() => "finished".to_owned(),
         (None, None) if streak(schedule) > 0 => FAILING.to_owned(),
         (None, None) => "active".to_owned(),
     }
@@ -111,5 +112,51 @@ fn left(schedule: &Schedule, now: Timestamp) -> String {
         seconds @ 60..3_600 => format!("{}m", seconds / 60),
         seconds @ 3_600..172_800 => format!("{}h", seconds / 3_600),
         seconds => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_api::Pause;
+
+    use super::*;
+
+    fn schedule() -> Schedule {
+        let instant = "2027-01-01T00:00:00Z".to_owned();
+        Schedule {
+            id: "01932b2f-7c00-7a3e-8f21-0d6f3c5b9a10".to_owned(),
+            name: "once".to_owned(),
+            owner: String::new(),
+            set: String::new(),
+            definition: serde_json::json!({"when": ["@at 2027-01-01T00:00:00Z"]}),
+            description: None,
+            revision: 1,
+            etag: String::new(),
+            enabled: true,
+            pause: None,
+            quarantine_reason: None,
+            next_slot: None,
+            last_slot: Some(instant.clone()),
+            created_at: instant.clone(),
+            changed_at: instant,
+            history: None,
+        }
+    }
+
+    #[test]
+    fn a_schedule_without_a_next_slot_is_finished() {
+        let next_slot = Some("2027-01-02T00:00:00Z".to_owned());
+        assert_eq!(status(&schedule()), "finished");
+        assert_eq!(status(&Schedule { next_slot, ..schedule() }), "active");
+        assert_eq!(status(&Schedule { enabled: false, ..schedule() }), "disabled");
+        let pause = Pause {
+            by: "ada".to_owned(),
+            why: String::new(),
+            since: "2027-01-01T00:00:00Z".to_owned(),
+            until: None,
+        };
+        assert_eq!(status(&Schedule { pause: Some(pause), ..schedule() }), "paused by ada");
+        let quarantine_reason = Some("broken".to_owned());
+        assert_eq!(status(&Schedule { quarantine_reason, ..schedule() }), "quarantined: broken");
     }
 }

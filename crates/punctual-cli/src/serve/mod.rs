@@ -2,6 +2,7 @@
 
 mod demo;
 mod http;
+mod invalid;
 pub(crate) mod kinds;
 pub(crate) mod settings;
 pub(crate) mod systemd;
@@ -69,6 +70,7 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
     let metrics = metrics_exporter_prometheus::PrometheusBuilder::new()
         .install_recorder()
         .map_err(|error| Failure::failed(format!("cannot start the metrics recorder: {error}")))?;
+    punctual::describe_metrics();
     tokio::spawn(keep_up(metrics.clone()));
     let roles = settings.roles()?;
     let listen = settings.listen()?;
@@ -234,7 +236,7 @@ async fn start(
     let has = |role: Role| roles.contains(&role);
     let url = &settings.database.url;
     if !has(Role::Scheduler) && !has(Role::Worker) {
-        return Ok(target::producer(url, true).await?.start().await?);
+        return target::opened(url, true).await;
     }
     let mut builder = target::node(url).await?.name(&settings.node.name);
     for (label, value) in &settings.node.labels {

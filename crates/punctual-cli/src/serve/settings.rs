@@ -13,8 +13,10 @@ use punctual_secrets::{Secrets, Source};
 use punctual_server::{Token, UnknownKinds};
 use serde::{Deserialize, Serialize};
 
+use super::invalid::invalid_settings;
 use crate::exit::Failure;
 use crate::help::SERVER;
+use crate::target::without_password;
 
 /// Everything that a server can be told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -141,7 +143,8 @@ const NODE: &str = "Node";
 /// What can be said on the command line.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Flags {
-    /// Configuration file [default: punctual.toml, if it exists]
+    /// Configuration file [default: punctual.toml in this directory or a parent
+    /// directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Address to listen on [default: 127.0.0.1:7347]
@@ -168,6 +171,9 @@ pub(crate) struct Flags {
     #[arg(long = "label", value_name = "KEY=VALUE", help_heading = NODE)]
     labels: Vec<String>,
 }
+
+/// The prefix of the environment variables.
+pub(super) const VARIABLES: &str = "PUNCTUAL__";
 
 /// Every setting, for those who list them.
 pub(crate) const KEYS: &[&str] = &[
@@ -214,7 +220,7 @@ impl Flags {
             Some(file) => layers = layers.merge(Toml::file_exact(file)),
             None => layers = layers.merge(Toml::file("punctual.toml")),
         }
-        layers = layers.merge(Env::prefixed("PUNCTUAL__").split("__"));
+        layers = layers.merge(Env::prefixed(VARIABLES).split("__"));
         let mut flag = |key: &str, value: Option<figment::value::Value>| {
             if let Some(value) = value {
                 let layer = Serialized::default(key, value);
@@ -288,10 +294,14 @@ pub(crate) fn absolute(file: &Path) -> Result<PathBuf, Failure> {
 
 /// The secrets that a file of settings names, for a process that needs nothing else of it.
 pub(crate) fn secrets_of(config: Option<PathBuf>) -> Result<Secrets, Failure> {
+    /// Other keys are ignored.
+    #[derive(Deserialize)]
+    struct Only {
+        secrets: BTreeMap<String, Source>,
+    }
     let layers = Flags { config, ..Flags::default() }.layers(None)?;
-    let sources: BTreeMap<String, Source> =
-        layers.extract_inner("secrets").map_err(|error| Failure::usage(error.to_string()))?;
-    of_sources(sources)
+    let Only { secrets } = layers.extract().map_err(|error| invalid_settings(&error))?;
+    of_sources(secrets)
 }
 
 fn of_sources(sources: BTreeMap<String, Source>) -> Result<Secrets, Failure> {
@@ -300,7 +310,7 @@ fn of_sources(sources: BTreeMap<String, Source>) -> Result<Secrets, Failure> {
 
 /// The settings that the layers come to, checked.
 pub(crate) fn read(layers: &Figment) -> Result<Settings, Failure> {
-    let settings: Settings = layers.extract().map_err(|error| Failure::usage(error.to_string()))?;
+    let settings: Settings = layers.extract().map_err(|error| invalid_settings(&error))?;
     settings.listen()?;
     settings.roles()?;
     settings.unknown_kinds()?;
@@ -384,17 +394,6 @@ impl Settings {
 
     /// The database, without what may be secret: a password, and parameters, where one may stand too.
     pub(crate) fn shown_database(&self) -> String {
-        let url = &self.database.url;
-        let Some((scheme @ ("postgres" | "postgresql"), rest)) = url.split_once("://") else {
-            return url.clone();
-        };
-        let rest = rest.split('?').next().unwrap_or("");
-        match rest.rsplit_once('@') {
-            Some((user, place)) => {
-                let user = user.split(':').next().unwrap_or("");
-                format!("{scheme}://{user}@{place}")
-            }
-            None => format!("{scheme}://{rest}"),
-        }
+        without_password(&self.database.url)
     }
 }

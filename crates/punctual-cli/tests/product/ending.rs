@@ -59,7 +59,7 @@ fn a_process_without_the_api_answers_who_looks_after_it() {
     assert_eq!(get("/healthz/live"), (200, "ok\n".to_owned()));
     assert_eq!(get("/healthz/ready"), (200, "ok\n".to_owned()));
     let (status, metrics) = get("/metrics");
-    assert!(status == 200 && metrics.contains("punctual_"), "{metrics}");
+    assert!(status == 200 && metrics.contains("# HELP punctual_"), "{metrics}");
     for path in ["/", "/api/v1/jobs", "/api/openapi.json"] {
         let (status, problem) = get(path);
         assert_eq!(status, 404, "{path}");

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod canaries;
+mod client;
 mod cluster;
 #[cfg(target_os = "linux")]
 mod commands;

@@ -34,6 +34,9 @@ fn each_mistake_has_its_exit_code() {
     assert!(server.run(&good).status.success());
     check(&good, 5, "schedule `s` already exists");
     check(&["schedule", "edit", "s"], 2, "nothing to change");
+    let late = ["schedule", "edit", "s", "--start-within", "1h"];
+    let unclear = [&late[..], &["--set", r#"{"job": 1}"#]].concat();
+    check(&unclear, 2, "--set: `job` must be a JSON object");
     let made = ["schedule", "create", "nightly-backup", "--cron", "1 2 * * *", "--kind", "echo"];
     assert!(server.run(&made).status.success());
     check(&["schedule", "pause", "nigthly-backup"], 3, "did you mean `nightly-backup`?");
@@ -53,14 +56,46 @@ fn out_of_reach_and_not_allowed_are_told_apart() {
         assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
         assert!(error.contains(message), "{args:?}: {error}");
     };
-    check(&["node", "list", "--server", "http://127.0.0.1:1"], 6, "cannot reach the server");
-    check(&["node", "list", "--database", "mysql://x"], 2, "invalid database URL `mysql`");
+    check(
+        &["node", "list", "--server", "http://127.0.0.1:1"],
+        6,
+        "cannot reach the server at http://127.0.0.1:1: Connection refused",
+    );
+    check(
+        &["node", "list", "--server", "127.0.0.1:7420"],
+        2,
+        "invalid server URL `127.0.0.1:7420`; use http://127.0.0.1:7420",
+    );
+    let variable = "PUNCTUAL__WORKER__MAX_RUNNING";
+    let mut config = punctual(directory.path(), &["config", "check"]);
+    let output = config.env(variable, "lots").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        text(&output.stderr),
+        format!(
+            "error: environment variable `{variable}`: `worker.max_running` must be a whole \
+             number, got \"lots\"\n"
+        )
+    );
+    check(&["node", "list", "--database", "mysql://x"], 2, "unsupported database URL `mysql://x`");
     check(&["serve", "--listen", "0.0.0.0:0"], 4, "without a token");
     check(&["serve", "--listen", "nowhere"], 2, "invalid address `nowhere`");
     check(&["serve", "--role", "cook"], 2, "unknown role `cook`");
     check(&["serve", "--config", "missing.toml"], 2, "configuration file not found: missing.toml");
     std::fs::write(directory.path().join("punctual.toml"), "[server]\nlisen = \"x\"\n").unwrap();
-    check(&["config", "check"], 2, "lisen");
+    check(
+        &["config", "check"],
+        2,
+        "`punctual.toml`: unknown key `server.lisen`; did you mean `listen`? expected one of listen,",
+    );
+    // A directory below finds the same file.
+    let below = directory.path().join("below");
+    std::fs::create_dir(&below).unwrap();
+    let output = punctual(&below, &["config", "check"]).output().unwrap();
+    let error = text(&output.stderr);
+    assert!(error.contains("`../punctual.toml`: unknown key `server.lisen`"), "{error}");
+    std::fs::write(directory.path().join("punctual.toml"), "[server]\nlisten = x\n").unwrap();
+    check(&["config", "check"], 2, "`punctual.toml`: TOML parse error at line 2, column 10");
     std::fs::write(directory.path().join("token"), "short").unwrap();
     std::fs::remove_file(directory.path().join("punctual.toml")).unwrap();
     check(&["serve", "--token-file", "token"], 2, "minimum 16");
@@ -70,7 +105,7 @@ fn out_of_reach_and_not_allowed_are_told_apart() {
         check(&["--token-file", "token"], 2, "minimum 16");
         check(&["--token-file", "nowhere"], 2, "cannot read the token file nowhere");
         check(&["--listen", "0.0.0.0:7347"], 4, "without a token");
-        check(&["--database", "mysql://x"], 2, "invalid database URL `mysql`");
+        check(&["--database", "mysql://x"], 2, "unsupported database URL `mysql://x`");
     }
     let token = ["--token", "0123456789abcdef"];
     let open = [&["config", "check", "--listen", "0.0.0.0:7347"][..], &token].concat();
@@ -101,7 +136,7 @@ fn with_json_mistakes_are_objects_on_stderr() {
     check(
         &["node", "list", "--json", "--database", "mysql://x"],
         2,
-        "invalid database URL `mysql`",
+        "unsupported database URL `mysql://x`",
         None,
     );
     // Also what could not be understood.

@@ -1,5 +1,7 @@
 //! The walk of the README, as a new user takes it.
 
+use punctual::rusqlite::Connection;
+
 use crate::process::{Serving, punctual, text};
 
 #[test]
@@ -41,7 +43,7 @@ fn the_readmes_walk_works_as_written() {
     let why = text(&dev.run(&["why", "schedule", "heartbeat"]).stdout);
     assert!(why.contains("too noisy"), "{why}");
     let resumed = text(&dev.run(&["schedule", "resume", "heartbeat"]).stdout);
-    assert!(resumed.lines().any(|line| line == "status    active"), "{resumed}");
+    assert!(resumed.lines().any(|line| line == "status       active"), "{resumed}");
     let next = dev.ask(&["schedule", "next", "weekly-digest", "-n", "3"]);
     assert_eq!(next["next"].as_array().unwrap().len(), 3);
     dev.ask(&["schedule", "slots", "slow-report"]);
@@ -112,11 +114,45 @@ fn a_served_file_survives_a_kill() {
 }
 
 #[test]
+fn start_deadlines_are_stored() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Serving::start(directory.path(), &["serve"]);
+    server.ask(&["job", "enqueue", "echo", "--delay", "1h", "--start-within", "10m"]);
+    let create = ["schedule", "create", "s", "--cron", "1 2 * * *", "--kind", "echo"];
+    let made = server.ask(&[&create[..], &["--start-within", "6h"]].concat());
+    assert_eq!(made["definition"]["job"]["start_within"], "6h");
+    let other = ["--set", r#"{"job": {"timeout": "1h"}}"#];
+    let edited =
+        server.ask(&[&["schedule", "edit", "s", "--start-within", "2h"][..], &other].concat());
+    let job = &edited["definition"]["job"];
+    assert_eq!((&job["start_within"], &job["timeout"]), (&"2h".into(), &"1h".into()));
+    assert_eq!(job["kind"], "echo");
+    assert_eq!(server.stop(), Some(0));
+    let db = Connection::open(directory.path().join("punctual.db")).unwrap();
+    let question =
+        "SELECT (expires_at - created_at) / 1000000 FROM punctual_job ORDER BY created_at";
+    let seconds: i64 = db.query_row(question, [], |row| row.get(0)).unwrap();
+    assert_eq!(seconds, 70 * 60);
+}
+
+#[test]
 fn the_script_takes_the_same_walk() {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/walk.sh");
+    passes_all_steps("walk.sh");
+}
+
+/// Imported lines are shell text that runs as a user; only Linux can do that.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_script_replaces_a_crontab() {
+    passes_all_steps("crontab-walk.sh");
+}
+
+/// Runs a script of `examples` with this binary.
+fn passes_all_steps(script: &str) {
+    let path = format!("{}/../../examples/{script}", env!("CARGO_MANIFEST_DIR"));
     let mut walk = std::process::Command::new("bash");
-    let output = walk.arg(script).env("PUNCTUAL", env!("CARGO_BIN_EXE_punctual")).output().unwrap();
-    let (told, error) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{told}\n{error}");
-    assert!(told.ends_with("All steps passed.\n"), "{told}");
+    let output = walk.arg(path).env("PUNCTUAL", env!("CARGO_BIN_EXE_punctual")).output().unwrap();
+    let (printed, error) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{printed}\n{error}");
+    assert!(printed.ends_with("All steps passed.\n"), "{printed}");
 }

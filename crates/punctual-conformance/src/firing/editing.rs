@@ -62,7 +62,7 @@ pub async fn an_edit_of_the_expression_never_fires_in_the_past(stage: &Stage) {
         ]
     );
     let missed = stage.ledger(schedule.id).await[1].clone();
-    assert_eq!(missed.reason.as_deref(), Some("changed by ana before the slot was processed"));
+    assert_eq!(missed.reason.as_deref(), Some("changed by ana before the slot was decided"));
     // Back to what it was: an instant that was decided is not decided again.
     stage.schedules().define("", "mails", &all("0,30 * * * *"), None, &ana()).await.unwrap();
     assert_eq!(next(stage).await, "2027-01-01T14:00:00Z".parse().ok());

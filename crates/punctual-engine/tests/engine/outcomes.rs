@@ -184,9 +184,9 @@ async fn a_job_that_waited_past_its_expiry_never_starts() {
     let gate = Gate::new();
     let _node = world.start(config("a", 1), on("mail", gate.handler())).await;
     let first = world.enqueue(world.job("mail")).await;
-    let expires_after = Some(s(30));
-    let late = world.enqueue(NewJob { expires_after, ..world.job("mail") }).await;
-    let in_time = NewJob { expires_after: Some(s(90)), ..world.job("mail") };
+    let start_within = Some(s(30));
+    let late = world.enqueue(NewJob { start_within, ..world.job("mail") }).await;
+    let in_time = NewJob { start_within: Some(s(90)), ..world.job("mail") };
     let in_time = world.enqueue(in_time).await;
     world.until("the first runs", || gate.began().len() == 1).await;
     world.pass(s(60)).await;

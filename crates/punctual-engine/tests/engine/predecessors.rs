@@ -416,7 +416,7 @@ async fn c8_after_a_panic_nothing_is_held_and_all_goes_on() {
     let bad = world.enqueue(NewJob { max_attempts: 1, ..world.job("panics") }).await;
     let unreadable = world.enqueue(world.job("mail")).await;
     world.memory.spoil(Spoil::Body(unreadable));
-    let expired = NewJob { expires_after: Some(s(0)), ..world.job("mail") };
+    let expired = NewJob { start_within: Some(s(0)), ..world.job("mail") };
     let expired = world.enqueue(expired).await;
     let good = world.enqueue(world.job("mail")).await;
     world.comes_to(good, JobState::Succeeded).await;

@@ -26,7 +26,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 ///
 /// Returns the meaning of the expression in plain English and its next slots.
 #[utoipa::path(
-    post, path = "/api/v1/cron/explain", tag = "answers",
+    post, path = "/api/v1/cron/explain", tag = "diagnostics",
     request_body = CronExplainRequest,
     responses(
         (status = 200, description = "The explanation", body = CronExplanation),
@@ -63,7 +63,7 @@ async fn explain(
 ///
 /// Returns why the job is waiting, running or finished, and what to do about it.
 #[utoipa::path(
-    get, path = "/api/v1/why/jobs/{id}", tag = "answers",
+    get, path = "/api/v1/why/jobs/{id}", tag = "diagnostics",
     params(("id" = String, Path, description = "Job id")),
     responses((status = 200, description = "The explanation", body = Explanation), ErrorResponse),
 )]
@@ -75,7 +75,7 @@ async fn why_job(State(app): State<App>, Id(id): Id<JobId>) -> Answer<Explanatio
 ///
 /// Returns why the schedule fires or does not fire, and what to do about it.
 #[utoipa::path(
-    get, path = "/api/v1/why/schedules/{name}", tag = "answers",
+    get, path = "/api/v1/why/schedules/{name}", tag = "diagnostics",
     params(("name" = String, Path, description = "Name of the schedule")),
     responses((status = 200, description = "The explanation", body = Explanation), ErrorResponse),
 )]
@@ -87,7 +87,7 @@ async fn why_schedule(State(app): State<App>, Name(name): Name) -> Answer<Explan
 ///
 /// Returns why the jobs of the queue run or wait, and what to do about it.
 #[utoipa::path(
-    get, path = "/api/v1/why/queues/{name}", tag = "answers",
+    get, path = "/api/v1/why/queues/{name}", tag = "diagnostics",
     params(("name" = String, Path, description = "Name of the queue")),
     responses((status = 200, description = "The explanation", body = Explanation), ErrorResponse),
 )]
@@ -100,7 +100,7 @@ async fn why_queue(State(app): State<App>, Name(name): Name) -> Answer<Explanati
 /// Checks nodes, leaders, queues, schedules, failed jobs, clocks, the database schema and
 /// retention.
 #[utoipa::path(
-    get, path = "/api/v1/doctor", tag = "answers",
+    get, path = "/api/v1/doctor", tag = "diagnostics",
     responses((status = 200, description = "The diagnosis", body = Diagnosis), ErrorResponse),
 )]
 async fn doctor(State(app): State<App>) -> Answer<Diagnosis> {

@@ -26,8 +26,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 #[derive(Debug, Default, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Which {
-    /// Only these topics, separated by commas: `jobs`, `schedules`, `leaders`, `audit`. Default:
-    /// all topics.
+    /// Only these topics, separated by commas: `jobs` (finished jobs), `schedules` (decided slots),
+    /// `leaders` (new leader terms), `audit` (audit entries). Default: all topics.
     #[serde(default)]
     topics: Option<String>,
     /// Replay events since this time (RFC 3339), at most 24 hours back. Default: only new events.

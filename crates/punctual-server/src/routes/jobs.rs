@@ -43,13 +43,14 @@ pub(crate) struct Filter {
     /// Only jobs of this kind.
     #[serde(default)]
     pub(crate) kind: Option<String>,
-    /// Only jobs of the schedule with this name.
+    /// Only jobs of the schedule with this name (not its id). An unknown name fails with 404.
     #[serde(default)]
     pub(crate) schedule: Option<String>,
     /// Only jobs with this tag.
     #[serde(default)]
     pub(crate) tag: Option<String>,
-    /// The same filters in one string: `state:failed kind:send_email`.
+    /// The same filters in one string: `state:failed kind:send_email`. If a key is repeated, only
+    /// its last value counts.
     #[serde(default)]
     pub(crate) q: Option<String>,
 }
@@ -214,7 +215,7 @@ fn idempotent(
 ///
 /// With an `Idempotency-Key`, the request can be repeated for 24 hours: a repeated request returns
 /// the job of the first request, with the header `Idempotency-Replayed: true`. A different request
-/// with the same key fails with 422 (`key_reused`).
+/// with the same key fails with 422 (`key_reused`). The key cannot be combined with `unique_key`.
 #[utoipa::path(
     post, path = "/api/v1/jobs", tag = "jobs",
     request_body = EnqueueRequest,
@@ -268,9 +269,12 @@ const BATCH_MAX: usize = 1_000;
 
 /// Enqueue jobs in a batch
 ///
-/// Enqueues up to 1,000 jobs, each with its own result. An invalid field or an unknown kind rejects
-/// the whole batch. With an `Idempotency-Key`, the request can be repeated for 24 hours without
-/// creating the jobs again.
+/// Enqueues up to 1,000 jobs, each with its own result: check `error` of each. A body that does not
+/// match the schema, an invalid duration or time, an unknown kind or an invalid `command` payload
+/// rejects the whole batch. A value out of range or a key conflict rejects only that job.
+///
+/// With an `Idempotency-Key`, the request can be repeated for 24 hours without creating the jobs
+/// again; the response has no `Idempotency-Replayed` header.
 #[utoipa::path(
     post, path = "/api/v1/jobs:batch", tag = "jobs",
     request_body = BatchRequest,
@@ -367,7 +371,8 @@ async fn place(
 
 /// Retry a job
 ///
-/// Makes a failed or cancelled job ready again, with a full set of attempts.
+/// Makes a failed or cancelled job ready again, with a full set of attempts. Other states fail with
+/// 409.
 #[utoipa::path(
     post, path = "/api/v1/jobs/{id}/retry", tag = "jobs",
     params(("id" = String, Path, description = "Job id")),
@@ -380,8 +385,9 @@ async fn retry(State(app): State<App>, Id(id): Id<JobId>, headers: HeaderMap) ->
 
 /// Cancel a job
 ///
-/// A waiting job is cancelled immediately. The handler of a running job is asked to stop. A
-/// finished job does not change.
+/// A waiting job is cancelled immediately. The handler of a running job is asked to stop; the
+/// response then has `cancel_requested: true`. A finished job does not change. The request cannot
+/// carry a reason; to record one, start a bulk operation.
 #[utoipa::path(
     post, path = "/api/v1/jobs/{id}/cancel", tag = "jobs",
     params(("id" = String, Path, description = "Job id")),
@@ -400,7 +406,7 @@ async fn cancel(
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Patience {
-    /// Maximum time to wait, such as `30s`. Default and maximum: `55s`.
+    /// Maximum time to wait, such as `30s`. Default and maximum: `55s`; longer values are reduced.
     #[serde(default)]
     timeout: Option<String>,
 }
@@ -410,7 +416,8 @@ const WAIT_MAX: Duration = Duration::from_secs(55);
 
 /// Wait for a job to finish
 ///
-/// Responds when the job is finished, or with its current state when `timeout` has passed.
+/// Responds when the job is finished, or with its current state when `timeout` has passed. The
+/// status is 200 in both cases: the job is finished if `finished_at` is not null.
 #[utoipa::path(
     get, path = "/api/v1/jobs/{id}/wait", tag = "jobs",
     params(("id" = String, Path, description = "Job id"), Patience),

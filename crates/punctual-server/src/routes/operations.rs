@@ -23,9 +23,9 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Start a bulk operation
 ///
 /// Retries, cancels or moves all jobs that match a filter, in the background. The operation is
-/// itself a job, which a node with the role `worker` runs. The response is sent when the operation
-/// has been stored. With an `Idempotency-Key`, the request can be repeated for 24 hours without
-/// starting a second operation.
+/// itself a job, which a node with the role `worker` runs; wait for it with
+/// `GET /api/v1/jobs/{id}/wait`. The response is sent when the operation has been stored. With an
+/// `Idempotency-Key`, the request can be repeated for 24 hours without starting a second operation.
 #[utoipa::path(
     post, path = "/api/v1/operations", tag = "operations",
     request_body = OperationRequest,
@@ -169,7 +169,10 @@ pub(crate) fn check_state(action: Action, filter: &mut JobFilter) -> Result<(), 
             return refuse(state, "use state:failed or state:cancelled");
         }
         (_, Some(state)) if state.is_final() => {
-            return refuse(state, "only unfinished jobs can be cancelled or moved");
+            return refuse(
+                state,
+                "only unfinished jobs can be cancelled, and only waiting jobs can be moved",
+            );
         }
         (Action::Move, Some(JobState::Running)) => {
             return refuse(JobState::Running, "only waiting jobs can be moved");
@@ -195,10 +198,22 @@ fn place(action: Action, to: Option<MoveRequest>) -> Result<MoveRequest, Fault> 
 
 /// List bulk operations
 ///
-/// Newest first, at most 100 per page.
+/// Newest first.
 #[utoipa::path(
     get, path = "/api/v1/operations", tag = "operations",
-    params(Paging),
+    params(
+        (
+            "limit" = Option<usize>,
+            Query,
+            description = "Maximum number of entries on a page. Default 50, maximum 100; higher \
+                           values are reduced.",
+        ),
+        (
+            "cursor" = Option<String>,
+            Query,
+            description = "`next_cursor` of the previous page. Default: the first page.",
+        ),
+    ),
     responses(
         (status = 200, description = "One page of operations", body = List<Operation>),
         ErrorResponse,

@@ -105,7 +105,11 @@ async fn limit(
 #[utoipa::path(
     post, path = "/api/v1/queues/{name}/pause", tag = "queues",
     params(("name" = String, Path, description = "Name of the queue")),
-    request_body = PauseRequest,
+    request_body(
+        content = ref("#/components/schemas/PauseRequest"),
+        content_type = "application/json",
+        description = "Can be omitted",
+    ),
     responses((status = 200, description = "The paused queue", body = Queue), ErrorResponse),
 )]
 async fn pause(

@@ -43,7 +43,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 #[derive(Clone, Copy, Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Beside {
-    /// Number of newest slots to include for each schedule, at most 30. Default: 0.
+    /// Number of newest slots to include for each schedule, at most 30; higher values are reduced.
+    /// Default: 0.
     #[serde(default)]
     history: Option<usize>,
 }
@@ -230,8 +231,9 @@ async fn check_kind(
 
 /// Create or replace a schedule
 ///
-/// A new definition takes effect from now on. With `If-Match`, the schedule is replaced only if it
-/// has not changed since it was read. With `If-None-Match: *`, it is only created.
+/// A new definition takes effect from now on. Each request creates a revision, even if the
+/// definition is the same. With `If-Match`, the schedule is replaced only if it has not changed
+/// since it was read. With `If-None-Match: *`, it is only created.
 #[utoipa::path(
     put, path = "/api/v1/schedules/{name}", tag = "schedules",
     request_body = ScheduleBody,
@@ -291,8 +293,8 @@ async fn put(
 
 /// Update a schedule
 ///
-/// Applies a JSON merge patch (RFC 7396) to the definition; `null` removes a field. The change
-/// takes effect from now on.
+/// Applies a JSON merge patch (RFC 7396) to the definition, sent as `application/json`; `null`
+/// resets a field to its default. The change takes effect from now on.
 #[utoipa::path(
     patch, path = "/api/v1/schedules/{name}", tag = "schedules",
     request_body = Object,
@@ -363,7 +365,8 @@ fn without_nulls(whole: Value) -> Value {
 
 /// Delete a schedule
 ///
-/// Existing jobs of the schedule are kept.
+/// Jobs and ledger entries of the schedule are kept, but they can no longer be listed by its name;
+/// its revisions are deleted. `If-Match` is ignored.
 #[utoipa::path(
     delete, path = "/api/v1/schedules/{name}", tag = "schedules",
     params(("name" = String, Path, description = "Name of the schedule"), Because),
@@ -381,8 +384,9 @@ async fn delete(
 
 /// Run a schedule now
 ///
-/// Creates one job immediately, in addition to the regular slots. With an `Idempotency-Key`, the
-/// request can be repeated for 24 hours without creating a second job.
+/// Creates one job immediately, in addition to the regular slots, also while the schedule is
+/// paused. With an `Idempotency-Key`, the request can be repeated for 24 hours without creating a
+/// second job.
 #[utoipa::path(
     post, path = "/api/v1/schedules/{name}/run", tag = "schedules",
     params(
@@ -419,11 +423,16 @@ async fn run(
 
 /// Pause a schedule
 ///
-/// Slots during the pause are skipped, or treated as missed if `missed_paused` is set.
+/// Slots during the pause are skipped, or treated as missed if `missed_paused` is set. They are
+/// recorded in the ledger when the pause ends. The reason is `why` in the body.
 #[utoipa::path(
     post, path = "/api/v1/schedules/{name}/pause", tag = "schedules",
     params(("name" = String, Path, description = "Name of the schedule")),
-    request_body = PauseRequest,
+    request_body(
+        content = ref("#/components/schemas/PauseRequest"),
+        content_type = "application/json",
+        description = "Can be omitted",
+    ),
     responses((status = 200, description = "The paused schedule", body = Schedule), ErrorResponse),
 )]
 async fn pause(
@@ -440,8 +449,8 @@ async fn pause(
 
 /// Resume a schedule
 ///
-/// Ends the pause: slots fire again from now on. A disabled schedule is also enabled. A quarantined
-/// schedule stays quarantined; enable it instead.
+/// Ends the pause: slots fire again from now on. The reason is the parameter `why`. A disabled
+/// schedule is also enabled. A quarantined schedule stays quarantined; enable it instead.
 #[utoipa::path(
     post, path = "/api/v1/schedules/{name}/resume", tag = "schedules",
     params(("name" = String, Path, description = "Name of the schedule"), Because),
@@ -507,7 +516,7 @@ async fn disable(
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Count {
-    /// Number of slots. Default 10, maximum 1,000.
+    /// Number of slots. Default 10, maximum 1,000; higher values are reduced.
     #[serde(default)]
     n: Option<usize>,
 }
@@ -536,7 +545,8 @@ async fn next(
 
 /// List the decided slots of a schedule
 ///
-/// Reads the ledger, newest slot first.
+/// Reads the ledger, newest slot first. Consecutive slots with the same outcome and reason, such as
+/// those of a pause, are one entry with `count` and `end`.
 #[utoipa::path(
     get, path = "/api/v1/schedules/{name}/slots", tag = "schedules",
     params(("name" = String, Path, description = "Name of the schedule"), Paging),

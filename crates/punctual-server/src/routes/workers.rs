@@ -123,7 +123,11 @@ async fn claim(State(app): State<App>, Body(ask): Body<ClaimRequest>) -> Answer<
 #[utoipa::path(
     post, path = "/api/v1/leases/{lease}/heartbeat", tag = "workers",
     params(("lease" = String, Path, description = "`lease` value of the claim response")),
-    request_body = HeartbeatRequest,
+    request_body(
+        content = ref("#/components/schemas/HeartbeatRequest"),
+        content_type = "application/json",
+        description = "Can be omitted",
+    ),
     responses(
         (status = 200, description = "Heartbeat stored", body = HeartbeatResponse),
         (
@@ -157,11 +161,15 @@ fn settled(
 
 /// Complete a job
 ///
-/// The call can be repeated safely.
+/// The request can be repeated safely.
 #[utoipa::path(
     post, path = "/api/v1/leases/{lease}/complete", tag = "workers",
     params(("lease" = String, Path, description = "`lease` value of the claim response")),
-    request_body = CompleteRequest,
+    request_body(
+        content = ref("#/components/schemas/CompleteRequest"),
+        content_type = "application/json",
+        description = "Can be omitted",
+    ),
     responses(
         (status = 200, description = "Job settled", body = SettleResponse),
         (
@@ -186,7 +194,8 @@ async fn complete(
 
 /// Fail a job
 ///
-/// The job is retried while attempts remain, unless `retry` is false.
+/// The job is retried while attempts remain, unless `retry` is false. If a cancel was requested,
+/// the job is `cancelled` instead of retried. The request can be repeated safely.
 #[utoipa::path(
     post, path = "/api/v1/leases/{lease}/fail", tag = "workers",
     params(("lease" = String, Path, description = "`lease` value of the claim response")),
@@ -252,8 +261,9 @@ async fn snooze(
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Numbered {
-    /// Number of the first line, starting at 1. Lines that are already stored are not stored again,
-    /// so the request can be repeated. Default: after the last stored line.
+    /// Number of the first line within the attempt, starting at 1. Numbers can have gaps. Lines
+    /// whose number is already stored are not stored again, so the request can be repeated.
+    /// Default: after the line with the highest number.
     #[serde(default)]
     first: Option<u32>,
 }
@@ -264,7 +274,7 @@ const LINES_MAX: usize = 1_000;
 /// Append log lines
 ///
 /// The body has one JSON object per line, with `text` and optionally `level`: at most 1,000 lines
-/// per request and 10,000 per attempt.
+/// per request and 10,000 per attempt. Any `Content-Type` is accepted.
 #[utoipa::path(
     post, path = "/api/v1/leases/{lease}/logs", tag = "workers",
     params(("lease" = String, Path, description = "`lease` value of the claim response"), Numbered),
@@ -331,7 +341,11 @@ async fn drained(State(app): State<App>, Id(node): Id<NodeId>) -> Answer<Node> {
 #[utoipa::path(
     post, path = "/api/v1/nodes/{id}/drain", tag = "workers",
     params(("id" = String, Path, description = "Node id")),
-    request_body = DrainRequest,
+    request_body(
+        content = ref("#/components/schemas/DrainRequest"),
+        content_type = "application/json",
+        description = "Can be omitted",
+    ),
     responses((status = 200, description = "The node", body = Node), ErrorResponse),
 )]
 async fn drain(
@@ -345,7 +359,8 @@ async fn drain(
 /// Remove a remote worker
 ///
 /// Called by the worker when it stops. Jobs that it still holds are released without using an
-/// attempt.
+/// attempt. A repeated request fails with 404, or with 409 if the node was declared dead; both mean
+/// that the node is removed.
 #[utoipa::path(
     post, path = "/api/v1/nodes/{id}/leave", tag = "workers",
     params(("id" = String, Path, description = "Node id")),

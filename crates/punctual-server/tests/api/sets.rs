@@ -28,14 +28,14 @@ async fn a_set_is_looked_at_applied_and_pruned() {
 
     let other = body(&["a"]).replace("0 8", "30 8");
     let left = world.say("PUT /sets/ops", &other).await;
-    let told = (&left.body["changed"], &left.body["retained"], &left.body["removed"]);
+    let told = (&left.body["changed"], &left.body["kept"], &left.body["deleted"]);
     assert_eq!(told, (&json!(1), &json!(1), &json!(0)));
     let change = &left.body["steps"][0];
     let field = json!({"field": "when", "from": ["0 8 * * *"], "to": ["30 8 * * *"]});
     assert_eq!(change["fields"], json!([field]));
     assert_ne!(change["next_before"], change["next_after"]);
     let pruned = world.say("PUT /sets/ops?prune=true", &other).await;
-    assert_eq!(pruned.body["removed"], 1);
+    assert_eq!(pruned.body["deleted"], 1);
     assert_eq!(world.say("GET /schedules/b", "").await.status, StatusCode::NOT_FOUND);
 }
 

@@ -33,10 +33,10 @@ async fn a_list_that_takes_too_long_tells_how_to_narrow_it() {
     let (jobs, timeline) =
         tokio::join!(get(&router, "/jobs?q=tag:eu"), get(&router, "/timeline?window=1h"));
     assert!(jobs.text.contains("statement timeout"), "{}", jobs.text);
-    assert!(jobs.text.contains("arrow the filter with queue:, kind:"), "{}", jobs.text);
+    assert!(jobs.text.contains("Narrow the filter with queue:, kind:"), "{}", jobs.text);
     assert!(jobs.text.contains("name=\"q\" value=\"tag:eu\""), "{}", jobs.text);
     assert_eq!(timeline.status, StatusCode::SERVICE_UNAVAILABLE);
-    assert!(timeline.text.contains("hoose a shorter time range"), "{}", timeline.text);
+    assert!(timeline.text.contains("Choose a shorter time range"), "{}", timeline.text);
     punctual.stop().await;
     client.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
 }

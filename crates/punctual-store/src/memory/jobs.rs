@@ -92,7 +92,7 @@ impl State {
         if let Some(origin) = &job.origin {
             self.live.insert((origin.schedule, job.id));
         }
-        let expires_at = job.expires_after.map(|wait| due_at + wait);
+        let expires_at = job.start_within.map(|wait| due_at + wait);
         let body = Body { job, expires_at, fresh_after: 0, created_at: now };
         self.bodies.insert(body.job.id, body);
     }

@@ -130,7 +130,7 @@ fn overdue(it: &str, schedule: &Schedule, due_at: Timestamp, now: Timestamp) -> 
     let reason = match ended.filter(|until| *until == due_at) {
         Some(until) => {
             let text = format!(
-                "the pause of {it} ended {}, but no slot was processed since",
+                "the pause of {it} ended {}, but no slot was decided since",
                 when(now, until)
             );
             Reason::new("pause_expired", text)

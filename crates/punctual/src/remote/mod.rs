@@ -86,7 +86,7 @@ fn lost(held: &Held) -> Error {
         ErrorKind::Fenced,
         format!(
             "the lease for attempt {attempt} of job {job} is no longer valid (missed heartbeats, \
-             timeout, or already settled)"
+             timeout, already settled, or not listed in a claim)"
         ),
     )
 }

@@ -336,8 +336,8 @@ fn check_numbers(first: u32, lines: usize) -> Result<()> {
     // The number after the last line is one that may be answered, and sent with no lines.
     if first.saturating_add(lines) > most.saturating_add(1) {
         return Err(Error::invalid(format!(
-            "too many log lines: {lines} lines from number {first}, maximum {most} per attempt; write \
-             fewer or longer lines"
+            "too many log lines: {lines} from number {first}, maximum {most} per attempt; write fewer \
+             or longer lines"
         )));
     }
     Ok(())

@@ -125,7 +125,8 @@ impl Cluster {
             None => format!("role `{role}` has no leader"),
         };
         let text = format!("{vacancy}: {undone}; {}", self.who_is_live());
-        let remedy = "start a node with the scheduler role: `punctual serve --role scheduler`";
+        let remedy = "start a node with the role `scheduler`, or restart one with \
+                      `--role api,scheduler,worker`";
         Some(Reason::new("no_leader", text).remedy(remedy))
     }
 
@@ -199,7 +200,7 @@ impl Cluster {
         let remedy = match queue.starts_with(NODE_QUEUE) {
             true => "start a node with this name or label".to_owned(),
             false => format!(
-                "start a node that serves it, for example: `punctual serve --queue {}`",
+                "start a node that serves it, or restart one with `--queue default,{}`",
                 argument(queue)
             ),
         };

@@ -291,7 +291,7 @@ impl Known {
         let next = self.schedule.next_slot.filter(|next| *next > now || !is_undecided)?;
         let text = match next > now {
             true => format!("next slot {}", when(now, next)),
-            false => format!("next slot was due {} and is being processed", when(now, next)),
+            false => format!("next slot was due {} and is being decided", when(now, next)),
         };
         Some(Reason::new("next_slot", format!("{text}{}", self.excluded(next, now))))
     }
@@ -329,7 +329,7 @@ pub(crate) fn set_aside(it: &str, schedule: &Schedule, reason: &str) -> Reason {
 pub(crate) fn behind(it: &str, now: Timestamp, due_at: Timestamp) -> Reason {
     let late = length(now.since(due_at));
     let text =
-        format!("{it} is late by {late}: the slot due at {} was not processed", instant(due_at));
+        format!("{it} is late by {late}: the slot due at {} was not decided", instant(due_at));
     Reason::new("firing_late", text)
 }
 
@@ -345,7 +345,9 @@ pub(crate) fn failures(newest_first: &[JobView]) -> Vec<&JobView> {
 /// The last jobs of it, whatever it is called here, failed.
 pub(crate) fn jobs_fail(its: &str, failures: &[&JobView], now: Timestamp) -> Option<Reason> {
     let newest = failures.first()?;
-    let ended = when(now, newest.finished_at.unwrap_or(newest.created_at));
+    let finished_at = newest.finished_at.unwrap_or(newest.created_at);
+    // The job may have finished after `now` was read.
+    let ended = when(now.max(finished_at), finished_at);
     let error = after_colon(newest.error.as_deref().unwrap_or_default());
     let text = match failures.len() {
         1 => format!("{its} last job failed {ended}{error}"),

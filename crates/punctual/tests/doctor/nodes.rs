@@ -43,9 +43,9 @@ async fn roles_that_nobody_leads_are_told_once_it_is_no_mere_change() {
     assert_eq!(codes(&diagnoses.2), ["no_leader"; 3]);
     insta::assert_snapshot!(diagnoses.2, @"
     problem: role `maintenance` has had no leader for 23s (since 2027-01-01T00:00:13Z): due jobs do not become ready, jobs of dead nodes are not reclaimed, and history is not pruned; live nodes: `web-1`
-        → start a node with the scheduler role: `punctual serve --role scheduler`
+        → start a node with the role `scheduler`, or restart one with `--role api,scheduler,worker`
     problem: role `scheduler/0` has had no leader for 23s (since 2027-01-01T00:00:13Z): schedules do not fire; live nodes: `web-1`
-        → start a node with the scheduler role: `punctual serve --role scheduler`
+        → start a node with the role `scheduler`, or restart one with `--role api,scheduler,worker`
     warning: application role `billing` has had no leader for 31s (since 2027-01-01T00:00:05Z)
         → start a program that leads this role, if it is still needed
     2 problems, 1 warning; checked: a database, 1 node, 0 queue/kind pairs and 1 schedule

@@ -30,7 +30,7 @@ async fn jobs_that_nobody_can_run_are_told() {
     problem: 2 jobs cannot run, the oldest ready for 30s (since 2027-01-01T00:00:00Z): no live node handles kind `mails` in queue `default`: `web-1` handles `mail`; did you mean `mail`?
         → start a node that serves queue `default` and handles kind `mails`
     problem: 2 jobs cannot run, the oldest ready for 30s (since 2027-01-01T00:00:00Z): no live node serves queue `defualt`: `web-1` serves `default`; did you mean `default`?
-        → start a node that serves it, for example: `punctual serve --queue defualt`
+        → start a node that serves it, or restart one with `--queue default,defualt`
     2 problems, 0 warnings; checked: a database, 1 node, 4 queue/kind pairs and 0 schedules
     ");
 }

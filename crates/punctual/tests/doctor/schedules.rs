@@ -22,7 +22,7 @@ async fn a_schedule_that_is_behind_is_told() {
     .await;
     assert_eq!(codes(&diagnosis), ["firing_late"]);
     insta::assert_snapshot!(diagnosis, @"
-    problem: schedule `nightly` is late by 1m1s: the slot due at 2027-01-01T00:01:00Z was not processed
+    problem: schedule `nightly` is late by 1m1s: the slot due at 2027-01-01T00:01:00Z was not decided
         → find the leader of `scheduler/0` with `punctual leader` and check its log
     1 problem, 0 warnings; checked: a database, 1 node, 0 queue/kind pairs and 1 schedule
     ");
@@ -40,7 +40,7 @@ async fn many_schedules_alike_are_told_together() {
     })
     .await;
     assert_eq!(codes(&diagnosis), ["firing_late"; 5]);
-    insta::assert_snapshot!(diagnosis.findings[4].text, @"schedule `s05` is late by 2m20s: the slot due at 2027-01-01T00:01:00Z was not processed; the same applies to 7 others: `s06`, `s07`, `s08`, `s09`, `s10` and 2 more");
+    insta::assert_snapshot!(diagnosis.findings[4].text, @"schedule `s05` is late by 2m20s: the slot due at 2027-01-01T00:01:00Z was not decided; the same applies to 7 others: `s06`, `s07`, `s08`, `s09`, `s10` and 2 more");
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn pauses_that_last_too_long_are_told() {
     .await;
     assert_eq!(codes(&diagnosis), ["pause_expired", "paused_long"]);
     insta::assert_snapshot!(diagnosis, @"
-    problem: the pause of schedule `ended` ended 9d ago (2027-01-01T01:00:00Z), but no slot was processed since
+    problem: the pause of schedule `ended` ended 9d ago (2027-01-01T01:00:00Z), but no slot was decided since
         → find the leader of `scheduler/0` with `punctual leader` and check its log
     warning: schedule `forgotten` is paused by ana for 9d1h (since 2027-01-01T00:00:00Z): index rebuild; the pause has no end time
         → resume it: `punctual schedule resume forgotten`; or set an end: `punctual schedule pause forgotten --until TIME`
@@ -146,7 +146,7 @@ async fn the_schedules_of_other_tenants_are_looked_at_if_they_are_named() {
     })
     .await;
     insta::assert_snapshot!(diagnosis, @"
-    problem: schedule `nightly` of tenant `acme` is late by 2m20s: the slot due at 2027-01-01T00:01:00Z was not processed
+    problem: schedule `nightly` of tenant `acme` is late by 2m20s: the slot due at 2027-01-01T00:01:00Z was not decided
         → find the leader of `scheduler/0` with `punctual leader` and check its log
     1 problem, 0 warnings; checked: a database, 1 node, 0 queue/kind pairs and 1 schedule
     ");

@@ -70,7 +70,7 @@ fn varied() -> Vec<NewJob> {
         },
         NewJob { tenant: "acme".to_owned(), owner: "ada".to_owned(), ..job() },
         NewJob { max_attempts: 1, timeout: Some(hours(1)), budget: Some(hours(3)), ..job() },
-        NewJob { expires_after: Some(hours(5)), ..job() },
+        NewJob { start_within: Some(hours(5)), ..job() },
         NewJob { unique: key("k", KeyScope::Kind, KeyLifetime::For(hours(1))), ..job() },
         NewJob { unique: key("k", KeyScope::Queue, KeyLifetime::Job), ..job() },
         NewJob { origin: Some(origin), ..job() },

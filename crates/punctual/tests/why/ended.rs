@@ -117,7 +117,7 @@ async fn a_job_whose_time_is_used_up_says_so() {
 async fn a_job_that_starts_too_late_has_expired() {
     let why = on_both(async |world| {
         let node = web_1(world).await;
-        let limited = || NewJob { expires_after: Some(seconds(10)), ..world.new_job() };
+        let limited = || NewJob { start_within: Some(seconds(10)), ..world.new_job() };
         let late = world.enqueue(limited()).await;
         world.pass(11);
         let claimed = world.claim_one(node).await;

@@ -111,7 +111,7 @@ async fn a_queue_that_nobody_serves_is_perhaps_another() {
     insta::assert_snapshot!(why, @"
     job 01a2ce8b-d400-7000-953a-eb70673e29cb of kind `mail` in queue `mail`: ready
     - no live node serves queue `mail`: `web-1` serves `default` and `mails`; `ui-1` serves no queues; did you mean `mails`?
-        → start a node that serves it, for example: `punctual serve --queue mail`
+        → start a node that serves it, or restart one with `--queue default,mail`
     - ready for less than 1s (since 2027-01-01T00:00:00Z); it is next to start once the reasons above are resolved
     ");
 }
@@ -224,7 +224,7 @@ async fn a_job_with_nothing_in_its_way_is_claimed_next() {
 }
 
 #[tokio::test]
-async fn a_next_to_start_that_waits_waits_for_a_place() {
+async fn a_first_in_line_that_waits_waits_for_a_place() {
     let why = on_both(async |world| {
         let node = web_1(world).await;
         world.enqueue_one().await;
@@ -301,7 +301,7 @@ async fn what_is_due_becomes_ready_only_under_a_leader() {
     insta::assert_snapshot!(why.1, @"
     job 01a2ce8b-d400-7000-953a-eb70673e29cb of kind `mail` in queue `default`: scheduled
     - role `maintenance` has had no leader for 5s (since 2027-01-01T00:00:16Z): due jobs do not become ready; this job was due 11s ago (2027-01-01T00:00:10Z); live nodes: `web-1`
-        → start a node with the scheduler role: `punctual serve --role scheduler`
+        → start a node with the role `scheduler`, or restart one with `--role api,scheduler,worker`
     ");
 }
 
@@ -349,7 +349,7 @@ async fn a_blocked_job_without_one_before_it_is_freed_by_a_leader() {
     insta::assert_snapshot!(why.0, @"
     job 01a2ce8b-d400-7000-bfda-be86cbbeaa11 of kind `mail` in queue `default`: blocked
     - role `maintenance` has no leader: blocked jobs are not unblocked; live nodes: `web-1`
-        → start a node with the scheduler role: `punctual serve --role scheduler`
+        → start a node with the role `scheduler`, or restart one with `--role api,scheduler,worker`
     ");
     insta::assert_snapshot!(why.1, @"
     job 01a2ce8b-d400-7000-bfda-be86cbbeaa11 of kind `mail` in queue `default`: blocked

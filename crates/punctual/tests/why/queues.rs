@@ -103,7 +103,7 @@ async fn a_queue_that_nobody_serves_says_who_serves_what() {
     insta::assert_snapshot!(why, @"
     queue `night`: active
     - no live node serves queue `night`: `web-1` serves `default`
-        → start a node that serves it, for example: `punctual serve --queue night`
+        → start a node that serves it, or restart one with `--queue default,night`
     - 1 job ready, the oldest for less than 1s (since 2027-01-01T00:00:00Z); 0 running
     ");
 }

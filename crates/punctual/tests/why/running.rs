@@ -90,7 +90,7 @@ async fn nobody_takes_a_job_back_without_a_leader() {
     job 01a2ce8b-d400-7000-953a-eb70673e29cb of kind `mail` in queue `default`: running
     - the last heartbeat of its node `web-1` was 1m ago (2027-01-01T00:00:00Z); a node without a heartbeat for 15s is declared dead, and its jobs are reclaimed
     - role `maintenance` has no leader: jobs of dead nodes are not reclaimed; live nodes: `web-2`
-        → start a node with the scheduler role: `punctual serve --role scheduler`
+        → start a node with the role `scheduler`, or restart one with `--role api,scheduler,worker`
     - running on `web-1` for 1m (since 2027-01-01T00:00:00Z), attempt 1; 0 of 5 attempts used before
     ");
 }

@@ -36,7 +36,7 @@ async fn a_slot_that_is_just_due_is_about_to_be_decided() {
     })
     .await;
     assert_eq!(codes(&why), ["next_slot"]);
-    insta::assert_snapshot!(why.reasons[0].text, @"next slot was due 1s ago (2027-01-01T00:01:00Z) and is being processed");
+    insta::assert_snapshot!(why.reasons[0].text, @"next slot was due 1s ago (2027-01-01T00:01:00Z) and is being decided");
 }
 
 #[tokio::test]
@@ -173,7 +173,7 @@ async fn without_a_leader_nothing_fires() {
     insta::assert_snapshot!(why.0, @"
     schedule `nightly`: active
     - role `scheduler/0` has no leader: schedules do not fire; live nodes: `web-1`
-        → start a node with the scheduler role: `punctual serve --role scheduler`
+        → start a node with the role `scheduler`, or restart one with `--role api,scheduler,worker`
     - next slot in 1m (2027-01-01T00:01:00Z)
     ");
     insta::assert_snapshot!(why.1.reasons[0].text, @"role `scheduler/0` has had no leader for 35s (since 2027-01-01T00:00:05Z): schedules do not fire; live nodes: `web-1`");
@@ -208,7 +208,7 @@ async fn a_schedule_that_is_behind_says_by_how_much_and_who_leads() {
     assert_eq!(codes(&why), ["firing_late"]);
     insta::assert_snapshot!(why, @"
     schedule `nightly`: active
-    - the schedule is late by 2m20s: the slot due at 2027-01-01T00:01:00Z was not processed
+    - the schedule is late by 2m20s: the slot due at 2027-01-01T00:01:00Z was not decided
         → check the log of `web-1`, which has led `scheduler/0` for 3m20s (since 2027-01-01T00:00:00Z)
     ");
 }

@@ -68,7 +68,7 @@ async fn programs_read_the_same_as_people() {
         {
           "code": "no_node_for_queue",
           "text": "no live node serves queue `it's late`: `web-1` serves `default`",
-          "remedy": "start a node that serves it, for example: `punctual serve --queue 'it'\\''s late'`"
+          "remedy": "start a node that serves it, or restart one with `--queue default,'it'\\''s late'`"
         },
         {
           "code": "next_to_start",

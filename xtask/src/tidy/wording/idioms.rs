@@ -67,6 +67,7 @@ mod tests {
     fn exceptions_hide_only_their_own_words() {
         check("there is no token; the lease is no longer valid; MSRV stands for it", &[]);
         check("there is no token for whoever asks", &["whoever"]);
+        check("there is no one; there are no online nodes", &["is no one"]);
         check("user `nobody`; if value is None: there are none", &["are none"]);
     }
 

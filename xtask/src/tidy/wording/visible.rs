@@ -131,7 +131,8 @@ fn literals(stream: TokenStream, texts: &mut Vec<Text>) {
     }
 }
 
-/// A string literal as it is written, with the lines of a wrapped one joined.
+/// A string literal as it is written, with the lines of a wrapped one joined and escaped white space
+/// replaced, so that a word after it is found.
 fn string(token: &TokenTree) -> Option<Text> {
     let TokenTree::Literal(literal) = token else { return None };
     let written = literal.to_string();
@@ -141,6 +142,7 @@ fn string(token: &TokenTree) -> Option<Text> {
     let mut parts = written.split("\\\n");
     let mut text = parts.next().unwrap_or_default().to_owned();
     parts.for_each(|part| text.push_str(part.trim_start()));
+    let text = ["\\n", "\\t", "\\r"].iter().fold(text, |text, escape| text.replace(escape, " "));
     Some(Text { line: literal.span().start().line, text })
 }
 
@@ -161,6 +163,7 @@ mod tests {
         check("// a\n/// b\nfn f() {\n    print(\"c\", 'd', 1);\n}", &[(4, "c")]);
         check("const A: &str = r#\"raw\"#;", &[(1, "r#\"raw\"#")]);
         check("f(\"one \\\n     two\");", &[(1, "one two")]);
+        check(r#"f("one\ntwo");"#, &[(1, "one two")]);
     }
 
     #[test]
