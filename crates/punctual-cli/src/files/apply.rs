@@ -120,7 +120,7 @@ impl Apply {
         let mut busy = busy.filter(|step| step.action == "delete" && step.unfinished > 0);
         if let Some(step) = busy.next().filter(|_| !self.yes) {
             return Err(Failure::conflict(format!(
-                "schedule `{}` has {} unfinished jobs; wait for them, or pass --yes to delete it \
+                "schedule `{}` has unfinished jobs ({}); wait for them, or pass --yes to delete it \
                  anyway",
                 step.name, step.unfinished
             )));

@@ -23,7 +23,8 @@ Example:
 pub(crate) struct Simulate {
     #[command(flatten)]
     files: Files,
-    /// Start of the time range (inclusive), for example 2027-03-28T00:00:00Z
+    /// Start of the time range (exclusive: a slot at this time is not shown), for example
+    /// 2027-03-28T00:00:00Z
     #[arg(long, value_name = "RFC3339")]
     from: String,
     /// End of the time range (exclusive)

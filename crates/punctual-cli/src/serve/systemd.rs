@@ -54,7 +54,7 @@ pub(crate) fn unit(
     if settings.server.token_file.is_none() && token.is_some() {
         return Err(Failure::usage(
             "refusing to write the token into a systemd unit: all users can read units\n\
-             hint: put the token in a file and pass --token-file FILE",
+             hint: set PUNCTUAL_TOKEN in an environment file of the service, or pass --token-file FILE",
         ));
     }
     super::admitted(&settings, None)?;
