@@ -41,6 +41,11 @@ Examples:
 /// The help of the same option of other commands has a default.
 const EDIT_ON_EXCLUDED: &str = "Policy for excluded slots. One of: skip, next_working_day";
 
+const LIST_HELP: &str = "\
+HISTORY shows the last ten slots, newest on the right:
+  ✔ succeeded   ✖ failed   ▸ running   • waiting   ↻ caught up   ⊘ cancelled   ! missed
+  · skipped (overlap, pause or exclusion) or coalesced";
+
 const TIMES: &str = "Times (at least one of --cron, --every and --at)";
 const JOB: &str = "Job";
 const POLICIES: &str = "Policies";
@@ -48,7 +53,7 @@ const POLICIES: &str = "Policies";
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// List schedules with their next slot, recent history and status
-    #[command(visible_alias = "ls")]
+    #[command(visible_alias = "ls", after_help = LIST_HELP)]
     List,
     /// Show a schedule and its definition
     Show {

@@ -33,7 +33,7 @@ async fn a_list_that_takes_too_long_tells_how_to_narrow_it() {
     let (jobs, timeline) =
         tokio::join!(get(&router, "/jobs?q=tag:eu"), get(&router, "/timeline?window=1h"));
     assert!(jobs.text.contains("statement timeout"), "{}", jobs.text);
-    assert!(jobs.text.contains("Narrow the filter with queue:, kind:"), "{}", jobs.text);
+    assert!(jobs.text.contains("or narrow the filter with queue:, kind:"), "{}", jobs.text);
     assert!(jobs.text.contains("name=\"q\" value=\"tag:eu\""), "{}", jobs.text);
     assert_eq!(timeline.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(timeline.text.contains("Choose a shorter time range"), "{}", timeline.text);

@@ -84,7 +84,7 @@ async fn settings_that_cannot_be() {
     insta::assert_snapshot!(told(none).await, @"max_running must be at least 1 for a node that serves queues, got 0; raise it, or serve no queues");
     let queue = mailing().await;
     insta::assert_snapshot!(queue.enqueue(mail("a").order().priority(200)).await.unwrap_err(), @"job of kind `mail`: priority must be between -100 and 100, got 200");
-    insta::assert_snapshot!(queue.enqueue(mail("a").order().max_attempts(0)).await.unwrap_err(), @"a job of kind `mail`: max_attempts must be between 1 and 1000, got 0");
+    insta::assert_snapshot!(queue.enqueue(mail("a").order().max_attempts(0)).await.unwrap_err(), @"job of kind `mail`: max_attempts must be between 1 and 1000, got 0");
     let missing = queue.admin().pause_schedule("nightly", None).await.unwrap_err();
     insta::assert_snapshot!(missing, @"schedule `nightly` not found");
 }

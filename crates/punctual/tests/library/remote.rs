@@ -167,7 +167,7 @@ async fn lines_have_numbers_from_1_to_the_most_of_an_attempt() {
     }
     assert_eq!(frozen.remote().write_log(&held, Some(10_000), lines(1)).await.unwrap(), 10_001);
     let error = frozen.remote().write_log(&held, None, lines(1)).await.unwrap_err();
-    insta::assert_snapshot!(error, @"too many log lines: 1 lines from number 10001, maximum 10000 per attempt; write fewer or longer lines");
+    insta::assert_snapshot!(error, @"too many log lines: 1 from number 10001, maximum 10000 per attempt; write fewer or longer lines");
 }
 
 #[tokio::test]
