@@ -39,9 +39,10 @@ impl<'a> Request<'a> {
             match arg {
                 "--rounds" => {
                     let given = args.next().and_then(|rounds| rounds.parse().ok());
+                    // One pair has no spread, so a single round cannot show a miss.
                     rounds = given
-                        .filter(|rounds| *rounds > 0)
-                        .ok_or_else(|| usage("`--rounds` requires a whole number of at least 1"))?;
+                        .filter(|rounds| *rounds >= 2)
+                        .ok_or_else(|| usage("`--rounds` requires a whole number of at least 2"))?;
                 }
                 "--goal" => {
                     let given = args.next().filter(|goal| goal.parse::<f64>().is_ok());
@@ -185,7 +186,7 @@ mod tests {
             &["main"][..],
             &[],
             &["main", "a", "b"],
-            &["main", "a", "--rounds", "0"],
+            &["main", "a", "--rounds", "1"],
             &["main", "a", "--goal", "fast"],
             &["main", "a", "--fast"],
         ] {
