@@ -1,4 +1,4 @@
-//! The engine beside the store it runs on: how much of a plain loop it drains, how soon it picks
+//! The engine compared with the store it runs on: how much of a plain loop it drains, how soon it picks
 //! up a job, and what it costs when there is nothing to do.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The store beside plain SQL statements.
+//! The store compared with plain SQL statements.
 
 use std::time::Duration;
 
