@@ -1,8 +1,6 @@
 //! The API beside what is under it: a batch over HTTP beside the library's own, and single requests
 //! beside a route that parses the same JSON and does nothing.
 
-mod client;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +14,11 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+use crate::client::{Connection, post as request};
 use crate::databases::{Database, Databases, Place};
 use crate::measure::now;
 use crate::report::{Figure, Goal};
 use crate::{Failure, report};
-use client::Connection;
 
 /// How large the bench is.
 #[derive(clap::Args)]
@@ -103,7 +101,7 @@ fn bare() -> Router {
     Router::new().route("/api/v1/jobs", post(answer))
 }
 
-async fn serve(router: Router) -> Result<SocketAddr, Failure> {
+pub(crate) async fn serve(router: Router) -> Result<SocketAddr, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     tokio::spawn(async move { axum::serve(listener, router).await });
@@ -154,12 +152,7 @@ async fn over_http(
     connections: usize,
     slice: Duration,
 ) -> Result<f64, Failure> {
-    let request: Arc<[u8]> = format!(
-        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .into_bytes()
-    .into();
+    let request: Arc<[u8]> = request(path, body).into();
     let ask = async move || {
         let mut callers = JoinSet::new();
         let started = now();

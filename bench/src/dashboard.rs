@@ -8,7 +8,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use punctual::Punctual;
 use punctual_core::job::{AttemptOutcome, LogLevel, Next, SlotOutcome, Transition};
-use punctual_core::schedule::{Definition, Overlap};
+use punctual_core::schedule::{Definition, ON_TIME, Overlap};
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 use punctual_server::Server;
 use punctual_store::{
@@ -235,6 +235,7 @@ impl Fill {
             let ask = ClaimAsk {
                 node: self.node,
                 lease: self.ids.lease(),
+                more: Vec::new(),
                 queues: vec![QueueShare { name: "default".to_owned(), most: limits::CLAIM_MAX }],
                 kinds: vec!["mail".to_owned(), "report".to_owned()],
                 most: limits::CLAIM_MAX,
@@ -352,6 +353,7 @@ impl Fill {
                     overlap: Overlap::Allow,
                     slots,
                     next_slot: Some(slot(days)),
+                    hold_for: ON_TIME,
                 };
                 SlotPlan { schedule: schedule.id, stamp: schedule.stamp, decision }
             };

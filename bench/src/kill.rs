@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use punctual_core::job::{AttemptOutcome, JobState, Next, SlotOutcome, Transition};
-use punctual_core::schedule::Overlap;
+use punctual_core::schedule::{ON_TIME, Overlap};
 use punctual_core::{JobId, ScheduleId, Timestamp, hash};
 use punctual_sqlite::{Options, SqliteStore};
 use punctual_store::{
@@ -315,7 +315,8 @@ fn plan(schedule: &Schedule, ids: &Ids) -> SlotPlan {
     };
     let slots = (0..SLOTS_AT_ONCE).map(row).collect();
     let next_slot = Some(first + SLOT_EVERY * SLOTS_AT_ONCE);
-    let decision = SlotDecision::Advance { overlap: Overlap::Allow, slots, next_slot };
+    let decision =
+        SlotDecision::Advance { overlap: Overlap::Allow, slots, next_slot, hold_for: ON_TIME };
     SlotPlan { schedule: schedule.id, stamp: schedule.stamp, decision }
 }
 
@@ -336,6 +337,7 @@ async fn write_for_ever(store: Arc<SqliteStore>, ids: Ids) -> Result<(), Failure
         let ask = ClaimAsk {
             node,
             lease: ids.lease(),
+            more: Vec::new(),
             queues: vec![QueueShare { name: QUEUE.to_owned(), most: 2 }],
             kinds: vec![KIND.to_owned()],
             most: 2,

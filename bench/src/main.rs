@@ -4,6 +4,7 @@
 mod account;
 mod api;
 mod backends;
+mod client;
 mod compare;
 mod cost;
 mod crontab;
@@ -14,6 +15,7 @@ mod exactly_once;
 mod held;
 mod ids;
 mod kill;
+mod load;
 mod measure;
 mod ours;
 mod peer;
@@ -22,11 +24,13 @@ mod pg_faults;
 mod process;
 mod proxy;
 mod queue;
+mod queue_limit;
 mod raw;
 mod recovery;
 mod report;
 mod schedule;
 mod slots;
+mod stale;
 mod store;
 mod worker;
 mod worker_kill;
@@ -92,6 +96,40 @@ enum Command {
         /// Time for which idle nodes are measured, in milliseconds
         #[arg(long, default_value_t = 20_000)]
         idle_ms: u64,
+    },
+    /// Compare settling after statistics of an idle moment with settling after fresh ones; PostgreSQL only
+    StaleStatistics {
+        #[command(flatten)]
+        place: Place,
+        /// Print one line of JSON
+        #[arg(long)]
+        json: bool,
+        /// Number of jobs that run at the same time
+        #[arg(long, default_value_t = 10_000)]
+        leases: usize,
+        /// Number of rounds of each kind
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
+    /// Compare a queue limit for all nodes with a limit of one node; PostgreSQL only
+    QueueLimit {
+        #[command(flatten)]
+        place: Place,
+        /// Print one line of JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        scale: queue_limit::Scale,
+    },
+    /// Compare a server under load with the same server without it
+    Load {
+        #[command(flatten)]
+        place: Place,
+        /// Print one line of JSON
+        #[arg(long)]
+        json: bool,
+        #[command(subcommand)]
+        measure: load::Measure,
     },
     /// Measure the scheduler: lateness, fires compared with the plain SQL statement, and backlogs
     Schedule {
@@ -256,6 +294,11 @@ fn main() -> ExitCode {
             let idle = Duration::from_millis(idle_ms);
             queue::run(&place, &queue::Scale { jobs, rounds, pickups, idle }, json)
         }
+        Command::StaleStatistics { place, json, leases, rounds } => {
+            stale::run(&place, &stale::Scale { leases, rounds }, json)
+        }
+        Command::QueueLimit { place, json, scale } => queue_limit::run(&place, &scale, json),
+        Command::Load { place, json, measure } => load::run(&place, &measure, json),
         Command::Schedule { place, json, scale } => schedule::run(&place, &scale, json),
         Command::Api { place, json, scale } => api::run(&place, &scale, json),
         Command::SqliteKill { kills } => kill::prove(kills),

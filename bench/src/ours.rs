@@ -67,6 +67,7 @@ impl Ours {
         let ask = ClaimAsk {
             node: self.node,
             lease: self.ids.lease(),
+            more: Vec::new(),
             queues: vec![QueueShare { name: QUEUE.to_owned(), most }],
             kinds: vec![KIND.to_owned()],
             most,

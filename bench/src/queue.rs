@@ -133,13 +133,17 @@ async fn drain(databases: &Databases, scale: &Scale) -> Result<Vec<Figure>, Fail
 }
 
 /// How long a drain took: until all jobs had run, and until that was durable.
-struct Drained {
+pub(crate) struct Drained {
     run: Duration,
-    durable: Duration,
+    pub(crate) durable: Duration,
 }
 
 /// Runs so many jobs; all that there are, if it is to come to rest.
-async fn drain_by_engine(ours: &Ours, jobs: usize, rests: bool) -> Result<Drained, Failure> {
+pub(crate) async fn drain_by_engine(
+    ours: &Ours,
+    jobs: usize,
+    rests: bool,
+) -> Result<Drained, Failure> {
     let started = now();
     let reached = Arc::new(Notify::new());
     let engine = start(ours.store.clone(), counts_to(jobs, reached.clone())).await?;

@@ -192,8 +192,8 @@ def cancels_and_times_out():
     assert ok("POST", f"/leases/{lease}/fail", {"error": "stopped"})["state"] == "cancelled"
     slow = enqueue("c", timeout="1s", max_attempts=1)
     lease = node.take(slow)["lease"]
-    until("the attempt times out", lambda: call("POST", f"/leases/{lease}/heartbeat", {})[0] == 409)
-    assert job(slow)["attempts"][0]["outcome"] == "timed_out", job(slow)
+    until("the lease is lost", lambda: call("POST", f"/leases/{lease}/heartbeat", {})[0] == 409)
+    until("the attempt is ended", lambda: job(slow)["attempts"][0]["outcome"] == "timed_out")
     lost(f"/leases/{lease}/complete")
     ok("POST", f"/nodes/{node.id}/leave")
 

@@ -73,6 +73,16 @@ pub(crate) const PYTHON: Need = Need {
     way_out: "install Python 3.9 or newer with your package manager",
 };
 
+/// The library that moves the clock of one process.
+pub(crate) const FAKETIME: Need = Need {
+    what: "libfaketime",
+    find: find_faketime,
+    packages: &["faketime"],
+    while_installing: &[],
+    after_installing: &[],
+    way_out: "install libfaketime with your package manager",
+};
+
 /// Debian's cron.
 pub(crate) const CRON: Need = Need {
     what: "the cron of Debian",
@@ -203,6 +213,13 @@ fn beside_path(program: &str) -> Option<PathBuf> {
 }
 
 /// The driver is of the browser's own version only if they come together.
+fn find_faketime() -> Option<PathBuf> {
+    let libraries = fs::read_dir("/usr/lib").ok()?;
+    libraries
+        .filter_map(|entry| Some(entry.ok()?.path().join("faketime")))
+        .find(|directory| directory.join("libfaketimeMT.so.1").is_file())
+}
+
 fn find_chromium() -> Option<PathBuf> {
     on_path("chromedriver").filter(|_| {
         ["chromium", "chromium-browser", "google-chrome"]

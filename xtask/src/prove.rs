@@ -76,8 +76,9 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "pg-plans",
-        about: "query plans of the hot statements on PostgreSQL, with a million jobs",
-        cargo: "test --release -p punctual-postgres --lib -- --nocapture hot_statements",
+        about: "query plans of the hot statements on PostgreSQL, with a million jobs and with stale \
+            statistics",
+        cargo: "test --release -p punctual-postgres --lib -- --nocapture hot_statements access_goes",
         size: Some(("PUNCTUAL_PROOF_ROWS", 1_000_000)),
         timed: false,
         on_postgres: true,
@@ -181,6 +182,15 @@ const PROOFS: &[Proof] = &[
         on_postgres: false,
     },
     Proof {
+        name: "torture",
+        about: "ten minutes of kills, freezes, crash loops, clock jumps, crashes, fail-overs and full \
+            disks on each database, judged by an account of its own",
+        cargo: "test --release -p punctual-cli --test product -- --nocapture torture::",
+        size: Some(("PUNCTUAL_PROOF_SECONDS", 600)),
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
         name: "crontab",
         about: "six crontab lines for three minutes with Debian's cron and with punctual: the \
             minutes match",
@@ -239,6 +249,22 @@ const PROOFS: &[Proof] = &[
         on_postgres: false,
     },
     Proof {
+        name: "sim-crashes",
+        about: "2,000 simulated clusters whose servers crash again and again",
+        cargo: "run --release -p punctual-sim -- prove --seconds 60 --faults crash-loop",
+        size: Some(("PUNCTUAL_PROOF_CASES", 2_000)),
+        timed: false,
+        on_postgres: false,
+    },
+    Proof {
+        name: "sim-crashes-sqlite",
+        about: "200 simulated servers on SQLite that crash again and again",
+        cargo: "run --release -p punctual-sim -- prove --seconds 30 --faults crash-loop --store sqlite",
+        size: Some(("PUNCTUAL_PROOF_CASES", 200)),
+        timed: false,
+        on_postgres: false,
+    },
+    Proof {
         name: "sim-bugs",
         about: "planted bugs, each of which the simulator must find",
         cargo: "run --release -p punctual-sim --features planted-bugs -- bugs",
@@ -282,9 +308,74 @@ const PROOFS: &[Proof] = &[
         on_postgres: true,
     },
     Proof {
+        name: "queue-limit",
+        about: "two nodes that share a queue with a limit of 1, compared with one node that runs \
+            one job at a time",
+        cargo: "run --release -p punctual-bench -- queue-limit --backend postgres --json",
+        size: None,
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
         name: "pg-api-bench",
         about: "the API on PostgreSQL compared with the library and with an empty route",
         cargo: "run --release -p punctual-bench -- api --backend postgres --json",
+        size: None,
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
+        name: "stale-statistics",
+        about: "settling on PostgreSQL after statistics of an idle moment, compared with fresh ones",
+        cargo: "run --release -p punctual-bench -- stale-statistics --backend postgres --json",
+        size: None,
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
+        name: "counts-bench",
+        about: "job counts of a million jobs in 1,000 queues, compared with 1,000 jobs, on SQLite",
+        cargo: "run --release -p punctual-bench -- load --backend sqlite --json counts",
+        size: None,
+        timed: false,
+        on_postgres: false,
+    },
+    Proof {
+        name: "remote-bench",
+        about: "remote workers over HTTP compared with handlers of the engine, on SQLite",
+        cargo: "run --release -p punctual-bench -- load --backend sqlite --json remote",
+        size: None,
+        timed: false,
+        on_postgres: false,
+    },
+    Proof {
+        name: "lists-bench",
+        about: "lateness of slots while 256 connections read lists, on SQLite",
+        cargo: "run --release -p punctual-bench -- load --backend sqlite --json lists",
+        size: None,
+        timed: false,
+        on_postgres: false,
+    },
+    Proof {
+        name: "pg-counts-bench",
+        about: "job counts of a million jobs in 1,000 queues, compared with 1,000 jobs, on PostgreSQL",
+        cargo: "run --release -p punctual-bench -- load --backend postgres --json counts",
+        size: None,
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
+        name: "pg-remote-bench",
+        about: "remote workers over HTTP compared with handlers of the engine, on PostgreSQL",
+        cargo: "run --release -p punctual-bench -- load --backend postgres --json remote",
+        size: None,
+        timed: false,
+        on_postgres: true,
+    },
+    Proof {
+        name: "pg-lists-bench",
+        about: "lateness of slots while 256 connections read lists, on PostgreSQL",
+        cargo: "run --release -p punctual-bench -- load --backend postgres --json lists",
         size: None,
         timed: false,
         on_postgres: true,
@@ -368,7 +459,8 @@ impl Proof {
 
     /// What measures speed does so on a server that keeps what it says it keeps.
     fn care(&self) -> Care {
-        let measures = self.name == "peers" || self.name.ends_with("-bench");
+        let measures = ["peers", "queue-limit", "stale-statistics"].contains(&self.name)
+            || self.name.ends_with("-bench");
         if measures { Care::Full } else { Care::AsTestsNeed }
     }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::browser;
 use crate::failure::Failure;
-use crate::needs::{IPROUTE, PYTHON};
+use crate::needs::{FAKETIME, IPROUTE, PYTHON};
 use crate::pgbouncer::{self, Pooler};
 use crate::postgres::{self, Care, Server};
 use crate::run::{self, cargo};
@@ -19,7 +19,7 @@ pub(crate) enum Lockfile {
 
 /// Runs the tests of the workspace, or with `args` those that the test runner picks by them.
 pub(crate) fn test(lockfile: Lockfile, args: &[&str]) -> Result<(), Failure> {
-    for need in [IPROUTE, PYTHON] {
+    for need in [FAKETIME, IPROUTE, PYTHON] {
         need.ensure()?;
     }
     let servers = Servers::start(Care::AsTestsNeed)?;

@@ -134,7 +134,7 @@ impl Lane {
                     &[job].as_slice(),
                     &[KIND].as_slice(),
                     &i64::try_from(count)?,
-                    &lease,
+                    &[lease].as_slice(),
                     &self.node.as_uuid(),
                     &false,
                     &rules::UNREADABLE,

@@ -80,8 +80,12 @@ impl<'a> Bare<'a> {
             reason: None,
             job: Some(job),
         };
-        let decision =
-            SlotDecision::Advance { overlap: self.rule.overlap, slots: vec![row], next_slot };
+        let decision = SlotDecision::Advance {
+            overlap: self.rule.overlap,
+            slots: vec![row],
+            next_slot,
+            hold_for: self.rule.hold_for(),
+        };
         Ok(SlotPlan { schedule, stamp: 1, decision })
     }
 

@@ -38,6 +38,8 @@ pub(crate) struct Verdict {
     out_of_term: u64,
     /// Attempts beside another where the schedule forbids it.
     at_once: u64,
+    /// Slots that fired while an earlier job was unfinished, where the schedule forbids it.
+    overlapping: u64,
     unfinished: u64,
     /// How late slots were decided while nothing was wrong.
     lateness: Lengths,
@@ -68,7 +70,7 @@ impl Verdict {
             rows.entry(row.schedule).or_default().push(row);
         }
         let mut jobs: BTreeMap<(Id, i64), Vec<Id>> = BTreeMap::new();
-        for JobRecord { id, schedule, slot } in &records.jobs {
+        for JobRecord { id, schedule, slot, .. } in &records.jobs {
             match (schedule, slot) {
                 (Some(schedule), Some(slot)) => {
                     jobs.entry((*schedule, *slot)).or_default().push(*id);
@@ -86,6 +88,7 @@ impl Verdict {
             verdict.judge_cover(schedule, record, &own, until);
             verdict.judge_jobs(schedule, &own, &mut jobs);
             verdict.judge_terms(schedule, &own, &records.terms);
+            verdict.judge_overlap(schedule, &own, &records.jobs);
             verdict.count(schedule, &own, quiet);
         }
         if !rows.is_empty() {
@@ -232,6 +235,30 @@ impl Verdict {
         }
     }
 
+    /// No slot fires while an earlier job is unfinished, if the schedule skips slots then.
+    fn judge_overlap(&mut self, known: &Known, rows: &[&SlotRecord], jobs: &[JobRecord]) {
+        if !known.is_skipping {
+            return;
+        }
+        let own = jobs.iter().filter(|job| job.schedule == Some(known.id));
+        let ends: BTreeMap<Id, i64> =
+            own.map(|job| (job.id, job.finished_at.unwrap_or(i64::MAX))).collect();
+        let mut by_time: Vec<_> =
+            rows.iter().filter_map(|row| Some((row.decided_at, row.slot, row.job?))).collect();
+        by_time.sort_unstable();
+        let mut latest_end = i64::MIN;
+        for (decided_at, slot, job) in by_time {
+            if decided_at < latest_end {
+                self.overlapping += 1;
+                self.breaks(format!(
+                    "{}: slot {slot} fired at {decided_at}, while a job was unfinished until {latest_end}",
+                    known.name
+                ));
+            }
+            latest_end = latest_end.max(ends.get(&job).copied().unwrap_or(i64::MIN));
+        }
+    }
+
     fn count(&mut self, known: &Known, rows: &[&SlotRecord], quiet: &Quiet) {
         for row in rows {
             match row.outcome {
@@ -291,7 +318,7 @@ impl Verdict {
             "skipped_overlap": self.skipped_overlap, "jobs": self.jobs, "terms": self.terms,
             "lost": self.lost, "doubled": self.doubled, "early": self.early,
             "phantom": self.phantom, "skipped": self.skipped, "out_of_term": self.out_of_term,
-            "at_once": self.at_once, "unfinished": self.unfinished,
+            "at_once": self.at_once, "overlapping": self.overlapping, "unfinished": self.unfinished,
             "quiet_slots": self.lateness.count(),
             "late_quiet_p50_ms": self.lateness.share_ms(50),
             "late_quiet_p99_ms": self.lateness.share_ms(99),

@@ -39,6 +39,7 @@ pub(crate) struct JobRecord {
     pub(crate) id: Id,
     pub(crate) schedule: Option<Id>,
     pub(crate) slot: Option<i64>,
+    pub(crate) finished_at: Option<i64>,
 }
 
 pub(crate) struct AttemptRecord {
@@ -137,10 +138,15 @@ impl Source {
             let (created_at, next_slot) = (row.number(0)?, row.numbers[1]);
             Ok(ScheduleRecord { id: row.id(0)?, created_at, next_slot })
         };
-        let jobs =
-            Ask { ids: &["id", "schedule"], instants: &["slot"], numbers: &[], from: "{}job" };
+        let jobs = Ask {
+            ids: &["id", "schedule"],
+            instants: &["slot", "finished_at"],
+            numbers: &[],
+            from: "{}job LEFT JOIN {}job_done ON job = id",
+        };
         let job = |row: &Row| {
-            Ok(JobRecord { id: row.id(0)?, schedule: row.ids[1], slot: row.numbers[0] })
+            let (slot, finished_at) = (row.numbers[0], row.numbers[1]);
+            Ok(JobRecord { id: row.id(0)?, schedule: row.ids[1], slot, finished_at })
         };
         Ok(Records {
             schedules: self

@@ -22,6 +22,8 @@ pub(crate) struct Known {
     pub(crate) step: i64,
     /// May its jobs run beside each other? Then no slot is ever skipped.
     pub(crate) is_always: bool,
+    /// Is a slot skipped while an earlier job is unfinished?
+    pub(crate) is_skipping: bool,
     /// When its creation was asked for, in µs.
     pub(crate) asked_at: i64,
 }
@@ -90,6 +92,7 @@ pub(crate) async fn create(store: Arc<dyn Store>) -> Result<Vec<Known>, Failure>
             name: plan.name,
             step: plan.step,
             is_always: plan.overlap == Overlap::Allow,
+            is_skipping: plan.overlap == Overlap::Skip,
             asked_at,
         });
     }

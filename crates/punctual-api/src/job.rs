@@ -163,6 +163,9 @@ pub struct JobDetail {
     pub counted_attempts: u32,
     /// Number of attempts whose node died.
     pub crashes: u32,
+    /// Start deadline: if no attempt has started until then, the job fails. Null if the job has none, or
+    /// after it was retried.
+    pub start_deadline_at: Option<String>,
     /// True if the handler was asked to stop.
     pub cancel_requested: bool,
     /// Last progress report of the running attempt.
@@ -263,6 +266,7 @@ impl JobDetail {
             trace: detail.trace,
             counted_attempts: detail.spent,
             crashes: detail.crashes,
+            start_deadline_at: text(detail.expires_at),
             cancel_requested: detail.cancel_requested,
             progress: detail.progress.map(Progress::from),
             attempts: detail.attempts.into_iter().map(Attempt::from).collect(),

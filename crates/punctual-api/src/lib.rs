@@ -28,13 +28,13 @@ pub use operation::{Operation, OperationCounts, OperationRequest};
 pub use problem::{FieldError, Problem};
 pub use queue::{Limits, Pause, PauseRequest, Queue, QueueKind};
 pub use schedule::{
-    MovedSlot, NextSlots, RecentSlot, Revision, RunNowResponse, Schedule, ScheduleBody,
+    HeldSlots, MovedSlot, NextSlots, RecentSlot, Revision, RunNowResponse, Schedule, ScheduleBody,
     ScheduleJob, Slot, Upcoming, UpcomingBucket,
 };
 pub use set::{FieldChange, SetBody, SetChange, SetSchedule, SetStep};
 pub use why::{Diagnosis, Explanation, Finding, Reason};
 pub use worker::{
     ClaimRequest, ClaimResponse, CompleteRequest, DrainRequest, FailRequest, HeartbeatProgress,
-    HeartbeatRequest, HeartbeatResponse, Lease, LogAppendResponse, NewLogLine, SettleResponse,
-    SnoozeRequest,
+    HeartbeatRequest, HeartbeatResponse, Lease, LogAppendResponse, NewLogLine, SettleItem,
+    SettleManyRequest, SettleManyResponse, SettleResponse, SettleResult, SnoozeRequest,
 };

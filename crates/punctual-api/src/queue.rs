@@ -15,8 +15,12 @@ pub struct Queue {
     pub pause: Option<Pause>,
     /// Limits of the queue.
     pub limits: Limits,
-    /// Job counts by kind. Counts stop at 10,000.
+    /// Job counts by kind.
     pub kinds: Vec<QueueKind>,
+    /// When the jobs were counted. With more than 2,000 unfinished and failed jobs, counts are
+    /// stored every few seconds and can be that old; otherwise they are made for the response.
+    #[serde(default)]
+    pub counted_at: String,
 }
 
 /// Job counts of one kind in a queue.

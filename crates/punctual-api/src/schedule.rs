@@ -40,6 +40,8 @@ pub struct Schedule {
     pub quarantine_reason: Option<String>,
     /// The next slot to process. Null if no slots remain.
     pub next_slot: Option<String>,
+    /// Set while due slots, from `next_slot` on, wait for a live node that can run them.
+    pub held: Option<HeldSlots>,
     /// The last slot that was decided.
     pub last_slot: Option<String>,
     /// Time at which the schedule was created.
@@ -49,6 +51,18 @@ pub struct Schedule {
     /// The newest slots, newest first. Present only if `history` was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<Vec<RecentSlot>>,
+}
+
+/// Due slots that are undecided because no live node can run them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HeldSlots {
+    /// Queue of the nodes that could run them, such as `@db-1`; `@*` for `run_on = every_node`.
+    pub queue: String,
+    /// Since when slots are held.
+    pub since: String,
+    /// Time at which the `missed` policy applies to the first of them if no such node joins. Null if the
+    /// definition is invalid.
+    pub until: Option<String>,
 }
 
 /// The definition of a schedule: when it is due, how missed and overlapping slots are handled, and
@@ -280,6 +294,13 @@ impl Schedule {
         let definition = Definition::parse(schedule.spec.as_str()).ok();
         let rule = definition.and_then(|definition| definition.rule(&schedule.name).ok());
         let etag = format!("\"{}\"", Seen::of(&schedule));
+        let until =
+            rule.as_ref().zip(schedule.next_slot).map(|(rule, slot)| slot + rule.hold_for());
+        let held = schedule.held.map(|held| HeldSlots {
+            queue: held.queue,
+            since: held.since.to_string(),
+            until: text(until),
+        });
         Schedule {
             id: schedule.id.to_string(),
             description: rule.map(|rule| {
@@ -297,6 +318,7 @@ impl Schedule {
             pause: Pause::at(schedule.pause.as_ref(), now),
             quarantine_reason: schedule.set_aside,
             next_slot: text(schedule.next_slot),
+            held,
             last_slot: text(schedule.last_slot),
             created_at: schedule.created_at.to_string(),
             changed_at: schedule.changed_at.to_string(),

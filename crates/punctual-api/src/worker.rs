@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::Problem;
 use crate::job::value;
 use crate::list::text;
 
@@ -172,6 +173,50 @@ pub struct SettleResponse {
     pub job: String,
     /// New state of the job.
     pub state: String,
+}
+
+/// Results of many jobs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+pub struct SettleManyRequest {
+    /// One result per lease, at most 1,000. Each lease can occur once.
+    pub leases: Vec<SettleItem>,
+}
+
+/// The result of one lease: exactly one of `complete`, `fail` and `snooze`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+pub struct SettleItem {
+    /// `lease` value of the claim response.
+    pub lease: String,
+    /// The job succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete: Option<CompleteRequest>,
+    /// The attempt failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fail: Option<FailRequest>,
+    /// The job runs again later, without counting the attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snooze: Option<SnoozeRequest>,
+}
+
+/// The results of a request that settles many jobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SettleManyResponse {
+    /// One result per lease, in the order of the request.
+    pub results: Vec<SettleResult>,
+}
+
+/// One job after its attempt was settled, or the reason why it was not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SettleResult {
+    /// Id of the job.
+    pub job: String,
+    /// New state of the job. Null if it was not settled.
+    pub state: Option<String>,
+    /// Why the job was not settled, with the same `code` as in the response for a single lease,
+    /// for example `lease_lost`. Null if it was settled.
+    pub error: Option<Problem>,
 }
 
 /// A log line to append.

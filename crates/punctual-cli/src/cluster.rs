@@ -1,9 +1,11 @@
 //! `punctual queue`, `node` and `leader`: where jobs wait, who works, who leads.
 
 use std::io::Write;
+use std::time::Duration;
 
 use axum::http::Method;
 use clap::Subcommand;
+use punctual::Timestamp;
 use punctual_api::{DrainRequest, Leader, Limits, List, Node, PauseRequest, Queue};
 
 use crate::exit::Failure;
@@ -120,8 +122,25 @@ impl QueueCommand {
                 rows.push(row);
             }
         }
-        Ok(output::print_table(&mut out, &head, rows)?)
+        output::print_table(&mut out, &head, rows)?;
+        print_count_age(&mut out, &queues.items)
     }
+}
+
+/// The age from which job counts are marked as old. Below it they were counted for this response,
+/// or as good as that.
+const COUNT_AGE_MIN: Duration = Duration::from_secs(2);
+
+/// Prints how old the job counts are, unless they are new.
+pub(crate) fn print_count_age(out: &mut impl Write, queues: &[Queue]) -> Result<(), Failure> {
+    let counted_at = queues.iter().map(|queue| queue.counted_at.as_str()).min();
+    let Some(Ok(counted_at)) = counted_at.map(str::parse::<Timestamp>) else { return Ok(()) };
+    let age = output::now().since(counted_at);
+    if age >= COUNT_AGE_MIN {
+        let age = punctual_core::format_duration(Duration::from_secs(age.as_secs()));
+        writeln!(out, "{FAINT}jobs counted {age} ago{FAINT:#}")?;
+    }
+    Ok(())
 }
 
 impl NodeCommand {

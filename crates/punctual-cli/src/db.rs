@@ -44,8 +44,8 @@ impl Command {
             }
             Command::Migrate { print: false } => {
                 let url = named(target)?;
-                // Whoever opens it brings it up to date.
-                interruptible()?.block_on(opened(url, true))?;
+                // Opening the database applies the migrations.
+                drop(interruptible()?.block_on(opened(url, true))?);
                 status(&target.without_server(), is_json, &mut out)
             }
             Command::Backup { file } => {

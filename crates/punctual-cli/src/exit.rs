@@ -2,6 +2,8 @@
 
 use std::io;
 use std::process::ExitCode;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use crate::output;
 
@@ -81,6 +83,22 @@ impl Failure {
     /// As another program ended.
     pub(crate) fn as_another(code: u8) -> Failure {
         Failure { code, message: String::new() }
+    }
+
+    /// Prints the message, but waits for stderr at most this long. What remains is the exit code.
+    pub(crate) fn report_within(self, limit: Duration) -> Failure {
+        let Failure { code, message } = self;
+        let (sender, printed) = channel();
+        let print = move || {
+            output::say_failure(&message, code);
+            // After the limit, the receiver is dropped.
+            let _ = sender.send(());
+        };
+        if std::thread::Builder::new().spawn(print).is_ok() {
+            // Whether it was printed or not, the exit code is all that is left.
+            let _ = printed.recv_timeout(limit);
+        }
+        Failure::as_another(code)
     }
 
     /// Says it on stderr, unless there is nothing to say.

@@ -297,6 +297,7 @@ fn show(job: &JobDetail, is_json: bool) -> Result<(), Failure> {
         ("attempt", format!("{} of {}", view.attempt, view.max_attempts)),
         ("created", view.created_at.clone()),
         ("due", view.due_at.clone().unwrap_or_else(none)),
+        ("start by", job.start_deadline_at.clone().unwrap_or_else(none)),
         ("finished", view.finished_at.clone().unwrap_or_else(none)),
         ("slot", view.slot.clone().unwrap_or_else(none)),
         ("tags", if job.tags.is_empty() { none() } else { job.tags.join(", ") }),

@@ -63,10 +63,14 @@ Run `punctual <COMMAND> --help` for the options of a command.";
 const SERVE_HELP: &str = "\
 Settings are read from the configuration file, then from environment variables such as
 PUNCTUAL__SERVER__LISTEN, then from the options; later values replace earlier ones.
-`punctual config show` prints the result. The log goes to stderr; RUST_LOG sets its level.
+`punctual config show` prints the result. The log goes to stderr; `log.level` and `log.format`
+set its level and format.
 
 SIGTERM and Ctrl-C stop the server. Running jobs may finish within `worker.shutdown_grace` (30s);
 then they are released without using an attempt. A second signal stops the server at once.
+
+If a PostgreSQL database cannot be reached at start, the server retries for up to `database.wait`
+(60s) and then exits with code 6.
 
 Examples:
   punctual serve

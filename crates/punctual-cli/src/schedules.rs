@@ -7,8 +7,8 @@ use std::io::Write;
 use axum::http::Method;
 use clap::Subcommand;
 use punctual_api::{
-    List, NextSlots, PauseRequest, Revision, RunNowResponse, Schedule, ScheduleBody, ScheduleJob,
-    Slot,
+    HeldSlots, List, NextSlots, PauseRequest, Revision, RunNowResponse, Schedule, ScheduleBody,
+    ScheduleJob, Slot,
 };
 use serde_json::{Map, Value};
 
@@ -367,6 +367,7 @@ fn show(schedule: &Schedule, is_json: bool) -> Result<(), Failure> {
         ("status", list::status(schedule)),
         ("description", schedule.description.clone().unwrap_or_else(none)),
         ("next", schedule.next_slot.clone().unwrap_or_else(none)),
+        ("held", schedule.held.as_ref().map(held).unwrap_or_default()),
         ("last", schedule.last_slot.clone().unwrap_or_else(none)),
         ("history", list::history(schedule)),
         ("set", if schedule.set.is_empty() { none() } else { schedule.set.clone() }),
@@ -386,6 +387,12 @@ fn show(schedule: &Schedule, is_json: bool) -> Result<(), Failure> {
         out,
         "{FAINT}Next: punctual schedule slots {name} · punctual why schedule {name}{FAINT:#}"
     )?)
+}
+
+/// For which node slots wait, since when, and until when.
+fn held(held: &HeldSlots) -> String {
+    let until = held.until.as_ref().map(|until| format!(", until {until}")).unwrap_or_default();
+    format!("since {}{until}: no live node serves queue {}", held.since, held.queue)
 }
 
 fn slots(slots: &List<Slot>, is_json: bool) -> Result<(), Failure> {

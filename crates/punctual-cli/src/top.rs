@@ -7,6 +7,7 @@ use punctual::Timestamp;
 use punctual_api::{Capabilities, Job, Leader, List, Node, Queue, Schedule, Series};
 use serde::Serialize;
 
+use crate::cluster::print_count_age;
 use crate::exit::Failure;
 use crate::output::{self, FAINT, print_json, print_table};
 use crate::target::{Client, part};
@@ -129,13 +130,17 @@ impl Screen {
         writeln!(out, "attempts  {} {FAINT}(last {MINUTES} min){FAINT:#}\n", or_none(&pace))?;
         let head = ["QUEUE", "READY", "SCHEDULED", "RETRYING", "RUNNING", "FAILED", "STATUS"];
         print_table(out, &head, self.queues.iter().take(ROWS).map(queue).collect())?;
+        print_count_age(out, &self.queues)?;
         writeln!(out)?;
         let now = instant(Some(&self.at));
         let rows = self.next.iter().map(|schedule| {
             let slot = instant(schedule.next_slot.as_deref());
-            let left = slot.since(now);
+            let left = match &schedule.held {
+                Some(held) => format!("waits for {}", held.queue),
+                None => length(slot.since(now)),
+            };
             let means = schedule.description.clone().unwrap_or_default();
-            vec![schedule.name.clone(), length(left), output::short(&means, 50)]
+            vec![schedule.name.clone(), left, output::short(&means, 50)]
         });
         print_table(out, &["SCHEDULE", "IN", "CADENCE"], rows.collect())?;
         writeln!(out)?;

@@ -34,6 +34,9 @@ const BREATH: Duration = Duration::from_millis(10);
 /// that was handed the pipe by other means can still hold it.
 const DRAIN: Duration = Duration::from_secs(1);
 
+/// What is left to report the end of a command before its attempt is dropped.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
 /// How often to wake a shim that was told to stop: what it watches may not want it to hear.
 const WAKE_AGAIN: Duration = Duration::from_millis(100);
 
@@ -269,9 +272,11 @@ impl Attempt<'_> {
                     let line = line.ok_or("the connection was closed without a result")?;
                     return serde_json::from_str(&line).map_err(|error| error.to_string());
                 }
-                reason = self.cx.cancelled(), if !is_stopped => {
+                // At a shutdown it may run until shortly before the grace ends.
+                reason = self.cx.must_stop(), if !is_stopped => {
                     is_stopped = true;
-                    let grace = self.cx.state().kill_grace();
+                    let left = self.cx.time_left().unwrap_or(Duration::MAX);
+                    let grace = self.cx.state().kill_grace().min(left.saturating_sub(LAST_WORDS));
                     self.cx.log_at(LogLevel::Warn, &stopping(reason, grace));
                     let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
                     say(&mut tell, &Ask::Stop { grace_ms }).await?;

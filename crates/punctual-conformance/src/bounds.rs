@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use punctual_core::job::{AttemptOutcome, Next, SlotOutcome, Transition};
-use punctual_core::schedule::Overlap;
+use punctual_core::schedule::{ON_TIME, Overlap};
 use punctual_core::{JobId, Timestamp};
 use punctual_store::*;
 
@@ -43,6 +43,7 @@ fn plan_of(schedule: &Schedule, slots: usize) -> SlotPlan {
         overlap: Overlap::Allow,
         slots: (0..slots).map(|index| skipped(slot(index))).collect(),
         next_slot: Some(slot(slots)),
+        hold_for: ON_TIME,
     };
     SlotPlan { schedule: schedule.id, stamp: schedule.stamp, decision }
 }
@@ -80,6 +81,12 @@ pub async fn more_than_a_bound_is_refused_with_the_way_out(world: &World<'_>) {
         policy: policy(),
         most: limits::REAP_MAX + 1,
     };
+    let expire = ExpireRequest {
+        fence: fence.clone(),
+        lease: LEASE,
+        recheck_after: LIFETIME,
+        limit: limits::EXPIRE_MAX + 1,
+    };
     let plans = |plans: usize, slots: usize| vec![plan_of(&schedule, slots); plans];
     let jobs: Vec<NewJob> = (0..=limits::ENQUEUE_MAX).map(|_| world.new_job()).collect();
     let large = Json::new(&long(limits::SPEC_BYTES_MAX)).unwrap();
@@ -88,7 +95,7 @@ pub async fn more_than_a_bound_is_refused_with_the_way_out(world: &World<'_>) {
         spec: large,
         owner: String::new(),
         next_slot: Some(world.now()),
-        passed: Vec::new(),
+        passed: PassedSlots::default(),
     };
     let result = Json::new(&long(limits::RESULT_BYTES_MAX)).unwrap();
 
@@ -146,6 +153,7 @@ pub async fn more_than_a_bound_is_refused_with_the_way_out(world: &World<'_>) {
         ),
         ("too many timers: 1001", store.promote(at, limits::PROMOTE_MAX + 1).await.err()),
         ("too many leases: 1001", store.reap(at, &reap).await.err()),
+        ("too many deadlines: 1001", store.expire(at, &expire).await.err()),
         (
             "too many rows per table: 1001",
             store.prune(at, &Retention::default(), limits::PRUNE_MAX + 1).await.err(),
@@ -216,7 +224,7 @@ pub async fn a_name_out_of_bounds_is_refused(world: &World<'_>) {
                     at,
                     schedule.id,
                     1,
-                    &ScheduleChange::Disable { passed: Vec::new() },
+                    &ScheduleChange::Disable { passed: PassedSlots::default() },
                     &who,
                 )
                 .await
@@ -284,6 +292,7 @@ pub async fn a_text_for_people_is_cut(world: &World<'_>) {
         overlap: Overlap::Allow,
         slots: vec![row],
         next_slot: Some(world.now()),
+        hold_for: ON_TIME,
     };
     let fired = world.fire(&fence, &[SlotPlan { decision, ..world.plan(&schedule) }]).await;
     assert_eq!(fired.answers, [FireAnswer::Applied]);
@@ -313,6 +322,7 @@ pub async fn what_is_at_a_bound_is_taken(world: &World<'_>) {
     let ask = ClaimAsk {
         node: info.id,
         lease: world.lease_id(),
+        more: Vec::new(),
         queues: strings(limits::QUEUES_MAX)
             .into_iter()
             .map(|name| QueueShare { name, most: limits::CLAIM_MAX })

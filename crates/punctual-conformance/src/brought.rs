@@ -34,7 +34,7 @@ fn define(schedule: &Schedule) -> ScheduleChange {
         spec: json("{}"),
         owner: "web".to_owned(),
         next_slot: schedule.next_slot,
-        passed: Vec::new(),
+        passed: PassedSlots::default(),
     }
 }
 
@@ -51,7 +51,7 @@ pub async fn what_nobody_owns_is_taken_over_and_keeps_its_history(world: &World<
     world.pass(60);
     assert_eq!(world.fire(&fence, &[world.plan(&made)]).await.answers, [FireAnswer::Applied]);
     let fired = world.reread(&made).await;
-    let disable = ScheduleChange::Disable { passed: Vec::new() };
+    let disable = ScheduleChange::Disable { passed: PassedSlots::default() };
     let entry = bring(&fired, "ours", vec![define(&fired), disable]);
     let brought = done(world, vec![entry]).await.remove(0);
     assert_eq!((brought.id, &brought.name[..], &brought.set[..]), (made.id, "ours", SET));
@@ -104,7 +104,8 @@ pub async fn a_schedule_that_is_removed_has_decided_what_was_due(world: &World<'
     let made = done(world, vec![SetEntry::Create(new)]).await.remove(0);
     world.pass(60);
     let slot = made.next_slot.unwrap();
-    let remove = |stamp: i64| SetEntry::Remove { id: made.id, stamp, passed: vec![missed(slot)] };
+    let remove =
+        |stamp: i64| SetEntry::Remove { id: made.id, stamp, passed: vec![missed(slot)].into() };
     assert_eq!(register(world, vec![remove(made.stamp - 1)]).await.unwrap(), Registered::Stale);
     let gone = done(world, vec![remove(made.stamp)]).await.remove(0);
     assert_eq!((gone.id, gone.last_slot), (made.id, Some(slot)));
@@ -122,7 +123,7 @@ pub async fn no_set_takes_what_is_anothers(world: &World<'_>) {
     let remove = |schedule: &Schedule| SetEntry::Remove {
         id: schedule.id,
         stamp: schedule.stamp,
-        passed: Vec::new(),
+        passed: PassedSlots::default(),
     };
     for entry in [bring(&other, "other", Vec::new()), remove(&other), remove(&by_hand)] {
         let error = register(world, vec![entry]).await.unwrap_err();
@@ -141,7 +142,7 @@ pub async fn a_schedule_may_begin_disabled(world: &World<'_>) {
     world.pass(120);
     assert_eq!(world.store().due(world.at(), 0, 10).await.unwrap().schedules, []);
     let next_slot = Some(world.now() + Duration::from_secs(60));
-    let change = ScheduleChange::Enable { next_slot, passed: Vec::new() };
+    let change = ScheduleChange::Enable { next_slot, passed: PassedSlots::default() };
     let (id, stamp) = (made.id, made.stamp);
     let answer =
         world.store().change_schedule(world.at(), id, stamp, &change, &actor()).await.unwrap();

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use punctual_core::job::JobState;
+use punctual_core::job::{JobState, Outcome};
 use punctual_store::*;
 
 use crate::World;
-use crate::world::failure;
+use crate::world::{beat_of, failure};
 
 /// Higher priorities first, among equals the one that was due first.
 pub async fn jobs_are_claimed_in_the_order_of_their_ranks(world: &World<'_>) {
@@ -19,6 +19,33 @@ pub async fn jobs_are_claimed_in_the_order_of_their_ranks(world: &World<'_>) {
     let claimed = world.claim(&world.ask(node, 10)).await;
     let order: Vec<_> = claimed.iter().map(|job| (job.priority, job.id)).collect();
     assert_eq!(order, expected);
+}
+
+/// The jobs of one claim can have different leases, so that they can be released separately.
+pub async fn each_job_of_a_claim_can_have_its_own_lease(world: &World<'_>) {
+    let node = world.join().await;
+    for _ in 0..4 {
+        world.enqueue_one().await;
+    }
+    let more = vec![world.lease_id(), world.lease_id()];
+    let ask = ClaimAsk { more, ..world.ask(node, 4) };
+    let claimed = world.claim(&ask).await;
+    assert_eq!(claimed.len(), 4);
+    let count = |lease| claimed.iter().filter(|job| job.lease == lease).count();
+    assert_eq!([count(ask.lease), count(ask.more[0]), count(ask.more[1])], [1, 1, 2]);
+    let beaten = world.beat_as(&beat_of(node)).await;
+    let mut leases = vec![ask.lease, ask.more[0], ask.more[1]];
+    leases.sort_unstable();
+    assert_eq!(beaten.strays, leases);
+    let own = claimed.iter().find(|job| job.lease == ask.lease).expect("a job");
+    let released = world.store().release(world.at(), node, &[ask.lease]).await.expect("release");
+    assert_eq!(released.jobs, [own.id]);
+    for job in claimed.iter().filter(|job| job.id != own.id) {
+        assert_eq!(world.settle(job, Outcome::Done).await, Settled::Applied(JobState::Succeeded));
+    }
+    let too_many = ClaimAsk { more: vec![ask.lease; limits::CLAIM_MAX + 1], ..world.ask(node, 1) };
+    let error = world.store().claim(world.at(), &too_many).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
 }
 
 /// What cannot start is not taken.

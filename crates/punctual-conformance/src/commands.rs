@@ -243,6 +243,7 @@ impl<'a> Run<'a> {
         let ask = ClaimAsk {
             node,
             lease: LeaseId::mint(self.now, self.random()),
+            more: Vec::new(),
             queues: queues
                 .into_iter()
                 .map(|name| QueueShare { name: name.to_owned(), most: 1 + self.below(4) as usize })
@@ -352,12 +353,21 @@ impl<'a> Run<'a> {
             id: again.unwrap_or_else(|| NodeId::mint(self.now, self.random())),
             name: format!("n{}", self.below(3)),
             version: "1".to_owned(),
-            queues: vec!["default".to_owned()],
+            queues: self.node_queues(),
             kinds: vec!["mail".to_owned(), "report".to_owned()],
             labels: vec![("zone".to_owned(), "a".to_owned())],
         };
         both!(self, join(self.at(), &info));
         self.nodes.push(info.id);
+    }
+
+    /// The queues of a node. Some are of nodes or labels, for which slots may wait.
+    fn node_queues(&mut self) -> Vec<String> {
+        let mut queues = vec!["default".to_owned()];
+        if self.one_in(3) {
+            queues.push(["@n0", "@zone=a"][self.below(2) as usize].to_owned());
+        }
+        queues
     }
 
     async fn beat(&mut self) {
@@ -370,7 +380,7 @@ impl<'a> Run<'a> {
                 let leases = self.some_leases();
                 let lease = Duration::from_secs(5);
                 let seeks = self.sought_roles();
-                let ask = BeatAsk { node, roles, seeks, lease, leases, progress };
+                let ask = BeatAsk { node, is_remote: false, roles, seeks, lease, leases, progress };
                 both!(self, beat(self.at(), &ask));
             }
         }
@@ -424,7 +434,16 @@ impl<'a> Run<'a> {
             policy: policy(),
             most,
         };
+        let request = ExpireRequest {
+            fence: ask.fence.clone(),
+            lease: ask.lease,
+            recheck_after: self.seconds(15),
+            limit: most,
+        };
+        both!(self, expire(self.at(), &request));
+        let request = CountRequest { fence: ask.fence.clone(), lease: ask.lease };
         both!(self, reap(self.at(), &ask));
+        both!(self, count_queues(self.at(), &request));
     }
 
     async fn prune(&mut self) {

@@ -19,6 +19,8 @@ pub enum Fault {
     Reply,
     /// The request is lost, and nobody says so: there never is a reply.
     Silence,
+    /// The request takes too long: the store cancels it and says so.
+    Timeout,
     /// The reply is held up until somebody lets it go.
     Held(Arc<Notify>),
 }
@@ -61,6 +63,10 @@ fn lost() -> StoreError {
     )
 }
 
+fn cancelled() -> StoreError {
+    StoreError::new(ErrorKind::Retry, "the request took too long and was cancelled").timed_out()
+}
+
 /// Passes each call on, unless it suffers a fault.
 macro_rules! forward {
     ($( async fn $name:ident(&self $(, $argument:ident: $type:ty)* $(,)?) -> $answer:ty; )+) => {
@@ -79,6 +85,7 @@ macro_rules! forward {
                             self.store.$name($($argument),*).await?;
                             Err(lost())
                         }
+                        Fault::Timeout => Err(cancelled()),
                         Fault::Silence => std::future::pending().await,
                         Fault::Held(letting_go) => {
                             let reply = self.store.$name($($argument),*).await;
@@ -123,6 +130,7 @@ forward! {
     async fn leaders(&self) -> Result<Vec<Leader>>;
     async fn leader_changes(&self, role: &str, most: usize) -> Result<Vec<LeaderChange>>;
     async fn promote(&self, at: At, most: usize) -> Result<Promoted>;
+    async fn expire(&self, at: At, request: &ExpireRequest) -> Result<ExpireResponse>;
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped>;
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned>;
     async fn roll_up(&self, counts: &[RollupCount]) -> Result<()>;
@@ -163,7 +171,8 @@ forward! {
     async fn queues(&self) -> Result<Vec<Queue>>;
     async fn queue_stats(
         &self, after: Option<&StatsCursor>, most: usize
-    ) -> Result<Page<QueueStats, StatsCursor>>;
+    ) -> Result<QueueCounts>;
+    async fn count_queues(&self, at: At, request: &CountRequest) -> Result<CountResponse>;
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>>;
     async fn jobs(
         &self, filter: &JobFilter, after: Option<Cursor>, most: usize

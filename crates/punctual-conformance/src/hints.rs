@@ -30,6 +30,29 @@ pub async fn new_work_is_hinted(world: &World<'_>) {
     hints.heard().await;
 }
 
+/// A node that waits for a place in a limited queue hears when one is free. A queue without a limit
+/// pays nothing for it.
+pub async fn a_free_place_in_a_limited_queue_is_hinted(world: &World<'_>) {
+    let node = world.join().await;
+    let ends = [Outcome::Done, Outcome::Fail("no reply".to_owned()), Outcome::Done];
+    for limit in [Some(1), None] {
+        let change = QueueChange::Limit(QueueLimits { max_running: limit });
+        world.store().change_queue(world.at(), "default", &change, &actor()).await.unwrap();
+        for end in ends.clone() {
+            world.enqueue_one().await;
+            let job = world.claim_one(node).await;
+            let mut hints = world.store().hints(Topic::Work);
+            let settlement = world.settlement(&job, end);
+            let settled =
+                world.store().settle(world.at(), std::slice::from_ref(&settlement)).await.unwrap();
+            assert_eq!(settled.has_room, limit.is_some());
+            assert_eq!(hints.take(), limit.is_some());
+            let again = world.store().settle(world.at(), &[settlement]).await.unwrap();
+            assert_eq!((again.answers[0], again.has_room), (Settled::Already, false));
+        }
+    }
+}
+
 /// A successor need not wait for the lease to end.
 pub async fn a_freed_role_is_hinted(world: &World<'_>) {
     let node = world.join().await;
@@ -51,4 +74,19 @@ pub async fn a_new_schedule_is_hinted(world: &World<'_>) {
         .await;
     assert!(paused.is_ok());
     hints.heard().await;
+}
+
+/// The scheduler looks at once, if the node may run what is held.
+pub async fn a_node_that_can_run_held_slots_is_hinted(world: &World<'_>) {
+    let fence = world.lead("scheduler/0", world.join().await).await;
+    let schedule = world.schedule("nightly").await;
+    world.pass(60);
+    let plan = world.plan_on(&schedule, "@b");
+    let answers = world.fire(&fence, &[plan]).await.answers;
+    assert!(matches!(answers.as_slice(), [FireAnswer::Held(0, _)]), "{answers:?}");
+    let mut hints = world.store().hints(Topic::Schedules);
+    for (queue, is_its) in [("@c", false), ("default", false), ("@b", true)] {
+        world.join_for(queue).await;
+        assert_eq!(hints.take(), is_its, "{queue}");
+    }
 }

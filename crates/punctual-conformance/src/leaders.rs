@@ -32,7 +32,8 @@ pub async fn a_role_has_one_leader_until_its_lease_ends(world: &World<'_>) {
             node: other,
             since: world.now(),
             until: world.now() + LEASE,
-            steady_since: world.now(),
+            renewed_at: world.now(),
+            watched: LEASE,
         }]
     );
     // Roles do not know of each other.
@@ -63,28 +64,45 @@ pub async fn a_beat_renews_the_roles_it_names(world: &World<'_>) {
     let since = world.now();
     world.pass(4);
     let beaten = world.beat(node, &[held, stale, old_term, unknown]).await;
-    let renewed = RoleBeat::Renewed { until: world.now() + LEASE, steady_since: since };
+    let renewed = RoleBeat::Renewed { until: world.now() + LEASE };
     assert_eq!(beaten.roles, [renewed, RoleBeat::Lost, RoleBeat::Lost, RoleBeat::Lost]);
     let until: Vec<_> =
         world.store().leaders().await.unwrap().iter().map(|leader| leader.until).collect();
     assert_eq!(until, [world.now() + LEASE, since + LEASE]);
 }
 
-/// After an outage the leader may go on, but must look at heartbeats afresh.
-pub async fn a_lapse_begins_a_new_steady_time(world: &World<'_>) {
-    let node = world.join().await;
-    let fence = world.lead("maintenance", node).await;
-    world.pass(6);
-    let beaten = world.beat(node, std::slice::from_ref(&fence)).await;
-    assert_eq!(
-        beaten.roles,
-        [RoleBeat::Renewed { until: world.now() + LEASE, steady_since: world.now() }]
-    );
-    let leader = &world.store().leaders().await.unwrap()[0];
-    assert_eq!(
-        (leader.steady_since, leader.since),
-        (world.now(), world.now() - Duration::from_secs(6))
-    );
+/// A gap between two renewals counts as one lease at most, a long one not at all, and a new term
+/// continues the count.
+pub async fn watched_time_counts_reachable_time_across_terms(world: &World<'_>) {
+    let (one, other) = (world.join().await, world.join().await);
+    let watched = async || world.store().leaders().await.unwrap()[0].watched.as_secs();
+    let first = world.lead("maintenance", one).await;
+    for (seconds, expected) in [(4, 4), (5, 9), (7, 14), (8, 14), (3_600, 14), (1, 15)] {
+        world.pass(seconds);
+        let beaten = world.beat(one, std::slice::from_ref(&first)).await;
+        assert_eq!(beaten.roles, [RoleBeat::Renewed { until: world.now() + LEASE }]);
+        assert_eq!(watched().await, expected, "after {seconds} s");
+    }
+    world.set(world.now() - Duration::from_secs(2));
+    world.beat(one, std::slice::from_ref(&first)).await;
+    assert_eq!(watched().await, 15, "the clock was set back");
+    world.pass(1);
+    assert!(world.store().resign(world.at(), &first).await.unwrap());
+    let second = world.lead("maintenance", other).await;
+    assert_eq!(watched().await, 16, "after a handover");
+    world.pass(2);
+    assert!(world.reap(&second).await.led);
+    assert_eq!(watched().await, 18);
+    world.pass(7);
+    world.lead("maintenance", one).await;
+    assert_eq!(watched().await, 23, "after a crash");
+    // A heartbeat and a join store the count.
+    world.pass(1);
+    let third = world.join().await;
+    world.beat(one, &[]).await;
+    let nodes = world.store().nodes().await.unwrap();
+    let seen = |id| nodes.iter().find(|node| node.info.id == id).unwrap().seen_watch.as_secs();
+    assert_eq!((seen(one), seen(other), seen(third)), (23, 0, 23));
 }
 
 /// The next one need not wait for the lease.

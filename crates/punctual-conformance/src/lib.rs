@@ -22,15 +22,19 @@ pub mod cluster;
 pub mod commands;
 pub mod enqueue;
 pub mod events;
+pub mod expiry;
 pub mod faulty;
 pub mod firing;
+pub mod held;
 pub mod hints;
 pub mod leaders;
 pub mod lists;
 pub mod look;
 pub mod nodes;
 pub mod notes;
+pub mod overdue;
 pub mod overlap;
+pub mod overtaken;
 pub mod predecessors;
 pub mod queues;
 pub mod schedules;
@@ -95,6 +99,7 @@ macro_rules! suite {
                 too_many_jobs_at_once_are_refused_whole, an_instant_in_the_past_is_due_now,
                 the_holder_of_a_key_is_told, a_key_whose_time_is_over_is_held_by_nobody;
             claim: jobs_are_claimed_in_the_order_of_their_ranks, a_claim_takes_no_more_than_it_asked_for,
+                each_job_of_a_claim_can_have_its_own_lease,
                 a_claim_takes_only_the_kinds_it_can_serve, queues_are_served_in_the_order_asked,
                 a_job_is_claimed_once, an_old_job_of_low_priority_overtakes_new_ones_of_high,
                 a_claim_tells_all_that_a_worker_needs,
@@ -129,10 +134,14 @@ macro_rules! suite {
                 a_lost_claim_leaves_strays_that_are_given_back, a_stray_that_was_called_off_is_cancelled,
                 a_dead_node_has_no_strays, progress_is_told_while_a_job_runs;
             leaders: a_role_has_one_leader_until_its_lease_ends, a_beat_tells_until_when_the_roles_it_seeks_are_led, a_lost_reply_to_a_won_role_can_be_retried,
-                a_beat_renews_the_roles_it_names, a_lapse_begins_a_new_steady_time,
+                a_beat_renews_the_roles_it_names, watched_time_counts_reachable_time_across_terms,
                 resigning_frees_the_role_at_once, a_lost_term_cannot_resign_its_successor,
                 a_clock_set_back_does_not_keep_a_dead_leader, changes_of_leadership_are_kept;
-            hints: new_work_is_hinted, a_freed_role_is_hinted, a_new_schedule_is_hinted;
+            hints: new_work_is_hinted, a_free_place_in_a_limited_queue_is_hinted, a_freed_role_is_hinted,
+                a_new_schedule_is_hinted, a_node_that_can_run_held_slots_is_hinted;
+            held: held_slots_are_due_when_a_node_of_their_queue_joins,
+                a_slot_is_held_until_a_node_of_its_queue_handles_its_kind,
+                held_slots_are_part_of_the_schedule;
             schedules: a_schedule_is_created_once, a_name_is_taken_within_its_tenant,
                 a_change_needs_the_stamp_that_was_seen, each_definition_is_a_revision,
                 the_ledger_names_the_revision_that_was_in_force,
@@ -154,7 +163,21 @@ macro_rules! suite {
             brought: what_nobody_owns_is_taken_over_and_keeps_its_history, a_name_of_another_keeps_all_out,
                 a_schedule_that_is_removed_has_decided_what_was_due, no_set_takes_what_is_anothers,
                 a_schedule_may_begin_disabled;
+            overtaken: a_change_that_a_slot_overtakes_is_stale, a_change_that_decides_no_slot_is_not_overtaken,
+                a_quarantined_schedule_is_not_enabled_past_a_due_slot,
+                a_set_with_a_change_that_a_slot_overtakes_is_stale;
+            overdue: an_overdue_attempt_of_a_remote_worker_ends, a_remote_attempt_has_what_is_left_of_the_budget,
+                an_overdue_attempt_is_retried_as_its_schedule_says, overdue_attempts_end_as_the_request_allows;
+            expiry: a_job_that_waits_past_its_start_deadline_fails_without_an_attempt,
+                a_claim_and_the_sweep_refuse_the_same_jobs, an_expired_job_frees_its_key,
+                an_expired_job_lets_its_schedule_fire, jobs_that_wait_for_each_other_expire_one_by_one,
+                a_running_job_expires_when_it_waits_again, a_retry_expires_with_the_attempts_that_it_used,
+                a_retried_job_has_no_deadline_and_a_moved_one_keeps_it,
+                every_job_with_a_start_deadline_is_listed, a_deadline_is_checked_at_least_once_a_day,
+                expiring_needs_the_term, deadlines_are_checked_in_order_and_as_the_request_allows,
+                a_bad_seat_of_an_expired_job_says_so;
             overlap: allowed_jobs_start_whatever_runs,
+                a_fire_returns_the_slots_without_a_job,
                 a_slot_is_skipped_while_a_job_is_unfinished,
                 one_job_is_queued_and_kept,
                 all_jobs_are_queued_in_order,
@@ -174,7 +197,9 @@ macro_rules! suite {
                 pruning_keeps_a_blocked_job,
                 a_blocked_job_that_cannot_be_read_fails_alone;
             queues: a_paused_queue_yields_nothing, a_pause_of_a_queue_says_who_and_why_and_ends_by_itself,
-                a_limit_holds_over_all_nodes, statistics_count_each_state, statistics_are_read_in_pages;
+                a_limit_holds_over_all_nodes, statistics_count_each_state, statistics_are_read_in_pages,
+                stored_counts_are_read_while_there_are_many_jobs,
+                stored_counts_end_with_the_backlog, storing_counts_needs_the_term;
             lists: jobs_are_listed_newest_first_in_pages, jobs_are_filtered_by_each_property,
                 failed_jobs_are_listed_with_their_error, many_jobs_are_looked_at_in_parts,
                 the_history_of_a_job_is_told;
@@ -183,7 +208,9 @@ macro_rules! suite {
             look: recent_slots_tell_how_their_jobs_went, upcoming_schedules_are_listed_by_their_next_slot,
                 spans_are_attempts_newest_job_first, counters_are_added_up_by_stretches;
             upkeep: promotion_makes_due_jobs_ready_and_tells_the_next, the_third_crash_fails_the_job,
-                nobody_is_declared_dead_while_leadership_is_young, a_clock_set_back_does_not_keep_a_dead_node, reaping_needs_the_term,
+                nobody_is_declared_dead_while_leadership_is_young,
+                an_outage_kills_no_node_when_another_leader_follows,
+                a_silent_node_dies_although_leaders_change, a_silent_node_dies_although_leaders_crash, a_clock_set_back_does_not_keep_a_dead_node, reaping_needs_the_term,
                 a_reaped_job_that_was_to_be_cancelled_is, pruning_never_revives_a_slot,
                 pruning_keeps_what_is_young_or_unfinished, counters_add_up,
                 counters_are_read_in_pages, the_audit_is_read_in_pages;
@@ -229,12 +256,16 @@ mod tests {
             include_str!("cancel.rs"),
             include_str!("claim.rs"),
             include_str!("enqueue.rs"),
+            include_str!("expiry.rs"),
+            include_str!("held.rs"),
             include_str!("hints.rs"),
             include_str!("leaders.rs"),
             include_str!("lists.rs"),
             include_str!("nodes.rs"),
             include_str!("notes.rs"),
+            include_str!("overdue.rs"),
             include_str!("overlap.rs"),
+            include_str!("overtaken.rs"),
             include_str!("predecessors.rs"),
             include_str!("queues.rs"),
             include_str!("schedules.rs"),

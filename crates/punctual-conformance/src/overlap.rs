@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use punctual_core::job::{JobState, Outcome, SlotOutcome};
-use punctual_core::schedule::Overlap;
+use punctual_core::schedule::{ON_TIME, Overlap};
 use punctual_core::{JobId, NodeId};
 use punctual_store::*;
 
@@ -19,6 +19,13 @@ struct Firing<'a> {
     schedule: Schedule,
 }
 
+/// A plan that was applied.
+struct Applied {
+    /// The jobs that were planned.
+    jobs: Vec<JobId>,
+    skipped: Vec<SkippedSlots>,
+}
+
 impl<'a> Firing<'a> {
     async fn new(world: &'a World<'a>) -> Firing<'a> {
         let leading = world.join().await;
@@ -30,10 +37,10 @@ impl<'a> Firing<'a> {
     /// Lets this many slots come, fires them in one plan, and says which jobs were planned.
     async fn fire(&mut self, overlap: Overlap, slots: u32) -> Vec<JobId> {
         let plan = self.world.plan_slots(&self.schedule, overlap, slots);
-        self.apply(plan).await
+        self.apply(plan).await.jobs
     }
 
-    async fn apply(&mut self, plan: SlotPlan) -> Vec<JobId> {
+    async fn apply(&mut self, plan: SlotPlan) -> Applied {
         let world = self.world;
         let SlotDecision::Advance { slots, .. } = &plan.decision else {
             panic!("the plan does not fire")
@@ -44,7 +51,7 @@ impl<'a> Firing<'a> {
         let fired = world.fire(&self.fence, &[plan]).await;
         assert_eq!(fired.answers, [FireAnswer::Applied]);
         self.schedule = world.reread(&self.schedule).await;
-        jobs
+        Applied { jobs, skipped: fired.skipped }
     }
 
     /// The newest rows of the ledger, oldest first: outcome, reason, job.
@@ -87,6 +94,36 @@ pub async fn allowed_jobs_start_whatever_runs(world: &World<'_>) {
     assert_eq!(states(world, &jobs).await, [JobState::Ready; 3]);
     let more = firing.fire(Overlap::Allow, 1).await;
     assert_eq!(states(world, &more).await, [JobState::Ready]);
+}
+
+/// A fire returns the slots that have no job, as they were decided and not as they were planned.
+pub async fn a_fire_returns_the_slots_without_a_job(world: &World<'_>) {
+    let mut firing = Firing::new(world).await;
+    let id = firing.schedule.id;
+    let skipped = |outcome, reason: &str, slots: &[SlotRow]| SkippedSlots {
+        schedule: id,
+        outcome,
+        reason: reason.to_owned(),
+        count: slots.iter().map(|row| row.count).sum(),
+        first: slots[0].slot,
+        last: slots.last().map_or(slots[0].slot, |row| row.end.unwrap_or(row.slot)),
+    };
+    let mut plan = world.plan_slots(&firing.schedule, Overlap::Skip, 5);
+    let SlotDecision::Advance { slots, .. } = &mut plan.decision else { panic!("it fires") };
+    let late = SlotRow { outcome: SlotOutcome::Missed, job: None, ..slots[0].clone() };
+    let reason = Some("too late".to_owned());
+    slots[0] = SlotRow { count: 2, end: Some(slots[1].slot), reason, ..late };
+    slots.remove(1);
+    let slots = slots.clone();
+    let fired = firing.apply(plan).await;
+    let taken = format!("job {} is unfinished", fired.jobs[0]);
+    assert_eq!(
+        fired.skipped,
+        [
+            skipped(SlotOutcome::Missed, "too late", &slots[..1]),
+            skipped(SlotOutcome::SkippedOverlap, &taken, &slots[2..]),
+        ]
+    );
 }
 
 /// One at a time: the first of several slots takes the seat, and the reason names who has it.
@@ -174,9 +211,10 @@ pub async fn no_more_wait_than_a_bound(world: &World<'_>) {
         overlap: Overlap::QueueAll,
         slots: rows.collect(),
         next_slot: Some(slot(count)),
+        hold_for: ON_TIME,
     };
     let (schedule, stamp) = (firing.schedule.id, firing.schedule.stamp);
-    let jobs = firing.apply(SlotPlan { schedule, stamp, decision }).await;
+    let jobs = firing.apply(SlotPlan { schedule, stamp, decision }).await.jobs;
     let reason = format!("jobs already waiting: {}", limits::LIVE_MAX - 1);
     let last = jobs[limits::LIVE_MAX - 1];
     assert_eq!(firing.ledger(3).await, [fired(last), refused(&reason), refused(&reason)]);
@@ -184,7 +222,7 @@ pub async fn no_more_wait_than_a_bound(world: &World<'_>) {
     assert_eq!(firing.ledger(1).await, [refused(&reason)]);
     assert!(!is_there(world, more[0]).await);
     let stats = world.store().queue_stats(None, 10).await.unwrap().items;
-    let expected = (1, (limits::LIVE_MAX - 1).min(limits::COUNT_MAX) as u64);
+    let expected = (1, (limits::LIVE_MAX - 1) as u64);
     assert_eq!((stats[0].ready, stats[0].blocked), expected);
     // Those that are called off at once are so many, oldest first; the rest waits on.
     let mut unfinished = jobs[..limits::LIVE_MAX].to_vec();
@@ -333,6 +371,7 @@ pub async fn a_freed_job_that_is_due_later_becomes_a_timer(world: &World<'_>) {
         overlap: Overlap::QueueOne,
         slots: vec![SlotRow { job: Some(job), ..row }],
         next_slot: Some(slot + Duration::from_secs(60)),
+        hold_for: ON_TIME,
     };
     let (schedule, stamp) = (firing.schedule.id, firing.schedule.stamp);
     firing.apply(SlotPlan { schedule, stamp, decision }).await;

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use punctual_core::Timestamp;
 use punctual_core::job::Outcome;
 use punctual_store::*;
 
 use crate::World;
-use crate::world::{actor, failure};
+use crate::world::{LEASE, actor, failure};
 
 async fn change(world: &World<'_>, queue: &str, change: QueueChange) -> Queue {
     world.store().change_queue(world.at(), queue, &change, &actor()).await.unwrap()
@@ -151,4 +152,107 @@ pub async fn statistics_count_each_state(world: &World<'_>) {
             QueueStats { ready: 1, oldest_due_at: Some(due), ..empty("default", "report") },
         ]
     );
+}
+
+/// Enqueues this many jobs that are ready.
+async fn fill(world: &World<'_>, queue: &str, jobs: usize) {
+    let new = || NewJob { queue: queue.to_owned(), ..world.new_job() };
+    let jobs: Vec<NewJob> = (0..jobs).map(|_| new()).collect();
+    for batch in jobs.chunks(limits::ENQUEUE_MAX) {
+        world.enqueue_all(batch).await;
+    }
+}
+
+async fn count(world: &World<'_>, fence: &Fence) -> CountResponse {
+    let request = CountRequest { fence: fence.clone(), lease: LEASE };
+    world.store().count_queues(world.at(), &request).await.unwrap()
+}
+
+/// The number of ready jobs by queue, and when it was stored.
+async fn ready(world: &World<'_>) -> (Vec<(String, u64)>, Option<Timestamp>) {
+    let QueueCounts { items, counted_at, .. } = world.store().queue_stats(None, 10).await.unwrap();
+    (items.into_iter().map(|stats| (stats.queue, stats.ready)).collect(), counted_at)
+}
+
+fn named(counts: &[(&str, usize)]) -> Vec<(String, u64)> {
+    counts.iter().map(|(queue, count)| ((*queue).to_owned(), *count as u64)).collect()
+}
+
+/// A request does not count again: the counts have the age that it reports.
+pub async fn stored_counts_are_read_while_there_are_many_jobs(world: &World<'_>) {
+    let node = world.join().await;
+    let fence = world.lead("maintenance", node).await;
+    let many = limits::COUNT_LIVE_MAX;
+    fill(world, "a", many).await;
+    assert_eq!(count(world, &fence).await, CountResponse { led: true, jobs: many as u64 });
+    assert_eq!(ready(world).await, (named(&[("a", many)]), None), "few jobs are not stored");
+
+    fill(world, "b", 1).await;
+    assert_eq!(ready(world).await, (named(&[("a", many), ("b", 1)]), None), "not counted yet");
+    let counted_at = Some(world.now());
+    assert_eq!(count(world, &fence).await.jobs, many as u64 + 1);
+    world.pass(3);
+    fill(world, "b", 5).await;
+    fill(world, "c", 1).await;
+    let old = named(&[("a", many), ("b", 1)]);
+    assert_eq!(ready(world).await, (old, counted_at));
+    let page = world.store().queue_stats(None, 1).await.unwrap();
+    assert_eq!((page.items.len(), page.counted_at), (1, counted_at));
+    let page = world.store().queue_stats(page.next.as_ref(), 1).await.unwrap();
+    assert_eq!((page.items[0].queue.as_str(), page.next, page.counted_at), ("b", None, counted_at));
+    let last = StatsCursor { queue: "b".to_owned(), kind: "mail".to_owned() };
+    let page = world.store().queue_stats(Some(&last), 1).await.unwrap();
+    assert_eq!((page.items, page.counted_at), (Vec::new(), counted_at));
+
+    count(world, &fence).await;
+    let new = named(&[("a", many), ("b", 6), ("c", 1)]);
+    assert_eq!(ready(world).await, (new, Some(world.now())));
+}
+
+/// A queue that is empty leaves the stored counts, and with few jobs the counts are live again.
+pub async fn stored_counts_end_with_the_backlog(world: &World<'_>) {
+    let node = world.join().await;
+    let fence = world.lead("maintenance", node).await;
+    let many = limits::COUNT_LIVE_MAX;
+    fill(world, "a", many + 1).await;
+    fill(world, "b", 1).await;
+    count(world, &fence).await;
+    let take = ClaimAsk {
+        queues: vec![QueueShare { name: "b".to_owned(), most: 1 }],
+        ..world.ask(node, 1)
+    };
+    let claimed = world.claim(&take).await;
+    world.settle(&claimed[0], Outcome::Done).await;
+    assert_eq!(ready(world).await.0, named(&[("a", many + 1), ("b", 1)]));
+    count(world, &fence).await;
+    assert_eq!(ready(world).await, (named(&[("a", many + 1)]), Some(world.now())));
+
+    let take = ClaimAsk {
+        queues: vec![QueueShare { name: "a".to_owned(), most: 1 }],
+        ..world.ask(node, 1)
+    };
+    let claimed = world.claim(&take).await;
+    world.settle(&claimed[0], Outcome::Done).await;
+    // The stored counts are removed, so that the next backlog does not show old ones.
+    count(world, &fence).await;
+    assert_eq!(ready(world).await, (named(&[("a", many)]), None));
+    fill(world, "c", 1).await;
+    assert_eq!(ready(world).await, (named(&[("a", many), ("c", 1)]), None));
+}
+
+/// A node that has lost its term changes no stored counts.
+pub async fn storing_counts_needs_the_term(world: &World<'_>) {
+    let (one, other) = (world.join().await, world.join().await);
+    let lost = world.lead("maintenance", one).await;
+    let many = limits::COUNT_LIVE_MAX + 1;
+    fill(world, "a", many).await;
+    world.pass(60);
+    let fence = world.lead("maintenance", other).await;
+    assert!(!count(world, &lost).await.led);
+    assert_eq!(ready(world).await.1, None);
+    assert!(count(world, &fence).await.led);
+    let counted_at = Some(world.now());
+    world.pass(1);
+    assert!(!count(world, &lost).await.led);
+    assert_eq!(ready(world).await, (named(&[("a", many)]), counted_at));
 }

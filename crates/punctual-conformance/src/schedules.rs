@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual_core::job::{JobState, SlotOutcome};
-use punctual_core::schedule::Overlap;
+use punctual_core::schedule::{ON_TIME, Overlap};
 use punctual_core::{ScheduleId, Timestamp};
 use punctual_store::*;
 
@@ -56,6 +56,7 @@ pub async fn a_schedule_is_created_once(world: &World<'_>) {
         enabled: true,
         pause: None,
         set_aside: None,
+        held: None,
         next_slot: new.next_slot,
         last_slot: None,
         created_at: world.now(),
@@ -89,7 +90,8 @@ pub async fn a_name_is_taken_within_its_tenant(world: &World<'_>) {
 /// Whoever changed it in between is not overwritten.
 pub async fn a_change_needs_the_stamp_that_was_seen(world: &World<'_>) {
     let seen = world.schedule("nightly").await;
-    let changed = change(world, &seen, ScheduleChange::Disable { passed: Vec::new() }).await;
+    let changed =
+        change(world, &seen, ScheduleChange::Disable { passed: PassedSlots::default() }).await;
     assert!(changed.stamp > seen.stamp && !changed.enabled);
     let (resume, who) = (ScheduleChange::Resume, actor());
     let change = |id, stamp| world.store().change_schedule(world.at(), id, stamp, &resume, &who);
@@ -110,7 +112,7 @@ pub async fn each_definition_is_a_revision(world: &World<'_>) {
         spec: json(spec),
         owner: "web".to_owned(),
         next_slot,
-        passed: Vec::new(),
+        passed: PassedSlots::default(),
     };
     let first = schedule.stamp;
     let schedule = change(world, &schedule, define(r#"{"cron":"@daily"}"#)).await;
@@ -141,7 +143,7 @@ pub async fn the_ledger_names_the_revision_that_was_in_force(world: &World<'_>) 
         spec: json(r#"{"cron":"@hourly"}"#),
         owner: "ops".to_owned(),
         next_slot,
-        passed: Vec::new(),
+        passed: PassedSlots::default(),
     };
     let defined = change(world, &fired, define(fired.next_slot)).await;
     world.pass(60);
@@ -161,7 +163,9 @@ pub async fn the_ledger_names_the_revision_that_was_in_force(world: &World<'_>) 
     };
     let defined = world.reread(&schedule).await;
     world.pass(100 * 86_400);
-    change(world, &defined, define(Some(world.now()))).await;
+    let passed = world.all_missed(&defined);
+    let disabled = change(world, &defined, ScheduleChange::Disable { passed }).await;
+    change(world, &disabled, define(Some(world.now() + MINUTE))).await;
     // To the second as long ago as the first one was superseded.
     let ledger = Duration::from_secs(100 * 86_400 + 60);
     let retention = Retention { ledger, ..Retention::default() };
@@ -210,12 +214,17 @@ pub async fn a_pause_ends_by_itself(world: &World<'_>) {
 /// Enabling sets the watermark anew: what lies between is nobody's.
 pub async fn a_disabled_schedule_is_not_due(world: &World<'_>) {
     let schedule = world.schedule("nightly").await;
-    let disabled = change(world, &schedule, ScheduleChange::Disable { passed: Vec::new() }).await;
+    let disabled =
+        change(world, &schedule, ScheduleChange::Disable { passed: PassedSlots::default() }).await;
     world.pass(3_600);
     assert_eq!(due_ids(world).await, []);
     let next_slot = Some(world.now() + MINUTE);
-    let enabled =
-        change(world, &disabled, ScheduleChange::Enable { next_slot, passed: Vec::new() }).await;
+    let enabled = change(
+        world,
+        &disabled,
+        ScheduleChange::Enable { next_slot, passed: PassedSlots::default() },
+    )
+    .await;
     assert_eq!((enabled.enabled, enabled.next_slot), (true, next_slot));
     assert_eq!(due_ids(world).await, []);
     world.pass(60);
@@ -273,10 +282,15 @@ pub async fn the_next_time_that_something_is_due_is_told(world: &World<'_>) {
     assert_eq!(next().await, None);
     let resumed = change(world, &paused, ScheduleChange::Resume).await;
     assert_eq!(next().await, Some(slot));
-    let disabled = change(world, &resumed, ScheduleChange::Disable { passed: Vec::new() }).await;
+    let disabled =
+        change(world, &resumed, ScheduleChange::Disable { passed: PassedSlots::default() }).await;
     assert_eq!(next().await, None);
-    change(world, &disabled, ScheduleChange::Enable { next_slot: Some(slot), passed: Vec::new() })
-        .await;
+    change(
+        world,
+        &disabled,
+        ScheduleChange::Enable { next_slot: Some(slot), passed: PassedSlots::default() },
+    )
+    .await;
     let later = NewSchedule { next_slot: Some(slot + MINUTE), ..world.new_schedule("d") };
     world.store().create_schedule(world.at(), &later).await.unwrap();
     // What is due is no longer next, whether it was asked for or not.
@@ -402,10 +416,11 @@ pub async fn a_schedule_that_cannot_be_planned_is_set_aside_and_the_rest_fires(w
     let mended = ScheduleChange::Define {
         spec,
         owner: "ops".to_owned(),
-        next_slot: Some(world.now()),
-        passed: Vec::new(),
+        next_slot: Some(world.now() + MINUTE),
+        passed: world.all_missed(&bad),
     };
     assert_eq!(change(world, &bad, mended).await.set_aside, None);
+    world.pass(60);
     assert_eq!(due_ids(world).await.len(), 2);
 }
 
@@ -489,7 +504,7 @@ pub async fn a_change_decides_what_it_would_leave_undecided(world: &World<'_>) {
         spec: json(r#"{"cron":"@daily"}"#),
         owner: "web".to_owned(),
         next_slot: Some(first + 4 * MINUTE),
-        passed: passed.to_vec(),
+        passed: passed.to_vec().into(),
     };
     let late = missed(first, Some(first + 4 * MINUTE), 5);
     let other = SlotRow { job: Some(world.new_job()), ..missed(first, None, 1) };
@@ -515,11 +530,11 @@ pub async fn a_change_decides_what_it_would_leave_undecided(world: &World<'_>) {
     );
     assert!(ledger.iter().all(|view| view.term == 0 && view.decided_at == world.now()));
     world.pass(120);
-    let passed = vec![missed(first + 4 * MINUTE, None, 1)];
+    let passed = vec![missed(first + 4 * MINUTE, None, 1)].into();
     let disabled = change(world, &changed, ScheduleChange::Disable { passed }).await;
     assert_eq!((disabled.enabled, disabled.next_slot), (false, None));
     let next_slot = Some(world.now() + MINUTE);
-    let passed = Vec::new();
+    let passed = PassedSlots::default();
     let enabled = change(world, &disabled, ScheduleChange::Enable { next_slot, passed }).await;
     assert_eq!((enabled.enabled, enabled.next_slot), (true, next_slot));
     assert_eq!(world.ledger(schedule.id).await.len(), 3);
@@ -543,7 +558,7 @@ pub async fn a_run_of_skips_is_one_row(world: &World<'_>) {
     let newest =
         SlotRow { outcome: SlotOutcome::CaughtUp, ..world.fired(schedule.id, end + MINUTE) };
     let (overlap, slots) = (Overlap::Allow, vec![skips, newest]);
-    let decision = SlotDecision::Advance { overlap, slots, next_slot: None };
+    let decision = SlotDecision::Advance { overlap, slots, next_slot: None, hold_for: ON_TIME };
     let plan = SlotPlan { schedule: schedule.id, stamp: schedule.stamp, decision };
     assert_eq!(world.fire(&fence, &[plan]).await.answers, [FireAnswer::Applied]);
     let ledger = world.ledger(schedule.id).await;
@@ -561,8 +576,8 @@ pub async fn revisions_are_read_in_pages(world: &World<'_>) {
         let define = ScheduleChange::Define {
             spec: json("{}"),
             owner: "ops".to_owned(),
-            next_slot: Some(world.now()),
-            passed: Vec::new(),
+            next_slot: schedule.next_slot,
+            passed: PassedSlots::default(),
         };
         schedule = change(world, &schedule, define).await;
     }
@@ -595,9 +610,9 @@ pub async fn an_edit_never_lets_a_slot_come_again(world: &World<'_>) {
                 spec: json("{}"),
                 owner: "ops".to_owned(),
                 next_slot,
-                passed: Vec::new(),
+                passed: world.all_missed(&fired),
             },
-            ScheduleChange::Enable { next_slot, passed: Vec::new() },
+            ScheduleChange::Enable { next_slot, passed: world.all_missed(&fired) },
         ] {
             let answer = world
                 .store()
@@ -612,7 +627,7 @@ pub async fn an_edit_never_lets_a_slot_come_again(world: &World<'_>) {
         spec: json("{}"),
         owner,
         next_slot: Some(world.now()),
-        passed: Vec::new(),
+        passed: PassedSlots::default(),
     };
     let answer =
         world.store().change_schedule(world.at(), fired.id, fired.stamp, &long, &actor()).await;

@@ -36,7 +36,7 @@ fn define(schedule: &Schedule, spec: &str) -> SetEntry {
         spec: json(spec),
         owner: "web".to_owned(),
         next_slot: schedule.next_slot,
-        passed: Vec::new(),
+        passed: PassedSlots::default(),
     };
     SetEntry::Change { id: schedule.id, stamp: schedule.stamp, change }
 }
@@ -61,7 +61,7 @@ pub async fn a_set_is_registered_whole(world: &World<'_>) {
     let slot = a.next_slot.unwrap();
     let reason = Some("changed".to_owned());
     let (outcome, count) = (SlotOutcome::Missed, 1);
-    let passed = vec![SlotRow { slot, end: None, count, outcome, reason, job: None }];
+    let passed = vec![SlotRow { slot, end: None, count, outcome, reason, job: None }].into();
     let change = ScheduleChange::Define {
         spec: json("{}"),
         owner: "web".to_owned(),
@@ -193,13 +193,13 @@ pub async fn a_schedule_stays_in_its_set(world: &World<'_>) {
     for change in [
         ScheduleChange::Pause { until: None },
         ScheduleChange::Resume,
-        ScheduleChange::Disable { passed: Vec::new() },
-        ScheduleChange::Enable { next_slot, passed: Vec::new() },
+        ScheduleChange::Disable { passed: PassedSlots::default() },
+        ScheduleChange::Enable { next_slot, passed: PassedSlots::default() },
         ScheduleChange::Define {
             spec: json("{}"),
             owner: "web".to_owned(),
             next_slot,
-            passed: Vec::new(),
+            passed: PassedSlots::default(),
         },
     ] {
         let (id, stamp) = (schedule.id, schedule.stamp);

@@ -8,7 +8,7 @@ use punctual_store::rules::{Spoil, UNREADABLE};
 use punctual_store::*;
 
 use crate::World;
-use crate::world::{actor, beat_of, failure, json};
+use crate::world::{actor, beat_of, failure, json, next_steps};
 
 /// It failed for that reason, without another attempt than those recorded, and everybody can see.
 async fn assert_set_aside(world: &World<'_>, id: JobId, attempt: u32) {
@@ -160,9 +160,8 @@ pub async fn a_bad_lease_of_a_dead_node_fails_alone(world: &World<'_>) {
     world.spoil(Spoil::Seat(ids[1])).await;
     world.steady(leading, &fence).await;
     let again = Next::After(Duration::from_secs(5));
-    let taken = |job: usize, next| ReapedJob { job: ids[job], next };
-    let reaped = world.reap(&fence).await.jobs;
-    assert_eq!(reaped, [taken(0, Next::Failed), taken(1, Next::Failed), taken(2, again)]);
+    let steps = next_steps(&world.reap(&fence).await);
+    assert_eq!(steps, [(ids[0], Next::Failed), (ids[1], Next::Failed), (ids[2], again)]);
     assert_set_aside(world, ids[0], 0).await;
     assert_set_aside(world, ids[1], 0).await;
 }
@@ -259,7 +258,8 @@ pub async fn a_bad_schedule_can_be_mended_or_removed(world: &World<'_>) {
             answer => panic!("{answer:?}"),
         }
     };
-    let disabled = change(one.clone(), ScheduleChange::Disable { passed: Vec::new() }).await;
+    let disabled =
+        change(one.clone(), ScheduleChange::Disable { passed: PassedSlots::default() }).await;
     let set_aside = Some(UNREADABLE.to_owned());
     assert_eq!((disabled.enabled, &disabled.set_aside), (false, &set_aside));
     assert_eq!(world.reread(&one).await, disabled);
@@ -268,16 +268,17 @@ pub async fn a_bad_schedule_can_be_mended_or_removed(world: &World<'_>) {
     assert_eq!(store.schedule(one.id).await.unwrap(), None);
 
     let spec = json(r#"{"cron":"@daily"}"#);
-    let next_slot = Some(world.now());
+    let next_slot = Some(world.now() + Duration::from_secs(60));
     let define = ScheduleChange::Define {
         spec: spec.clone(),
         owner: "ops".to_owned(),
         next_slot,
-        passed: Vec::new(),
+        passed: PassedSlots::default(),
     };
     let mended = change(other.clone(), define).await;
     assert_eq!((&mended.spec, &mended.set_aside), (&spec, &None));
     assert_eq!(world.reread(&other).await, mended);
+    world.pass(60);
     let due = store.due(world.at(), 0, 10).await.unwrap().schedules;
     assert_eq!(due, [mended]);
 }

@@ -7,7 +7,7 @@ use punctual_core::job::{JobState, Next, Outcome};
 use punctual_store::*;
 
 use crate::World;
-use crate::world::{LEASE, LIFETIME, actor, failure, policy};
+use crate::world::{LEASE, LIFETIME, actor, failure, next_steps, policy};
 
 /// In the order in which they were due, no more than asked for.
 pub async fn promotion_makes_due_jobs_ready_and_tells_the_next(world: &World<'_>) {
@@ -54,7 +54,11 @@ pub async fn the_third_crash_fails_the_job(world: &World<'_>) {
         world.steady(leading, &fence).await;
         let next = if crash < 3 { Next::After(Duration::from_secs(5)) } else { Next::Failed };
         let reaped = world.reap(&fence).await;
-        assert_eq!((reaped.dead, reaped.jobs), (vec![victim], vec![ReapedJob { job: id, next }]));
+        let attempt = reaped.jobs[0].attempt.as_ref().unwrap();
+        assert_eq!((&attempt.kind, &attempt.queue, attempt.number), (&job.kind, &job.queue, crash));
+        assert_eq!(attempt.held, reaped.at.since(job.claimed_at));
+        assert!(attempt.error.is_some());
+        assert_eq!((next_steps(&reaped), reaped.dead), (vec![(id, next)], vec![victim]));
         world.pass(5);
         world.beat(leading, std::slice::from_ref(&fence)).await;
         world.store().promote(world.at(), 10).await.unwrap();
@@ -92,6 +96,80 @@ pub async fn nobody_is_declared_dead_while_leadership_is_young(world: &World<'_>
     assert_eq!(world.reap(&fence).await.dead, [working]);
 }
 
+/// An outage does not count as silence.
+pub async fn an_outage_kills_no_node_when_another_leader_follows(world: &World<'_>) {
+    let (working, one, other) = (world.join().await, world.join().await, world.join().await);
+    let first = world.lead("maintenance", one).await;
+    world.enqueue_one().await;
+    let job = world.claim_one(working).await;
+    world.steady(one, &first).await;
+    for node in [working, one, other] {
+        world.beat(node, &[]).await;
+    }
+    world.pass(3_600);
+    let second = world.lead("maintenance", other).await;
+    assert_eq!(world.reap(&second).await.dead, []);
+    // For 14 seconds the database is reachable again, and the nodes are silent.
+    for _ in 0..7 {
+        world.pass(2);
+        let reaped = world.reap(&second).await;
+        assert_eq!((reaped.led, reaped.dead, reaped.jobs), (true, Vec::new(), Vec::new()));
+    }
+    world.beat(working, &[]).await;
+    world.pass(2);
+    let reaped = world.reap(&second).await;
+    let mut silent = vec![one, other];
+    silent.sort();
+    assert_eq!((reaped.dead, reaped.jobs), (silent, Vec::new()));
+    assert_eq!(world.state(job.id).await, JobState::Running);
+}
+
+/// Each leader leads for ten seconds. What it saw of the silent node counts for its successor.
+pub async fn a_silent_node_dies_although_leaders_change(world: &World<'_>) {
+    let (dead, one, other) = (world.join().await, world.join().await, world.join().await);
+    let id = world.enqueue_one().await;
+    world.claim_one(dead).await;
+    let start = world.now();
+    let mut reclaimed = Vec::new();
+    for term in 0..6 {
+        let node = if term % 2 == 0 { one } else { other };
+        let fence = world.lead("maintenance", node).await;
+        for _ in 0..5 {
+            world.pass(2);
+            for live in [one, other] {
+                world.beat(live, &[]).await;
+            }
+            let reaped = world.reap(&fence).await;
+            assert!(reaped.dead.iter().all(|node| *node == dead), "{reaped:?}");
+            let jobs = reaped.jobs.into_iter().map(|reaped| (reaped.job, world.now()));
+            reclaimed.extend(jobs);
+        }
+        assert!(world.store().resign(world.at(), &fence).await.unwrap());
+    }
+    assert_eq!(reclaimed, [(id, start + Duration::from_secs(16))]);
+}
+
+/// Each leader crashes after five seconds, and the next one leads seven seconds later.
+pub async fn a_silent_node_dies_although_leaders_crash(world: &World<'_>) {
+    let (dead, leading) = (world.join().await, world.join().await);
+    let id = world.enqueue_one().await;
+    world.claim_one(dead).await;
+    let start = world.now();
+    let mut reclaimed = Vec::new();
+    for _ in 0..6 {
+        let fence = world.lead("maintenance", leading).await;
+        for _ in 0..5 {
+            world.pass(1);
+            world.beat(leading, &[]).await;
+            let jobs = world.reap(&fence).await.jobs;
+            reclaimed.extend(jobs.into_iter().map(|reaped| (reaped.job, world.now())));
+        }
+        world.pass(7);
+    }
+    // Two terms of five seconds, and one lease for the time in between.
+    assert_eq!(reclaimed, [(id, start + Duration::from_secs(17))]);
+}
+
 /// Neither the leader, who led in a time that has not come yet, nor the node, which was seen in it,
 /// waits until the clock has caught up.
 pub async fn a_clock_set_back_does_not_keep_a_dead_node(world: &World<'_>) {
@@ -107,15 +185,13 @@ pub async fn a_clock_set_back_does_not_keep_a_dead_node(world: &World<'_>) {
         // Whoever is heard of again has nothing to fear.
         world.beat(live, &[]).await;
     }
-    let leader = &world.store().leaders().await.unwrap()[0];
-    assert!(leader.steady_since <= world.now(), "{leader:?}");
     for _ in 0..2 {
         world.steady(leading, &fence).await;
         world.beat(live, &[]).await;
     }
     let reaped = world.reap(&fence).await;
     let next = Next::After(Duration::from_secs(5));
-    assert_eq!((reaped.dead, reaped.jobs), (vec![dead], vec![ReapedJob { job: id, next }]));
+    assert_eq!((next_steps(&reaped), reaped.dead), (vec![(id, next)], vec![dead]));
 }
 
 /// Whoever has lost it takes nothing back.
@@ -149,7 +225,7 @@ pub async fn a_reaped_job_that_was_to_be_cancelled_is(world: &World<'_>) {
     world.claim_one(dead).await;
     world.store().cancel(world.at(), id, &actor()).await.unwrap();
     world.steady(leading, &fence).await;
-    assert_eq!(world.reap(&fence).await.jobs, [ReapedJob { job: id, next: Next::Cancelled }]);
+    assert_eq!(next_steps(&world.reap(&fence).await), [(id, Next::Cancelled)]);
     assert_eq!(world.state(id).await, JobState::Cancelled);
 }
 

@@ -5,9 +5,9 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use punctual_core::job::{
-    Backoff, Growth, JobState, Outcome, RetryPolicy, Spread, Standing, Transition, decide,
+    Backoff, Growth, JobState, Next, Outcome, RetryPolicy, Spread, Standing, Transition, decide,
 };
-use punctual_core::schedule::Overlap;
+use punctual_core::schedule::{ON_TIME, Overlap};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp, hash};
 use punctual_store::*;
 
@@ -121,6 +121,7 @@ impl<'a> World<'a> {
         ClaimAsk {
             node,
             lease: self.lease_id(),
+            more: Vec::new(),
             queues: vec![QueueShare { name: "default".to_owned(), most }],
             kinds: vec!["mail".to_owned()],
             most,
@@ -177,11 +178,16 @@ impl<'a> World<'a> {
 
     /// Enters a node.
     pub async fn join(&self) -> NodeId {
+        self.join_for("default").await
+    }
+
+    /// Enters a node that serves this queue.
+    pub async fn join_for(&self, queue: &str) -> NodeId {
         let info = NodeInfo {
             id: self.node_id(),
             name: "web-1".to_owned(),
             version: "0.1.0".to_owned(),
-            queues: vec!["default".to_owned()],
+            queues: vec![queue.to_owned()],
             kinds: vec!["mail".to_owned()],
             labels: vec![("zone".to_owned(), "a".to_owned())],
         };
@@ -266,8 +272,27 @@ impl<'a> World<'a> {
             overlap,
             slots: (0..slots).map(|index| self.fired(schedule.id, slot(index))).collect(),
             next_slot: Some(slot(slots)),
+            hold_for: ON_TIME,
         };
         SlotPlan { schedule: schedule.id, stamp: schedule.stamp, decision }
+    }
+
+    /// The same as [`plan`](World::plan), with a job in this queue.
+    pub fn plan_on(&self, schedule: &Schedule, queue: &str) -> SlotPlan {
+        let mut plan = self.plan(schedule);
+        if let SlotDecision::Advance { slots, .. } = &mut plan.decision {
+            for job in slots.iter_mut().filter_map(|row| row.job.as_mut()) {
+                queue.clone_into(&mut job.queue);
+            }
+        }
+        plan
+    }
+
+    /// Decides all slots of a schedule up to now as missed.
+    pub fn all_missed(&self, schedule: &Schedule) -> PassedSlots {
+        let Some(slot) = schedule.next_slot else { return PassedSlots::default() };
+        let (end, outcome) = (Some(self.now()), punctual_core::job::SlotOutcome::Missed);
+        vec![SlotRow { slot, end, count: 2, outcome, reason: None, job: None }].into()
     }
 
     /// A slot that becomes the usual job.
@@ -310,6 +335,7 @@ impl<'a> World<'a> {
 pub(crate) fn beat_of(node: NodeId) -> BeatAsk {
     BeatAsk {
         node,
+        is_remote: false,
         roles: Vec::new(),
         seeks: Vec::new(),
         lease: LEASE,
@@ -361,4 +387,9 @@ pub(crate) async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     })
     .await;
     running.into_iter().filter_map(|(_, done)| done).collect()
+}
+
+/// The jobs that were taken back, each with its next step.
+pub(crate) fn next_steps(reaped: &Reaped) -> Vec<(JobId, Next)> {
+    reaped.jobs.iter().map(|reaped| (reaped.job, reaped.next)).collect()
 }

@@ -101,6 +101,7 @@ async fn whatever_is_repeated_until_it_is_answered_happens_once() {
             let ask = ClaimAsk {
                 node,
                 lease: LeaseId::mint(NOW, random(index)),
+                more: Vec::new(),
                 queues: vec![QueueShare { name: "q".to_owned(), most: 10 }],
                 kinds: vec!["k".to_owned()],
                 most: 10,
@@ -112,6 +113,7 @@ async fn whatever_is_repeated_until_it_is_answered_happens_once() {
         }
         let known = |leases: &[LeaseId]| BeatAsk {
             node,
+            is_remote: false,
             seeks: Vec::new(),
             roles: Vec::new(),
             lease: Duration::ZERO,
@@ -173,6 +175,7 @@ async fn told(store: &Memory, node: NodeId, schedule: ScheduleId) -> String {
 fn beat(node: NodeId, leases: &[LeaseId], progress: Vec<Progress>) -> BeatAsk {
     BeatAsk {
         node,
+        is_remote: false,
         seeks: Vec::new(),
         roles: Vec::new(),
         lease: Duration::from_secs(5),
@@ -225,6 +228,7 @@ async fn story(store: &Faulty<Memory>) -> String {
     let claim = |number: u8| ClaimAsk {
         node,
         lease: LeaseId::mint(NOW, random(number)),
+        more: Vec::new(),
         queues: vec![QueueShare { name: "q".to_owned(), most: 2 }],
         kinds: vec!["k".to_owned()],
         most: 2,

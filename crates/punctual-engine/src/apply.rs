@@ -7,11 +7,12 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use punctual_core::schedule::Definition;
 use punctual_store::{
-    Actor, ErrorKind, NewSchedule, Registered, Registration, Schedule, ScheduleChange, SetEntry,
-    StoreError,
+    Actor, ErrorKind, NewSchedule, PassedSlots, Registered, Registration, Schedule, ScheduleChange,
+    SetEntry, StoreError,
 };
 
 use crate::schedules::{ScheduleError, Schedules, TRIES, passed, stored};
+use crate::skip_log::log_passed_in_set;
 
 /// A schedule as somebody wants it.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,17 +99,22 @@ impl Schedules {
             return Err(StoreError::invalid(message).into());
         }
         for _ in 0..TRIES {
-            let at = self.store.now(self.env.at()).await?;
             let kept = self.all_of(tenant, set).await?;
+            let found = self.find_all(tenant, manner, &kept, wanted).await?;
+            // Read last: a slot that becomes due between this instant and the write makes it stale.
+            let at = self.store.now(self.env.at()).await?;
             let look = Look { tenant, set, manner, actor, at, kept: &kept };
-            let (steps, entries) = self.steps(&look, wanted).await?;
+            let (steps, entries) = self.steps(&look, wanted, found)?;
             if manner.dry_run || entries.is_empty() {
                 return Ok(Applied { at, steps });
             }
             let (set, actor) = (set.to_owned(), actor.clone());
             let ask = Registration { set, generation: GENERATION, entries, actor };
             match self.store.register(self.env.at(), &ask).await? {
-                Registered::Done(_) => return Ok(Applied { at, steps }),
+                Registered::Done(schedules) => {
+                    log_passed_in_set(&ask.entries, &schedules);
+                    return Ok(Applied { at, steps });
+                }
                 Registered::Superseded(higher) => {
                     let message = format!(
                         "set `{}` is declared by a program (generation {higher}); use another name",
@@ -122,27 +128,43 @@ impl Schedules {
         Err(ScheduleError::Busy(set.to_owned()))
     }
 
-    /// What has to be done; whatever is wrong anywhere is told together.
-    async fn steps(
+    /// The existing schedule of each wanted one, or why it cannot be used.
+    async fn find_all(
+        &self,
+        tenant: &str,
+        manner: Manner,
+        kept: &[Schedule],
+        wanted: &[Wanted],
+    ) -> Result<Vec<FindResult>, ScheduleError> {
+        let mut found = Vec::with_capacity(wanted.len());
+        for one in wanted {
+            match self.find(tenant, manner, kept, one).await {
+                Err(error) if error.is_of_the_store() => return Err(error),
+                other => found.push(other),
+            }
+        }
+        Ok(found)
+    }
+
+    /// The steps for all schedules. All errors are reported together.
+    fn steps(
         &self,
         look: &Look<'_>,
         wanted: &[Wanted],
+        found: Vec<FindResult>,
     ) -> Result<(Vec<Step>, Vec<SetEntry>), ScheduleError> {
         let (mut steps, mut entries, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
         let mut names = BTreeSet::new();
-        for one in wanted {
+        for (one, found) in wanted.iter().zip(found) {
             if !names.insert(one.name.as_str()) {
                 let twice = ScheduleError::Job("declared twice; remove one".to_owned());
                 wrong.push(twice.of(&one.name));
                 continue;
             }
-            match self.step(look, one).await {
+            match found.and_then(|found| self.step(look, one, found)) {
                 Ok((step, entry)) => {
                     entries.extend(entry);
                     steps.push(step);
-                }
-                Err(error @ ScheduleError::Store(_)) if error.is_of_the_store() => {
-                    return Err(error);
                 }
                 Err(error) => wrong.push(error.of(&one.name)),
             }
@@ -171,12 +193,12 @@ impl Schedules {
     }
 
     /// What has to be done with one schedule.
-    async fn step(
+    fn step(
         &self,
         look: &Look<'_>,
         wanted: &Wanted,
+        found: Option<Schedule>,
     ) -> Result<(Step, Option<SetEntry>), ScheduleError> {
-        let found = self.find(look, wanted).await?;
         let step = |what: What, before: Option<Schedule>| {
             let (name, wanted) = (wanted.name.clone(), Some(wanted.clone()));
             Step { name, what, before, wanted }
@@ -200,16 +222,18 @@ impl Schedules {
     /// The schedule that a wanted one is so far: of that name, or of the name that it had.
     async fn find(
         &self,
-        look: &Look<'_>,
+        tenant: &str,
+        manner: Manner,
+        kept: &[Schedule],
         wanted: &Wanted,
-    ) -> Result<Option<Schedule>, ScheduleError> {
-        let own = |name: &str| look.kept.iter().find(|schedule| schedule.name == name).cloned();
+    ) -> FindResult {
+        let own = |name: &str| kept.iter().find(|schedule| schedule.name == name).cloned();
         if let Some(schedule) = own(&wanted.name) {
             return Ok(Some(schedule));
         }
-        if let Some(other) = self.store.schedule_named(look.tenant, &wanted.name).await? {
+        if let Some(other) = self.store.schedule_named(tenant, &wanted.name).await? {
             return match other.set.as_str() {
-                "" if look.manner.adopt => Ok(Some(other)),
+                "" if manner.adopt => Ok(Some(other)),
                 "" => Err(taken(
                     "was created manually; take it over with `adopt`, or use another name",
                 )),
@@ -221,8 +245,8 @@ impl Schedules {
             return Ok(Some(schedule));
         }
         // Of another set it stays, and this one is new.
-        let other = self.store.schedule_named(look.tenant, old).await?;
-        Ok(other.filter(|other| other.set.is_empty() && look.manner.adopt))
+        let other = self.store.schedule_named(tenant, old).await?;
+        Ok(other.filter(|other| other.set.is_empty() && manner.adopt))
     }
 
     /// What has to change of a schedule that is there.
@@ -253,7 +277,7 @@ impl Schedules {
         // What was due is decided by the change before it, if there is one.
         let undecided = |reason: &str| match changes.is_empty() {
             true => passed(schedule, look.at, reason),
-            false => Vec::new(),
+            false => PassedSlots::default(),
         };
         let change = match (schedule.enabled, *enabled) {
             (true, false) => {
@@ -270,6 +294,9 @@ impl Schedules {
         Ok(changes)
     }
 }
+
+/// The existing schedule of a wanted one, if there is one, or why it cannot be used.
+type FindResult = Result<Option<Schedule>, ScheduleError>;
 
 /// One look at a set, and what is to be done to it.
 struct Look<'a> {

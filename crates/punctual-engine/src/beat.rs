@@ -58,6 +58,7 @@ impl Service for Beat {
         let sent = self.env.elapsed();
         let ask = BeatAsk {
             node: self.node,
+            is_remote: false,
             roles: self.roles.fences(),
             seeks: self.roles.sought(),
             lease: self.timing.leader_lease,

@@ -108,7 +108,7 @@ impl Claimer {
         }
         let lease = LeaseId::mint(self.env.wall(), self.env.seed());
         let (node, kinds) = (self.node, self.kinds.clone());
-        let ask = ClaimAsk { node, lease, queues, kinds, most };
+        let ask = ClaimAsk { node, lease, more: Vec::new(), queues, kinds, most };
         let sent = self.env.elapsed();
         self.work.claiming(lease);
         let call = self.store.claim(self.env.at(), &ask);

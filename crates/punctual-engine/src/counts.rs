@@ -17,6 +17,8 @@ use crate::service::{Report, Rest, Service, within};
 pub(crate) struct Finished {
     pub(crate) queue: String,
     pub(crate) kind: String,
+    /// The number of the attempt, from 1.
+    pub(crate) attempt: u32,
     /// How long the node had it.
     pub(crate) took: Duration,
     /// Did the handler write its success itself?
@@ -50,6 +52,9 @@ pub(crate) struct Counts(Mutex<BTreeMap<Row, (i64, i64)>>);
 
 /// Slots that were missed.
 const MISSED: &str = "slots_missed";
+
+/// Jobs that did not start before their deadline.
+const EXPIRED: &str = "jobs_expired";
 
 /// How long attempts took, by the bucket of [`histogram`].
 const TOOK: [&str; histogram::BUCKETS] = [
@@ -103,6 +108,11 @@ const ROWS_AT_ONCE: usize = 500;
 
 type Row = (Timestamp, &'static str, String, String);
 
+/// The beginning of the minute.
+fn minute_of(at: Timestamp) -> Timestamp {
+    Timestamp::from_seconds(at.floor_seconds().div_euclid(60) * 60)
+}
+
 impl Counts {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Row, (i64, i64)>> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -110,7 +120,7 @@ impl Counts {
 
     /// An attempt has ended.
     pub(crate) fn add(&self, at: Timestamp, outcome: AttemptOutcome, finished: Finished) {
-        let minute = Timestamp::from_seconds(at.floor_seconds().div_euclid(60) * 60);
+        let minute = minute_of(at);
         let Finished { queue, kind, took, waited, .. } = finished;
         let mut counts = self.lock();
         let mut add = |metric: &'static str, length: Duration| {
@@ -131,9 +141,14 @@ impl Counts {
 
     /// Slots have become no job because it was too late for them.
     pub(crate) fn missed(&self, at: Timestamp, slots: u64) {
-        let minute = Timestamp::from_seconds(at.floor_seconds().div_euclid(60) * 60);
-        let row = (minute, MISSED, String::new(), String::new());
+        let row = (minute_of(at), MISSED, String::new(), String::new());
         self.lock().entry(row).or_default().0 += i64::try_from(slots).unwrap_or(i64::MAX);
+    }
+
+    /// A job did not start before its deadline.
+    pub(crate) fn expired(&self, at: Timestamp, queue: &str, kind: &str) {
+        let row = (minute_of(at), EXPIRED, queue.to_owned(), kind.to_owned());
+        self.lock().entry(row).or_default().0 += 1;
     }
 
     fn take(&self) -> Vec<RollupCount> {

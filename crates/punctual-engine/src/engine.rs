@@ -1,6 +1,8 @@
 //! A node: started once, stopped once.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use punctual_core::NodeId;
 use punctual_store::{Leader, LeaderChange, Retention, Store, StoreError};
@@ -9,13 +11,13 @@ use crate::EngineError;
 use crate::config::Config;
 use crate::counts::Counts;
 use crate::database::Database;
-use crate::env::Env;
+use crate::env::{Boxed, Env};
 use crate::handler::Handlers;
 use crate::leader::{Leadership, MAINTENANCE, Roles, SCHEDULER};
 use crate::level::Level;
 use crate::places::Places;
 use crate::schedules::Schedules;
-use crate::service::within;
+use crate::service::{caught, within};
 use crate::session::{Over, Parts, STOP, STOP_NOW, Session};
 use crate::telemetry;
 use crate::work::Work;
@@ -27,6 +29,8 @@ pub struct Engine {
     current: Arc<Mutex<Current>>,
     wish: Arc<Level>,
     outcome: Arc<Outcome>,
+    /// Is the end of the shutdown watched?
+    is_watched: AtomicBool,
 }
 
 /// The present life of the node.
@@ -79,6 +83,10 @@ pub struct RoleReport {
     pub changes: Vec<LeaderChange>,
 }
 
+/// How long a shutdown may take after its grace, or after a request to stop at once: to record how
+/// the last attempts ended, and to leave. The rest of a second is for threads that wake late.
+const ENDING: Duration = Duration::from_millis(900);
+
 /// Terms that are told of each role.
 const CHANGES_TOLD: usize = 20;
 
@@ -106,6 +114,7 @@ impl Engine {
             counts: Arc::<Counts>::default(),
             database: Arc::new(Database::new(env.clone(), &config.timing)),
             handlers: Arc::new(handlers),
+            out_of_time: Arc::default(),
             config: Arc::new(config),
             store,
             env: env.clone(),
@@ -113,14 +122,17 @@ impl Engine {
         let session = Session::begin(parts.clone()).await?;
         let current = Arc::new(Mutex::new(Current::of(&session)));
         let (wish, outcome) = (Arc::<Level>::default(), Arc::<Outcome>::default());
-        env.spawn(Box::pin(live(
-            parts.clone(),
-            session,
-            current.clone(),
-            wish.clone(),
-            outcome.clone(),
-        )));
-        Ok(Engine { roles, parts, current, wish, outcome })
+        let life = live(parts.clone(), session, current.clone(), wish.clone(), outcome.clone());
+        let (present, ended) = (current.clone(), outcome.clone());
+        env.spawn(Box::pin(async move {
+            if let Err(panic) = caught(life).await {
+                // Its services have ended with it. Without an outcome, callers would never return.
+                telemetry::panicked("node", &panic);
+                ended.tell(Stopped { unsettled: held(&present) });
+            }
+        }));
+        let is_watched = AtomicBool::new(false);
+        Ok(Engine { roles, parts, current, wish, outcome, is_watched })
     }
 
     /// Its present id. A node that was declared dead comes back with another.
@@ -130,7 +142,7 @@ impl Engine {
 
     /// How it is.
     pub fn health(&self) -> Health {
-        let current = self.current.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         Health {
             node: current.node,
             is_in_touch: current.work.is_in_touch(),
@@ -177,32 +189,96 @@ impl Engine {
         Leadership { role: role.to_owned(), roles: self.roles.clone() }
     }
 
-    /// Asks the node to finish what runs and to stop.
+    /// Asks the node to finish its running jobs and to stop. It has stopped at most a second after
+    /// the shutdown grace, even if handlers ignore the request or block their threads, or the
+    /// store does not respond.
     pub fn stop(&self) {
         self.wish.raise(STOP);
+        self.watch_end();
     }
 
-    /// Asks the node to stop at once; what runs is given back.
+    /// Asks the node to stop at once; running jobs are released. Takes at most a second.
     pub fn stop_now(&self) {
         self.wish.raise(STOP_NOW);
+        self.watch_end();
     }
 
     /// Ends when the node has stopped.
     pub async fn stopped(&self) -> Stopped {
         self.outcome.is_over.reached(1).await;
-        self.outcome.stopped.get().copied().unwrap_or(Stopped { unsettled: 0 })
+        self.outcome.get()
+    }
+
+    /// Ends when the node has stopped, and does not keep it.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        let outcome = self.outcome.clone();
+        async move { outcome.is_over.reached(1).await }
+    }
+
+    /// Ends when the node has stopped because its time was over, which may leave something undone.
+    pub async fn out_of_time(&self) -> Stopped {
+        self.parts.out_of_time.reached(1).await;
+        self.stopped().await
+    }
+
+    /// Ends the shutdown when its time is over: on a thread of its own, since handlers may block
+    /// all threads of the runtime.
+    fn watch_end(&self) {
+        if self.is_watched.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let watch = || -> Boxed {
+            // Without the store, which may be closed as soon as the node has stopped.
+            let (env, end) = (self.parts.env.clone(), self.parts.out_of_time.clone());
+            let (wish, grace) = (self.wish.clone(), self.parts.config.shutdown_grace);
+            let (current, outcome) = (self.current.clone(), self.outcome.clone());
+            Box::pin(async move {
+                let out_of_time = async {
+                    tokio::select! {
+                        biased;
+                        () = wish.reached(STOP_NOW) => {}
+                        () = env.sleep(grace) => {}
+                    }
+                    env.sleep(ENDING).await;
+                };
+                tokio::select! {
+                    biased;
+                    () = outcome.is_over.reached(1) => {}
+                    () = out_of_time => {
+                        telemetry::out_of_time();
+                        end.raise(1);
+                        outcome.tell(Stopped { unsettled: held(&current) });
+                    }
+                }
+            })
+        };
+        let env = &self.parts.env;
+        if let Err(error) = env.spawn_apart("punctual-stop", watch()) {
+            telemetry::no_thread("punctual-stop", &error);
+            env.spawn(watch());
+        }
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.stop_now();
+        // No caller is left to wait for its end.
+        self.wish.raise(STOP_NOW);
     }
 }
 
+/// How many jobs the node holds.
+fn held(current: &Mutex<Current>) -> usize {
+    current.lock().unwrap_or_else(PoisonError::into_inner).work.held()
+}
+
 impl Outcome {
+    fn get(&self) -> Stopped {
+        self.stopped.get().copied().unwrap_or(Stopped { unsettled: 0 })
+    }
+
     fn tell(&self, stopped: Stopped) {
-        // There is one telling, by whoever runs the node.
+        // The first outcome counts: the node may end just when its time is over.
         let _ = self.stopped.set(stopped);
         self.is_over.raise(1);
     }
@@ -238,6 +314,6 @@ async fn live(
             }
             parts.env.sleep(parts.env.jitter(parts.config.timing.beat)).await;
         };
-        *current.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Current::of(&session);
+        *current.lock().unwrap_or_else(PoisonError::into_inner) = Current::of(&session);
     }
 }

@@ -160,15 +160,28 @@ impl Attempt {
         Some(Fired { schedule: origin.schedule, slot: origin.slot, late_by, facts })
     }
 
-    /// Ends when the attempt has to stop. A handler that goes on is dropped a little later; if it
-    /// blocks its thread and cannot be dropped, its result no longer counts.
+    /// Ends when the attempt has to stop, and says why. On [`StopReason::Shutdown`] the handler may
+    /// continue until the shutdown grace ends, otherwise for a short time: see
+    /// [`time_left`](Attempt::time_left). Then it is dropped; if it blocks its thread and cannot be
+    /// dropped, its result no longer counts.
     pub async fn stopped(&self) -> StopReason {
-        self.stop.told().await
+        self.stop.shown().await
+    }
+
+    /// Ends when the attempt has to stop now. Differs from [`stopped`](Attempt::stopped) only at a
+    /// shutdown: it ends shortly before the shutdown grace does.
+    pub async fn must_stop(&self) -> StopReason {
+        self.stop.requested().await
     }
 
     /// Why the attempt has to stop, if it has to.
     pub fn stop_reason(&self) -> Option<StopReason> {
-        self.stop.reason()
+        self.stop.show()
+    }
+
+    /// How long until the attempt is dropped, once it has to stop.
+    pub fn time_left(&self) -> Option<Duration> {
+        Some(self.stop.drop_at()?.saturating_sub(self.work.elapsed()))
     }
 
     /// Says how far it is; what was said last is written with the next heartbeat.

@@ -16,8 +16,7 @@ use crate::level::Level;
 use crate::service::{Report, Rest, Service, within};
 use crate::telemetry;
 
-/// The role under which a node looks after the store.
-pub const MAINTENANCE: &str = "maintenance";
+pub use punctual_store::MAINTENANCE;
 /// The role under which a node fires schedules.
 pub const SCHEDULER: &str = "scheduler/0";
 

@@ -5,6 +5,7 @@
 //! of. Everything that runs beside the work is a service of one shape: a pass, a rest, and again.
 
 mod apply;
+mod batch;
 mod beat;
 mod breaker;
 mod claimer;
@@ -16,12 +17,14 @@ mod engine;
 mod env;
 mod error;
 mod executor;
+mod expirer;
 mod handler;
 mod leader;
 mod level;
 mod log;
 mod places;
 mod promoter;
+mod queue_counter;
 mod reaper;
 mod scheduler;
 mod schedules;
@@ -29,6 +32,7 @@ mod service;
 mod session;
 mod sets;
 mod settler;
+mod skip_log;
 #[doc(hidden)]
 pub mod steps;
 mod stop;

@@ -1,4 +1,4 @@
-//! Moves jobs whose time has come to where they can be claimed.
+//! Moves jobs whose time has come to where they can be claimed, and ends those that may not start any more.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use crate::config::Timing;
 use crate::env::Env;
+use crate::expirer::Expirer;
 use crate::leader::{MAINTENANCE, Roles};
 use crate::service::{Report, Rest, Service, within};
 
@@ -67,6 +68,7 @@ pub(crate) struct Promoter {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) roles: Arc<Roles>,
     pub(crate) timers: Arc<Timers>,
+    pub(crate) expirer: Expirer,
     pub(crate) timing: Timing,
 }
 
@@ -94,7 +96,10 @@ impl Service for Promoter {
             };
             let count: u64 = promoted.queues.values().sum();
             moved = usize::try_from(count).unwrap_or(usize::MAX);
-            if moved >= PROMOTE_AT_ONCE {
+            let expired = self.expirer.run(&promoted, now).await?;
+            let is_more = moved >= PROMOTE_AT_ONCE || expired.is_more;
+            moved += expired.jobs;
+            if is_more {
                 return Ok(Report::new(moved, Rest::None));
             }
             if let Some(next_due) = promoted.next_due {

@@ -1,13 +1,15 @@
-//! Takes back the jobs of dead nodes, and drops what is too old to keep.
+//! Takes back the jobs of dead nodes, ends overdue attempts of remote workers, and drops what is too old to keep.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual_core::job::Next;
-use punctual_store::{ReapAsk, Result, Store};
+use punctual_core::Timestamp;
+use punctual_core::job::{AttemptOutcome, Next};
+use punctual_store::{OverdueJob, ReapAsk, Result, Store};
 
 use crate::config::Config;
+use crate::counts::{Counts, Finished};
 use crate::env::Env;
 use crate::leader::{MAINTENANCE, Roles};
 use crate::promoter::Timers;
@@ -17,12 +19,14 @@ use crate::telemetry;
 /// Leases taken back at once: more makes others wait for the commit.
 const REAP_AT_ONCE: usize = 500;
 
-/// Takes back the jobs of nodes that have been silent for too long.
+/// Takes back the jobs of nodes that have been silent for too long, and ends the attempts of remote
+/// workers that exceed their time.
 pub(crate) struct Reaper {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) roles: Arc<Roles>,
     pub(crate) timers: Arc<Timers>,
+    pub(crate) counts: Arc<Counts>,
     pub(crate) config: Arc<Config>,
 }
 
@@ -59,13 +63,28 @@ impl Service for Reaper {
         }
         telemetry::reaped(&reaped);
         let now = self.env.elapsed();
-        for job in &reaped.jobs {
-            if let Next::After(wait) = job.next {
+        let overdue = reaped.overdue.iter().map(|job| job.next);
+        for next in reaped.jobs.iter().map(|job| job.next).chain(overdue) {
+            if let Next::After(wait) = next {
                 self.timers.note(now.saturating_add(wait));
             }
         }
-        let is_more = reaped.jobs.len() >= REAP_AT_ONCE;
-        Ok(Report::new(reaped.jobs.len(), if is_more { Rest::None } else { rest }))
+        let ended = reaped.jobs.len() + reaped.overdue.len();
+        for overdue in reaped.overdue {
+            self.count(reaped.at, overdue);
+        }
+        let is_more = ended >= REAP_AT_ONCE;
+        Ok(Report::new(ended, if is_more { Rest::None } else { rest }))
+    }
+}
+
+impl Reaper {
+    /// Counts an attempt of a remote worker that was ended: its server learns nothing of it.
+    fn count(&self, at: Timestamp, overdue: OverdueJob) {
+        let OverdueJob { attempt, queue, kind, claimed_at, .. } = overdue;
+        let took = at.since(claimed_at);
+        let finished = Finished { queue, kind, attempt, took, is_settled: false, waited: None };
+        self.counts.add(at, AttemptOutcome::TimedOut, finished);
     }
 }
 

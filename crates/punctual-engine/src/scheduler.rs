@@ -14,6 +14,7 @@ use punctual_store::{
     SlotRow, Store, limits,
 };
 
+use crate::batch::BatchSize;
 use crate::config::Timing;
 use crate::counts::Counts;
 use crate::database::Database;
@@ -21,12 +22,15 @@ use crate::env::Env;
 use crate::leader::{Roles, SCHEDULER};
 use crate::promoter::Timers;
 use crate::service::{Report, Rest, Service, within};
+use crate::skip_log::SkipLog;
 use crate::telemetry;
 
 /// The shard of the schedules that the role leads.
 const SHARD: i16 = 0;
 /// How long what cannot go on now is left alone.
 const WAIT: Duration = Duration::from_secs(1);
+/// The smallest number of schedules to ask for: late ones get a tenth, the others are fresh.
+const FIRE_MIN: usize = 10;
 /// For how many rows a slot counts of which each node has one: the transaction that fires it knows
 /// how many nodes there are, whoever plans it does not.
 const NODES_LIKELY: usize = 50;
@@ -39,6 +43,8 @@ pub(crate) struct Scheduler {
     pub(crate) timers: Arc<Timers>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) timing: Timing,
+    pub(crate) size: BatchSize,
+    pub(crate) skips: SkipLog,
 }
 
 /// What one pass found and decided.
@@ -50,14 +56,22 @@ struct Batch {
     has_more: bool,
 }
 
+/// What became of the plans of one pass.
+#[derive(Default)]
+struct Written {
+    /// Schedules that were decided, also in part.
+    applied: usize,
+    /// Has anything changed since it was read?
+    is_stale: bool,
+    /// When held slots are examined again.
+    held_until: Option<Timestamp>,
+}
+
 impl Scheduler {
-    /// Decides what is due, as far as one transaction holds.
-    fn decide(&self, due: &Due, up_to: Timestamp) -> Batch {
-        let mut batch = Batch {
-            plans: Vec::new(),
-            next: due.next,
-            has_more: due.schedules.len() >= limits::FIRE_MAX,
-        };
+    /// Decides what is due, of up to `most` schedules, as far as one transaction holds.
+    fn decide(&self, due: &Due, up_to: Timestamp, most: usize) -> Batch {
+        let mut batch =
+            Batch { plans: Vec::new(), next: due.next, has_more: due.schedules.len() >= most };
         let mut room = limits::FIRE_SLOTS_MAX;
         for schedule in &due.schedules {
             let Some(watermark) = schedule.next_slot.filter(|slot| *slot <= up_to) else {
@@ -105,7 +119,8 @@ impl Scheduler {
             .into_iter()
             .map(|slot| self.row(schedule, &definition, &rule, slot))
             .collect::<std::result::Result<_, String>>()?;
-        Ok((SlotDecision::Advance { overlap: rule.overlap, slots, next_slot: next }, next))
+        let (overlap, hold_for) = (rule.overlap, rule.hold_for());
+        Ok((SlotDecision::Advance { overlap, slots, next_slot: next, hold_for }, next))
     }
 
     fn row(
@@ -126,9 +141,13 @@ impl Scheduler {
         Ok(SlotRow { slot, end, count, outcome, reason, job })
     }
 
-    /// Writes what is decided; how many schedules are decided by it, and whether anything has changed since
-    /// it was read.
-    async fn fire(&self, fence: &Fence, plans: &[SlotPlan]) -> Result<(usize, bool)> {
+    /// Writes what is decided.
+    async fn fire(
+        &mut self,
+        fence: &Fence,
+        plans: &[SlotPlan],
+        schedules: &[Schedule],
+    ) -> Result<Written> {
         let sent = self.env.elapsed();
         let call = self.store.fire(self.env.at(), fence, self.timing.leader_lease, plans);
         let fired = match within(&*self.env, self.timing.call, call).await {
@@ -141,33 +160,47 @@ impl Scheduler {
         };
         let Some(until) = fired.until else {
             self.roles.lost(fence);
-            return Ok((0, true));
+            return Ok(Written { is_stale: true, ..Written::default() });
         };
         self.roles.trust(fence, sent, until.since(fired.at));
         telemetry::refused(fired.refused);
         telemetry::unplaced(fired.unplaced);
-        let (mut applied, mut is_stale) = (0, false);
+        for slots in fired.skipped {
+            let schedule = schedules.iter().find(|schedule| schedule.id == slots.schedule);
+            let name = schedule.map_or("", |schedule| &schedule.name);
+            self.skips.add(self.env.elapsed(), name, slots);
+        }
+        let mut written = Written::default();
         for (plan, answer) in plans.iter().zip(&fired.answers) {
             match answer {
                 FireAnswer::Applied => {
-                    applied += 1;
-                    self.note(plan, fired.at);
+                    written.applied += 1;
+                    self.note(plan, usize::MAX, fired.at);
                 }
-                FireAnswer::Stale => is_stale |= !plan.is_early(fired.at),
+                FireAnswer::Held(rows, held) => {
+                    written.applied += 1;
+                    written.held_until = written.held_until.into_iter().chain([held.until]).min();
+                    self.note(plan, *rows, fired.at);
+                    if held.since == fired.at {
+                        telemetry::held(plan.schedule, &held.queue);
+                    }
+                }
+                FireAnswer::Stale => written.is_stale |= !plan.is_early(fired.at),
                 FireAnswer::SetAside(reason) => {
-                    applied += 1;
+                    written.applied += 1;
                     telemetry::set_aside(plan.schedule, reason);
                 }
             }
         }
-        Ok((applied, is_stale))
+        Ok(written)
     }
 
-    /// Counts what was fired; a job that is due soon is looked after by this node.
-    fn note(&self, plan: &SlotPlan, at: Timestamp) {
+    /// Counts what was fired, the first rows of a plan; a job that is due soon is looked after by this
+    /// node.
+    fn note(&self, plan: &SlotPlan, rows: usize, at: Timestamp) {
         let SlotDecision::Advance { slots, .. } = &plan.decision else { return };
         let now = self.env.elapsed();
-        for row in slots {
+        for row in slots.iter().take(rows) {
             telemetry::decided(row, at);
             if row.outcome == SlotOutcome::Missed {
                 self.counts.missed(at, row.count);
@@ -189,29 +222,45 @@ impl Service for Scheduler {
 
     async fn run_once(&mut self) -> Result<Report> {
         let Some(fence) = self.roles.current(SCHEDULER) else {
+            self.skips.end(self.env.elapsed());
             return Ok(Report::new(0, Rest::AtMost(self.timing.schedule)));
         };
         if let Some(wait) = self.database.suspended() {
             return Ok(Report::new(0, Rest::AtMost(wait)));
         }
         let sent = self.env.elapsed();
-        let call = self.store.due(self.env.at(), SHARD, limits::FIRE_MAX);
+        self.skips.flush(sent);
+        let most = self.size.get().max(FIRE_MIN);
+        let call = self.store.due(self.env.at(), SHARD, most);
         let due = within(&*self.env, self.timing.call, call).await?;
         let looked = self.env.elapsed();
         let up_to = self.database.told_time(due.at, sent);
 
-        let batch = self.decide(&due, up_to);
-        let (mut applied, mut is_stale) = (0, false);
+        let batch = self.decide(&due, up_to, most);
+        let mut written = Written::default();
         if !batch.plans.is_empty() {
             for part in parts(&batch.plans) {
-                (applied, is_stale) = self.fire(&fence, &part).await?;
+                let fired = self.fire(&fence, &part, &due.schedules).await;
+                match &fired {
+                    Ok(_) => self.size.grow(),
+                    // Fresh slots come first in the smaller batch.
+                    Err(error) if error.is_timeout() => self.size.shrink(part.len()),
+                    Err(_) => {}
+                }
+                written = fired?;
             }
         }
+        let Written { applied, is_stale, held_until } = written;
         if is_stale || batch.has_more && applied > 0 {
             return Ok(Report::new(applied, Rest::None));
         }
         let since = self.env.elapsed().saturating_sub(looked);
-        let next = batch.next.map(|next| next.since(due.at).saturating_sub(since));
+        let next = batch
+            .next
+            .into_iter()
+            .chain(held_until)
+            .min()
+            .map(|next| next.since(due.at).saturating_sub(since));
         let mut wait = next.map_or(self.timing.schedule, |next| next.min(self.timing.schedule));
         if self.database.is_clock_held() {
             wait = wait.max(WAIT);

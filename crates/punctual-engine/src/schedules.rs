@@ -10,13 +10,14 @@ use punctual_core::schedule::{
 };
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, EditAnswer, EnqueueAnswer, Json, Misfit, NewJob, NewSchedule, NodeInfo, Rejection,
-    Schedule, ScheduleChange, SlotRow, Store, StoreError, UniqueKey, limits, queues_of_every_node,
-    why_nobody,
+    Actor, EditAnswer, EnqueueAnswer, Json, Misfit, NewJob, NewSchedule, NodeInfo, PassedSlots,
+    Rejection, Schedule, ScheduleChange, SlotRow, Store, StoreError, UniqueKey, limits,
+    queues_of_every_node, why_nobody,
 };
 
 use crate::env::Env;
 use crate::scheduler::{Told, job_of, paused};
+use crate::skip_log::log_passed;
 
 /// Creates, changes and runs schedules.
 #[derive(Clone)]
@@ -347,7 +348,10 @@ impl Schedules {
             let (id, stamp) = (schedule.id, schedule.stamp);
             let call = self.store.change_schedule(self.env.at(), id, stamp, &change, actor);
             match call.await? {
-                EditAnswer::Done(schedule) => return Ok(schedule),
+                EditAnswer::Done(schedule) => {
+                    log_passed(&schedule, change.passed());
+                    return Ok(schedule);
+                }
                 EditAnswer::Stale(_) => self.env.sleep(Duration::from_millis(1)).await,
                 EditAnswer::NotFound => return Err(ScheduleError::NotFound(name.to_owned())),
             }
@@ -376,27 +380,31 @@ impl Schedules {
     }
 }
 
-/// What becomes of what is due of a schedule and undecided: a change must not let it vanish. Of one
-/// whose definition cannot be read only the watermark is known.
-pub(crate) fn passed(schedule: &Schedule, now: Timestamp, reason: &str) -> Vec<SlotRow> {
+/// Decides the slots of a schedule that are due and undecided, so that a change does not lose them.
+/// If the definition cannot be read, only the watermark is known.
+pub(crate) fn passed(schedule: &Schedule, now: Timestamp, reason: &str) -> PassedSlots {
     let Some(first) = schedule.next_slot.filter(|first| schedule.enabled && *first <= now) else {
-        return Vec::new();
+        return PassedSlots::default();
+    };
+    let reason = match &schedule.held {
+        Some(held) => format!("{reason}; {}", held.awaited()),
+        None => reason.to_owned(),
     };
     let missed = |slot: Timestamp, end: Option<Timestamp>, count: u64| SlotRow {
         slot,
         end,
         count,
         outcome: SlotOutcome::Missed,
-        reason: Some(reason.to_owned()),
+        reason: Some(reason.clone()),
         job: None,
     };
     let rule = Definition::parse(schedule.spec.as_str()).and_then(|it| it.rule(&schedule.name));
-    let Ok(rule) = rule else { return vec![missed(first, None, 1)] };
+    let Ok(rule) = rule else { return vec![missed(first, None, 1)].into() };
     // What would have become a job is missed by the change.
     let rule = Rule { missed: Missed::None, ..rule };
-    let planned = plan(&rule, &schedule.name, first, paused(schedule).as_ref(), now).slots;
+    let planned = plan(&rule, &schedule.name, first, paused(schedule).as_ref(), now);
     let mut rows: Vec<SlotRow> = Vec::new();
-    for PlannedSlot { slot, end, count, outcome, reason: why, .. } in planned {
+    for PlannedSlot { slot, end, count, outcome, reason: why, .. } in planned.slots {
         if matches!(outcome, SlotOutcome::SkippedPaused | SlotOutcome::SkippedExcluded) {
             rows.push(SlotRow { slot, end, count, outcome, reason: why, job: None });
             continue;
@@ -409,7 +417,7 @@ pub(crate) fn passed(schedule: &Schedule, now: Timestamp, reason: &str) -> Vec<S
             None => rows.push(missed(slot, end, count)),
         }
     }
-    rows
+    PassedSlots { rows, next: planned.next }
 }
 
 pub(crate) fn stored(definition: &Definition) -> Result<Json, ScheduleError> {

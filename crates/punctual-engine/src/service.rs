@@ -123,7 +123,7 @@ pub(crate) async fn within<T>(
         () = env.sleep(patience) => {
             let waited = punctual_core::format_duration(patience);
             let message = format!("no response from the store within {waited}");
-            Err(StoreError::new(ErrorKind::Unreachable, message))
+            Err(StoreError::new(ErrorKind::Unreachable, message).timed_out())
         }
     }
 }

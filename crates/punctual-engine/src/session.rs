@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::NodeId;
-use punctual_store::{ErrorKind, NodeInfo, Result, Store, Topic};
+use punctual_store::{ErrorKind, NodeInfo, Result, Store, Topic, limits};
 use tokio::sync::Notify;
 
 use crate::EngineError;
+use crate::batch::BatchSize;
 use crate::beat::Beat;
 use crate::breaker::Breaker;
 use crate::claimer::Claimer;
@@ -16,16 +17,19 @@ use crate::counts::{Counts, RollUp};
 use crate::database::Database;
 use crate::env::Env;
 use crate::executor::Executor;
+use crate::expirer::Expirer;
 use crate::handler::Handlers;
 use crate::leader::{Roles, Seeker};
 use crate::level::Level;
 use crate::log::{Log, Scribe};
 use crate::places::Places;
 use crate::promoter::{Promoter, Timers};
+use crate::queue_counter::QueueCounter;
 use crate::reaper::{Pruner, Reaper};
 use crate::scheduler::Scheduler;
 use crate::service::{self, Rest, Service, within};
 use crate::settler::Settler;
+use crate::skip_log::SkipLog;
 use crate::stop::StopReason;
 use crate::stranded::Stranded;
 use crate::telemetry;
@@ -42,6 +46,8 @@ pub(crate) struct Parts {
     pub(crate) places: Arc<Places>,
     pub(crate) roles: Arc<Roles>,
     pub(crate) counts: Arc<Counts>,
+    /// Raised when a shutdown has to end, whatever is left to do.
+    pub(crate) out_of_time: Arc<Level>,
 }
 
 /// A wish of this level: finish what runs, start nothing, and stop.
@@ -127,6 +133,7 @@ impl Session {
                 timers: timers.clone(),
                 counts: counts.clone(),
                 patience: timing.call,
+                size: BatchSize::new(limits::SETTLE_MAX),
             },
             &wakes.settler,
             &self.over,
@@ -160,6 +167,14 @@ impl Session {
                 store: store.clone(),
                 roles: roles.clone(),
                 timers: timers.clone(),
+                expirer: Expirer {
+                    env: env.clone(),
+                    store: store.clone(),
+                    roles: roles.clone(),
+                    database: self.parts.database.clone(),
+                    counts: counts.clone(),
+                    timing,
+                },
                 timing,
             },
             &wakes.promoter,
@@ -175,6 +190,8 @@ impl Session {
                     timers: timers.clone(),
                     counts: counts.clone(),
                     timing,
+                    size: BatchSize::new(limits::FIRE_MAX),
+                    skips: SkipLog::default(),
                 },
                 &wakes.scheduler,
                 &self.quiet,
@@ -205,9 +222,17 @@ impl Session {
         let stranded =
             Stranded { env: env.clone(), store: store.clone(), roles: roles.clone(), timing };
         self.run(stranded, &Arc::default(), &self.quiet);
+        let queue_counter =
+            QueueCounter { env: env.clone(), store: store.clone(), roles: roles.clone(), timing };
+        let new_term = Arc::<Notify>::default();
+        self.run(queue_counter, &new_term, &self.quiet);
+        self.pass_on_terms(&new_term);
         let roll_up = RollUp::new(env.clone(), store.clone(), counts.clone(), timing);
         self.run(roll_up, &Arc::default(), &self.over);
-        self.run(Reaper { env, store, roles, timers, config }, &Arc::default(), &self.quiet);
+        let counts = counts.clone();
+        let new_term = Arc::<Notify>::default();
+        self.run(Reaper { env, store, roles, timers, counts, config }, &new_term, &self.quiet);
+        self.pass_on_terms(&new_term);
         Ok(())
     }
 
@@ -287,13 +312,22 @@ impl Session {
         }
         self.quiet.raise(1);
         self.work.close();
+        tokio::select! {
+            biased;
+            () = self.shut_down(wish) => {}
+            () = self.parts.out_of_time.reached(1) => {}
+        }
+        self.over.raise(1);
+        Over::Stopped { unsettled: self.work.held() }
+    }
+
+    /// Hands over the roles, drains, and leaves.
+    async fn shut_down(&self, wish: &Level) {
         let Parts { env, store, config, roles, counts, .. } = &*self.parts;
-        // A store that does not answer must not hold up whoever is in a hurry.
         tokio::join!(roles.resign_all(&**store, config.timing.call), self.drain(wish));
         self.over.raise(1);
-        let unsettled = self.work.held();
-        // With jobs that somebody has to take back, the node stays on the list.
-        if unsettled == 0 && self.dead.get() == 0 {
+        // With jobs that other nodes have to take back, the node stays on the list.
+        if self.work.held() == 0 && self.dead.get() == 0 {
             let mut roll_up =
                 RollUp::new(env.clone(), store.clone(), counts.clone(), config.timing);
             let (counted, written, left) =
@@ -304,37 +338,37 @@ impl Session {
                 error.inspect(|error| telemetry::failed(what, error));
             }
         }
-        Over::Stopped { unsettled }
     }
 
-    /// Lets what runs finish, for as long as it may; the rest is told to stop and given back.
+    /// Tells running attempts of the shutdown and lets them finish until the grace ends. Shortly
+    /// before, they are requested to stop; at the end, they are dropped and released.
     async fn drain(&self, wish: &Level) {
         let Parts { env, config, .. } = &*self.parts;
-        let timing = &config.timing;
-        // Whoever is in a hurry says so a second time.
+        let ends = env.elapsed().saturating_add(config.shutdown_grace);
+        let time_left = || ends.saturating_sub(env.elapsed());
+        self.work.announce_shutdown(ends);
+        // A second stop request skips the waiting.
         tokio::select! {
             biased;
-            () = self.work.emptied() => {}
+            () = self.work.emptied() => return,
             () = wish.reached(STOP_NOW) => {}
             () = self.dead.reached(1) => {}
-            () = env.sleep(config.shutdown_grace) => {}
+            () = env.sleep(time_left().saturating_sub(config.timing.cancel_grace)) => {}
         }
         self.work.stop_all(StopReason::Shutdown);
-        // The watchdog drops after the grace what has not stopped, and the settler writes it down.
-        let patience = timing.cancel_grace + timing.call + timing.call;
+        tokio::select! {
+            biased;
+            () = self.work.emptied() => return,
+            () = wish.reached(STOP_NOW) => {}
+            () = self.dead.reached(1) => {}
+            () = env.sleep(time_left()) => {}
+        }
+        self.work.drop_all();
+        // The settler writes how they ended, until the node is out of time.
         tokio::select! {
             biased;
             () = self.work.emptied() => {}
-            () = wish.reached(STOP_NOW) => {
-                self.work.drop_all();
-                tokio::select! {
-                    biased;
-                    () = self.work.emptied() => {}
-                    () = env.sleep(timing.call) => {}
-                }
-            }
-            () = self.dead.reached(1) => self.work.drop_all(),
-            () = env.sleep(patience) => self.work.drop_all(),
+            () = self.dead.reached(1) => {}
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use punctual_core::Timestamp;
 use punctual_core::schedule::Definition;
 use punctual_store::{
     Actor, ErrorKind, NewSchedule, Registered, Registration, Schedule, ScheduleChange, SetEntry,
@@ -10,6 +11,7 @@ use punctual_store::{
 };
 
 use crate::schedules::{ScheduleError, Schedules, TRIES, passed, stored};
+use crate::skip_log::log_passed_in_set;
 
 /// Why a schedule is paused that its program no longer declares.
 pub const REMOVED: &str = "removed from code";
@@ -49,10 +51,21 @@ impl Schedules {
         let mut total = 0;
         for _ in 0..TRIES {
             let kept = self.all_of(tenant, set).await?;
+            let found = |name: &str| kept.iter().find(|schedule| schedule.name == *name);
+            for name in declared.keys().filter(|name| found(name).is_none()) {
+                self.check_name(tenant, name).await.map_err(|error| error.of(name))?;
+            }
+            // Read last: a slot that becomes due between this instant and the write makes it stale.
+            let now = self.store.now(self.env.at()).await?;
             let mut entries = Vec::new();
             for (name, definition) in declared {
-                let found = kept.iter().find(|schedule| schedule.name == *name);
-                let entry = self.declare(tenant, set, name, definition, found, &actor).await;
+                let entry = match found(name) {
+                    Some(schedule) => self.declare(set, definition, schedule, &actor, now),
+                    None => self.new_schedule(tenant, name, definition, &actor, now).map(|new| {
+                        let new = NewSchedule { set: set.to_owned(), ..new };
+                        vec![SetEntry::Create(new)]
+                    }),
+                };
                 entries.extend(entry.map_err(|error| error.of(name))?);
             }
             let gone = kept.iter().filter(|schedule| !declared.contains_key(&schedule.name));
@@ -93,8 +106,13 @@ impl Schedules {
             let (set, actor) = (set.to_owned(), actor.clone());
             let ask = Registration { set, generation, entries, actor };
             match self.store.register(self.env.at(), &ask).await? {
-                Registered::Done(_) if rest.is_empty() => return Ok(Written::Done),
-                Registered::Done(_) => entries = rest,
+                Registered::Done(schedules) => {
+                    log_passed_in_set(&ask.entries, &schedules);
+                    if rest.is_empty() {
+                        return Ok(Written::Done);
+                    }
+                    entries = rest;
+                }
                 Registered::Superseded(higher) => return Ok(Written::Superseded(higher)),
                 Registered::Stale => return Ok(Written::Stale),
             }
@@ -118,34 +136,27 @@ impl Schedules {
         }
     }
 
-    /// What has to be written so that a schedule is as declared.
-    async fn declare(
-        &self,
-        tenant: &str,
-        set: &str,
-        name: &str,
-        definition: &Definition,
-        found: Option<&Schedule>,
-        actor: &Actor,
-    ) -> Result<Vec<SetEntry>, ScheduleError> {
-        let now = self.store.now(self.env.at()).await?;
-        let Some(schedule) = found else {
-            if let Some(other) = self.store.schedule_named(tenant, name).await? {
-                let owner = match other.set.as_str() {
-                    "" => "was created manually".to_owned(),
-                    set => format!("belongs to set `{set}`"),
-                };
-                let message = format!(
-                    "a schedule with this name {owner}; use another name, or delete that schedule"
-                );
-                return Err(StoreError::new(ErrorKind::Conflict, message).into());
-            }
-            let new = NewSchedule {
-                set: set.to_owned(),
-                ..self.new_schedule(tenant, name, definition, actor, now)?
-            };
-            return Ok(vec![SetEntry::Create(new)]);
+    /// Checks that no schedule outside the set has this name.
+    async fn check_name(&self, tenant: &str, name: &str) -> Result<(), ScheduleError> {
+        let Some(other) = self.store.schedule_named(tenant, name).await? else { return Ok(()) };
+        let owner = match other.set.as_str() {
+            "" => "was created manually".to_owned(),
+            set => format!("belongs to set `{set}`"),
         };
+        let message =
+            format!("a schedule with this name {owner}; use another name, or delete that schedule");
+        Err(StoreError::new(ErrorKind::Conflict, message).into())
+    }
+
+    /// The changes that make an existing schedule equal to its declaration.
+    fn declare(
+        &self,
+        set: &str,
+        definition: &Definition,
+        schedule: &Schedule,
+        actor: &Actor,
+        now: Timestamp,
+    ) -> Result<Vec<SetEntry>, ScheduleError> {
         let spec = stored(definition)?;
         let mut changes = Vec::new();
         if schedule.spec != spec {
@@ -155,7 +166,7 @@ impl Schedules {
             changes.push(ScheduleChange::Define {
                 spec,
                 owner: schedule.owner.clone(),
-                next_slot: definition.rule_from(name, after)?.spec.next(after),
+                next_slot: definition.rule_from(&schedule.name, after)?.spec.next(after),
                 passed: passed(schedule, now, &reason),
             });
         }

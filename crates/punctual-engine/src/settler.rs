@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
+use punctual_core::job::{AttemptOutcome, EXPIRED, JobState, Next, Transition};
 use punctual_store::{ErrorKind, Result, Settled, Settlement, Store};
 
+use crate::batch::BatchSize;
 use crate::counts::Counts;
 use crate::env::Env;
 use crate::promoter::Timers;
 use crate::service::{Report, Rest, Service, within};
-use crate::telemetry;
+use crate::telemetry::{self, EndedAttempt};
 use crate::work::Work;
 
 pub(crate) struct Settler {
@@ -21,6 +22,7 @@ pub(crate) struct Settler {
     pub(crate) timers: Arc<Timers>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) patience: Duration,
+    pub(crate) size: BatchSize,
 }
 
 impl Settler {
@@ -67,8 +69,31 @@ impl Settler {
                 false => (item.transition.outcome, *answer),
             };
             telemetry::settled(item.job, outcome, answer);
-            if let (Settled::Applied(_), Some(finished)) = (answer, finished) {
-                self.counts.add(settlements.at, outcome, finished);
+            let is_final = match answer {
+                Settled::Applied(state) => state == JobState::Failed,
+                // It was applied by a call whose response was lost.
+                Settled::Already => item.transition.next == Next::Failed,
+                Settled::Fenced => false,
+            };
+            if let (Settled::Applied(_) | Settled::Already, Some(finished)) = (answer, finished) {
+                telemetry::attempt_ended(&EndedAttempt {
+                    job: item.job,
+                    kind: &finished.kind,
+                    queue: &finished.queue,
+                    number: finished.attempt,
+                    duration: finished.took,
+                    outcome,
+                    is_final,
+                    retry_in: item.transition.next.wait(),
+                    error: item.transition.error.as_deref(),
+                });
+                if answer != Settled::Already {
+                    if item.transition.error.as_deref() == Some(EXPIRED) {
+                        telemetry::expired_at_claim();
+                        self.counts.expired(settlements.at, &finished.queue, &finished.kind);
+                    }
+                    self.counts.add(settlements.at, outcome, finished);
+                }
             }
             if let (Next::After(wait), false) = (item.transition.next, by_handler) {
                 self.timers.note(now.saturating_add(wait));
@@ -91,10 +116,17 @@ impl Service for Settler {
     }
 
     async fn run_once(&mut self) -> Result<Report> {
-        let batch = self.work.take_outcomes();
+        let batch = self.work.take_outcomes(self.size.get());
         if batch.is_empty() {
             return Ok(Report::new(0, Rest::UntilWoken));
         }
-        Ok(Report::new(self.settle(batch).await?, Rest::None))
+        let sent = batch.len();
+        let settled = self.settle(batch).await;
+        match &settled {
+            Ok(_) => self.size.grow(),
+            Err(error) if error.is_timeout() => self.size.shrink(sent),
+            Err(_) => {}
+        }
+        Ok(Report::new(settled?, Rest::None))
     }
 }

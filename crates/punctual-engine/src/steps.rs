@@ -6,22 +6,25 @@ use std::sync::Arc;
 
 use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, NodeId};
-use punctual_store::{Fence, Result, Store, Topic};
+use punctual_store::{Fence, Promoted, Result, Store, Topic, limits};
 
+use crate::batch::BatchSize;
 use crate::beat::Beat;
 use crate::claimer::Claimer;
 use crate::config::Config;
 use crate::database::Database;
 use crate::env::Env;
 use crate::executor::Executor;
+use crate::expirer::Expirer;
 use crate::handler::Handlers;
-use crate::leader::{Roles, SCHEDULER, Seeker};
+use crate::leader::{MAINTENANCE, Roles, SCHEDULER, Seeker};
 use crate::log::{Log, Scribe};
 use crate::places::Places;
 use crate::promoter::Timers;
 use crate::scheduler::Scheduler;
 use crate::service::{Rest, Service};
 use crate::settler::Settler;
+use crate::skip_log::SkipLog;
 use crate::work::{Wakes, Work};
 
 /// The services of a node that fires schedules and, if it has handlers, runs jobs.
@@ -33,6 +36,7 @@ pub struct Steps {
     claimer: Claimer,
     settler: Settler,
     scribe: Scribe,
+    expirer: Expirer,
 }
 
 impl Steps {
@@ -80,6 +84,14 @@ impl Steps {
             timeout: config.timeout,
         };
         Steps {
+            expirer: Expirer {
+                env: env.clone(),
+                store: store.clone(),
+                roles: roles.clone(),
+                database: database.clone(),
+                counts: Arc::default(),
+                timing,
+            },
             scheduler: Scheduler {
                 env: env.clone(),
                 store: store.clone(),
@@ -88,6 +100,8 @@ impl Steps {
                 timers: timers.clone(),
                 counts: Arc::default(),
                 timing,
+                size: BatchSize::new(limits::FIRE_MAX),
+                skips: SkipLog::default(),
             },
             claimer: Claimer::new(store.clone(), executor, node, config, Arc::default()),
             scribe: Scribe { env: env.clone(), store: store.clone(), log, patience: timing.call },
@@ -98,6 +112,7 @@ impl Steps {
                 timers,
                 counts: Arc::default(),
                 patience: timing.call,
+                size: BatchSize::new(limits::SETTLE_MAX),
             },
             roles,
             beat,
@@ -141,6 +156,20 @@ impl Steps {
     pub async fn call_off_stranded(&mut self) -> Result<usize> {
         let Scheduler { env, store, timing, .. } = &self.scheduler;
         crate::stranded::call_off(&**env, &**store, timing.call).await
+    }
+
+    /// Ends jobs whose start deadline has passed, as the leader of the upkeep would; how many. It asks for
+    /// that role only if there is such a job.
+    pub async fn expire(&mut self, promoted: &Promoted) -> Result<usize> {
+        if promoted.next_deadline.is_none_or(|deadline| deadline >= promoted.at) {
+            return Ok(0);
+        }
+        if self.roles.current(MAINTENANCE).is_none() {
+            self.roles.want(MAINTENANCE);
+            self.live().await?;
+        }
+        let sent = self.expirer.env.elapsed();
+        Ok(self.expirer.run(promoted, sent).await?.jobs)
     }
 
     /// Claims what may run now, runs it to its end and writes down how it ended; but for the first

@@ -5,9 +5,11 @@
 
 use std::time::Duration;
 
-use punctual_core::job::{AttemptOutcome, SlotOutcome};
+use punctual_core::job::{AttemptOutcome, Next, SlotOutcome};
 use punctual_core::{JobId, ScheduleId, Timestamp};
-use punctual_store::{ClaimedJob, Fence, Reaped, Settled, SlotRow, StoreError};
+use punctual_store::{
+    ClaimedJob, ExpiredJob, Fence, OverdueJob, Reaped, Settled, SkippedSlots, SlotRow, StoreError,
+};
 use tracing::Span;
 
 use crate::service::Report;
@@ -42,6 +44,11 @@ const METRICS: &[(MetricType, &str, &str)] = &[
         "punctual_jobs_stranded_total",
         "Jobs of schedules cancelled because no live node serves their queue",
     ),
+    (
+        Counter,
+        "punctual_jobs_expired_total",
+        "Jobs that failed because they did not start before their start deadline",
+    ),
     (Counter, "punctual_nodes_dead_total", "Nodes declared dead"),
     (Counter, "punctual_terms_begun_total", "Leader terms won by this node"),
     (Counter, "punctual_terms_lost_total", "Leader terms lost by this node"),
@@ -59,7 +66,12 @@ const METRICS: &[(MetricType, &str, &str)] = &[
     (
         Counter,
         "punctual_slots_total",
-        "Slots decided, by planned outcome; a slot without a job because of overlap or a missing node counts twice",
+        "Slots decided, by planned outcome; a slot without a job because of overlap or too many nodes counts twice",
+    ),
+    (
+        Counter,
+        "punctual_schedules_held_total",
+        "Times the slots of a schedule began to wait for a node",
     ),
     (Histogram, "punctual_fire_late_seconds", "Time from a slot to the commit that fired it"),
     (
@@ -128,6 +140,56 @@ pub(crate) fn settled(job: JobId, outcome: AttemptOutcome, answer: Settled) {
     }
 }
 
+/// An attempt whose outcome is recorded.
+pub struct EndedAttempt<'a> {
+    /// The job.
+    pub job: JobId,
+    /// Its kind.
+    pub kind: &'a str,
+    /// Its queue.
+    pub queue: &'a str,
+    /// The number of the attempt, from 1.
+    pub number: u32,
+    /// Time from the claim to the end.
+    pub duration: Duration,
+    /// How it ended.
+    pub outcome: AttemptOutcome,
+    /// Did the job fail for good with it?
+    pub is_final: bool,
+    /// Time until the next attempt, if there is one.
+    pub retry_in: Option<Duration>,
+    /// The error that it ended with.
+    pub error: Option<&'a str>,
+}
+
+/// Logs an attempt that did not succeed: `error` if its job failed for good, otherwise `warn`.
+pub fn attempt_ended(ended: &EndedAttempt) {
+    use AttemptOutcome::{Cancelled, Released, Snoozed, Succeeded};
+    match ended.outcome {
+        // A job that expired fails for good, although its attempt did not start.
+        Succeeded | Cancelled | Released | Snoozed if !ended.is_final => return,
+        _ => {}
+    }
+    let EndedAttempt { job, kind, queue, number, error, .. } = *ended;
+    let outcome = ended.outcome.as_str();
+    let duration_ms = milliseconds(ended.duration);
+    if ended.is_final {
+        tracing::error!(
+            kind, queue, %job, attempt = number, duration_ms, outcome, error, "job failed for good"
+        );
+    } else {
+        let retry_in_ms = ended.retry_in.map(milliseconds);
+        tracing::warn!(
+            kind, queue, %job, attempt = number, duration_ms, outcome, error, retry_in_ms,
+            "attempt failed"
+        );
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 pub(crate) fn log_lines_dropped(lines: usize) {
     count("punctual_log_lines_dropped_total", lines);
     tracing::warn!(lines, "job log lines dropped: writing them to the store failed");
@@ -147,6 +209,50 @@ pub(crate) fn reaped(reaped: &Reaped) {
     count("punctual_nodes_dead_total", reaped.dead.len());
     for node in &reaped.dead {
         tracing::warn!(%node, "node declared dead: no heartbeat");
+    }
+    for reaped in &reaped.jobs {
+        let Some(attempt) = &reaped.attempt else {
+            tracing::error!(job = %reaped.job, "job failed for good: its lease cannot be read");
+            continue;
+        };
+        attempt_ended(&EndedAttempt {
+            job: reaped.job,
+            kind: &attempt.kind,
+            queue: &attempt.queue,
+            number: attempt.number,
+            duration: attempt.held,
+            outcome: AttemptOutcome::Abandoned,
+            is_final: reaped.next == Next::Failed,
+            retry_in: reaped.next.wait(),
+            error: attempt.error.as_deref(),
+        });
+    }
+    for OverdueJob { job, attempt, queue, kind, claimed_at, next, error, .. } in &reaped.overdue {
+        attempt_ended(&EndedAttempt {
+            job: *job,
+            kind,
+            queue,
+            number: *attempt,
+            duration: reaped.at.since(*claimed_at),
+            outcome: AttemptOutcome::TimedOut,
+            is_final: *next == Next::Failed,
+            retry_in: next.wait(),
+            error: error.as_deref(),
+        });
+    }
+}
+
+/// A claimed job was refused because of its start deadline.
+pub(crate) fn expired_at_claim() {
+    count("punctual_jobs_expired_total", 1);
+}
+
+/// Counts and logs jobs that failed at this instant because their start deadline had passed.
+pub fn jobs_expired(at: Timestamp, jobs: &[ExpiredJob]) {
+    count("punctual_jobs_expired_total", jobs.len());
+    for ExpiredJob { job, queue, kind, due_at, error } in jobs {
+        let waited_ms = milliseconds(at.since(*due_at));
+        tracing::error!(kind, queue, %job, waited_ms, error, "job failed for good");
     }
 }
 
@@ -180,7 +286,13 @@ pub(crate) fn paused_for_failures(schedule: &str, failures: usize) {
     tracing::warn!(schedule, failures, "schedule paused after repeated failures");
 }
 
-/// Slots that no live node takes.
+/// Slots of a schedule began to wait for a node.
+pub(crate) fn held(schedule: ScheduleId, queue: &str) {
+    count("punctual_schedules_held_total", 1);
+    tracing::warn!(%schedule, queue, "slots held: no live node can run them");
+}
+
+/// Slots for which there are too many nodes.
 pub(crate) fn unplaced(slots: usize) {
     let outcome = SlotOutcome::Missed.as_str();
     metrics::counter!("punctual_slots_total", "outcome" => outcome).increment(slots as u64);
@@ -193,6 +305,38 @@ pub(crate) fn decided(row: &SlotRow, at: Timestamp) {
     if row.job.is_some() {
         let late = at.since(row.slot).as_secs_f64();
         metrics::histogram!("punctual_fire_late_seconds").record(late);
+    }
+}
+
+/// Slots without a job, as the store decided them.
+pub(crate) fn skipped(schedule: &str, slots: &SkippedSlots) {
+    let SkippedSlots { outcome, reason, count, first, last, .. } = slots;
+    macro_rules! event {
+        ($level:ident, $message:literal) => {
+            tracing::$level!(schedule, %outcome, count, %first, %last, reason, $message)
+        };
+    }
+    match outcome {
+        SlotOutcome::Missed => event!(warn, "slots missed"),
+        SlotOutcome::Coalesced => event!(info, "slots coalesced"),
+        SlotOutcome::SkippedOverlap => event!(info, "slots skipped"),
+        // The definition or a pause asks for these.
+        SlotOutcome::SkippedPaused | SlotOutcome::SkippedExcluded => event!(debug, "slots skipped"),
+        SlotOutcome::Fired | SlotOutcome::CaughtUp | SlotOutcome::Backfilled => {}
+    }
+}
+
+/// Slots without a job of schedules that are not logged one by one.
+pub(crate) fn skipped_elsewhere(outcome: SlotOutcome, count: u64) {
+    match outcome {
+        SlotOutcome::Missed => tracing::warn!(%outcome, count, "slots of other schedules missed"),
+        SlotOutcome::Coalesced => {
+            tracing::info!(%outcome, count, "slots of other schedules coalesced");
+        }
+        SlotOutcome::SkippedOverlap => {
+            tracing::info!(%outcome, count, "slots of other schedules skipped");
+        }
+        _ => tracing::debug!(%outcome, count, "slots of other schedules skipped"),
     }
 }
 
@@ -250,6 +394,17 @@ pub(crate) fn rejoined() {
 
 pub(crate) fn not_rejoined(error: &crate::EngineError) {
     tracing::warn!(%error, "rejoining failed, retrying");
+}
+
+/// A shutdown whose time is over.
+pub(crate) fn out_of_time() {
+    tracing::warn!(
+        "shutdown timed out; jobs that could not be settled are reclaimed by other nodes"
+    );
+}
+
+pub(crate) fn no_thread(name: &str, error: &std::io::Error) {
+    tracing::warn!(thread = name, %error, "cannot start a thread, using the runtime instead");
 }
 
 pub(crate) fn attempt_span(job: &ClaimedJob) -> Span {

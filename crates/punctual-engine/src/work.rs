@@ -21,6 +21,8 @@ use crate::places::{Pace, Place, Places};
 use crate::stop::{Stop, StopReason};
 use crate::telemetry;
 
+mod deadlines;
+
 /// Outcomes that may wait to become durable. A crash repeats their jobs, so there are not many;
 /// but enough to fill one settle while another is under way.
 const UNSETTLED_MAX: usize = limits::SETTLE_MAX;
@@ -28,9 +30,6 @@ const UNSETTLED_MAX: usize = limits::SETTLE_MAX;
 /// How long a job that was fetched ahead may wait for a place. Its like end within a few
 /// milliseconds, or it would not have been fetched; if they stopped doing so, others may have room.
 const AHEAD_MAX: Duration = Duration::from_secs(1);
-
-/// How long a task that was dropped may take to be gone before it is called stuck.
-const STUCK_AFTER: Duration = Duration::from_secs(1);
 
 /// An attempt: one job under one lease.
 pub(crate) type Key = (JobId, LeaseId);
@@ -84,6 +83,8 @@ struct State {
     settling: usize,
     /// Set once the node shuts down: nothing starts any more.
     is_closed: bool,
+    /// When attempts that still run are dropped, once the node shuts down.
+    drops_at: Option<Duration>,
     pace: Pace,
 }
 
@@ -293,6 +294,11 @@ impl Work {
         state.waiting.pop_front().map(|job| (job, place))
     }
 
+    /// The time on the clock of the node.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.env.elapsed()
+    }
+
     /// What the database's clock shows by now, as far as this attempt can tell.
     pub(crate) fn now(&self, key: Key) -> Option<punctual_core::Timestamp> {
         self.lock().held.get(&key).map(|held| self.time_of(held))
@@ -316,6 +322,10 @@ impl Work {
         held.policy = policy;
         let stop = held.stop.clone();
         self.watch(&mut state, until, key);
+        // The shutdown may have begun since the attempt was taken from those that wait.
+        if let Some(drops_at) = state.drops_at {
+            stop.announce_shutdown(drops_at);
+        }
         Some(stop)
     }
 
@@ -353,8 +363,9 @@ impl Work {
 
     // Ending
 
-    /// An attempt has ended by itself. Once it was told to stop, only success counts as its own
-    /// doing: what else it says is an echo of the reason.
+    /// An attempt has ended by itself. Once it had to stop, only success counts as its own doing:
+    /// what else it says is an echo of the reason. An announced shutdown is different: the
+    /// attempt may continue, so that only an error of a handler that has seen it is an echo.
     pub(crate) fn ended(&self, key: Key, ended: Ended) {
         let mut state = self.lock();
         let now = self.env.elapsed();
@@ -368,6 +379,9 @@ impl Work {
         }
         let Ended { outcome, result, then, is_settled } = match held.stop.reason() {
             Some(reason) if ended.outcome != Outcome::Done => Ended::from(stopped(reason)),
+            None if held.stop.is_shutdown_seen() && is_error(&ended.outcome) => {
+                Ended::from(stopped(StopReason::Shutdown))
+            }
             _ => bounded(ended),
         };
         // If the handler's own transaction was committed, the lease is gone and nothing comes of
@@ -389,7 +403,11 @@ impl Work {
 
     /// An attempt ends without having started.
     pub(crate) fn refused(&self, key: Key, transition: Transition) {
-        self.end(&mut self.lock(), key, Ending::from(transition));
+        let mut state = self.lock();
+        if let Some(held) = state.held.get_mut(&key) {
+            held.waited = None;
+        }
+        self.end(&mut state, key, Ending::from(transition));
     }
 
     fn end(&self, state: &mut State, key: Key, ending: Ending) {
@@ -449,8 +467,20 @@ impl Work {
         self.give_back_waiting(&mut state);
     }
 
+    /// Tells all running attempts that the node shuts down, and that they are dropped then.
+    pub(crate) fn announce_shutdown(&self, drops_at: Duration) {
+        let mut state = self.lock();
+        state.drops_at = Some(drops_at);
+        for held in state.held.values() {
+            if matches!(held.phase, Phase::Running(..)) {
+                held.stop.announce_shutdown(drops_at);
+            }
+        }
+    }
+
     /// Tells an attempt to stop. What has not started is given back at once.
     fn stop(&self, state: &mut State, key: Key, reason: StopReason) {
+        let drops_at = state.drops_at.unwrap_or(Duration::MAX);
         let Some(held) = state.held.get_mut(&key) else { return };
         match held.phase {
             Phase::Waiting => {
@@ -458,8 +488,8 @@ impl Work {
                 self.give_back(state, key);
             }
             Phase::Running(until, _) => {
-                held.stop.tell(reason);
-                let dropped_at = self.env.elapsed() + self.cancel_grace;
+                let dropped_at = (self.env.elapsed() + self.cancel_grace).min(drops_at);
+                held.stop.request(reason, dropped_at);
                 held.phase = Phase::Stopping(dropped_at);
                 state.deadlines.remove(&(until, key));
                 self.watch(state, dropped_at, key);
@@ -494,60 +524,6 @@ impl Work {
         self.end(state, key, Ending::from(transition));
     }
 
-    // Deadlines
-
-    fn watch(&self, state: &mut State, at: Duration, key: Key) {
-        let is_first = state.deadlines.first().is_none_or(|(first, _)| at < *first);
-        state.deadlines.insert((at, key));
-        // A later one it sees in time by itself; to wake it for every quick job costs more than these.
-        if is_first && at < self.env.elapsed() + self.watched_every {
-            self.wakes.watchdog.notify_one();
-        }
-    }
-
-    /// Acts on every deadline that has passed; the answer is how many there were, and the next.
-    pub(crate) fn act_on_deadlines(&self) -> (usize, Option<Duration>) {
-        let mut state = self.lock();
-        let now = self.env.elapsed();
-        let mut acted = 0;
-        while let Some((at, key)) = state.deadlines.first().copied() {
-            if at > now {
-                break;
-            }
-            state.deadlines.pop_first();
-            acted += 1;
-            match state.held.get(&key).map(|held| held.phase) {
-                Some(Phase::Running(_, limit)) => {
-                    self.stop(&mut state, key, StopReason::TimedOut(limit));
-                }
-                Some(Phase::Stopping(_)) => self.drop_task(&mut state, key),
-                _ => {
-                    if let Some((task, kind)) = state.leaving.remove(&key)
-                        && !task.is_finished()
-                    {
-                        telemetry::stuck(&kind, key.0);
-                    }
-                }
-            }
-        }
-        (acted, state.deadlines.first().map(|(at, _)| *at))
-    }
-
-    /// Ends an attempt that was told to stop and has not: its task is dropped where it waits. A
-    /// handler that blocks its thread cannot be dropped; its place stays taken until it returns.
-    fn drop_task(&self, state: &mut State, key: Key) {
-        let Some(held) = state.held.get_mut(&key) else { return };
-        if let Some(task) = held.task.take() {
-            task.abort();
-            state.leaving.insert(key, (task, held.kind.clone()));
-        }
-        let outcome = held.stop.reason().map_or(Outcome::Released, stopped);
-        let policy = held.policy.as_ref().unwrap_or(&self.policy);
-        let transition = decide(&held.standing, outcome, policy, self.time_of(held));
-        self.end(state, key, Ending::from(transition));
-        self.watch(state, self.env.elapsed() + STUCK_AFTER, key);
-    }
-
     // For tests that take a node step by step
 
     /// Has everything ended that was claimed?
@@ -580,10 +556,10 @@ impl Work {
 
     // Settling
 
-    /// Outcomes to make durable, oldest first.
-    pub(crate) fn take_outcomes(&self) -> Vec<Settlement> {
+    /// Up to `most` outcomes to make durable, oldest first.
+    pub(crate) fn take_outcomes(&self, most: usize) -> Vec<Settlement> {
         let mut state = self.lock();
-        let count = state.outcomes.len().min(limits::SETTLE_MAX);
+        let count = state.outcomes.len().min(most);
         let batch: Vec<Settlement> = state.outcomes.drain(..count).collect();
         state.settling += batch.len();
         batch
@@ -607,8 +583,8 @@ impl Work {
             let held = state.held.remove(&(item.job, item.lease))?;
             state.forget_lease(item.lease);
             let took = now.saturating_sub(held.claimed);
-            let Held { queue, kind, is_settled, waited, .. } = held;
-            Some(Finished { queue, kind, took, is_settled, waited })
+            let Held { queue, kind, standing, is_settled, waited, .. } = held;
+            Some(Finished { queue, kind, attempt: standing.attempt, took, is_settled, waited })
         };
         let finished = batch.iter().map(&mut forget).collect();
         self.tell_if_empty(&state);
@@ -644,6 +620,11 @@ fn stopped(reason: StopReason) -> Outcome {
         }
         StopReason::Cancelled | StopReason::Shutdown | StopReason::OutOfTouch => Outcome::Released,
     }
+}
+
+/// Is it an error that a handler could return because it was asked to stop?
+fn is_error(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Fail(_) | Outcome::Panicked(_))
 }
 
 /// A result that is too large to keep would be refused with its whole batch; and the work would

@@ -44,8 +44,9 @@ impl Caller {
         let attempt = self.attempt(payload, &cx);
         tokio::select! {
             ended = attempt => ended,
-            // The connection is dropped, so that the receiver can see it.
-            reason = cx.cancelled() => Err(format!("the request was aborted: {reason:?}").into()),
+            // The connection is dropped, so that the receiver can see it. At a shutdown it may run
+            // until the grace ends.
+            reason = cx.must_stop() => Err(format!("the request was aborted: {reason:?}").into()),
         }
     }
 

@@ -39,12 +39,17 @@ CREATE INDEX job_by_schedule ON {schema}.job (schedule, id) WHERE schedule IS NO
 CREATE INDEX job_by_tenant ON {schema}.job (tenant, id) WHERE tenant <> '';
 CREATE TABLE {schema}.job_default PARTITION OF {schema}.job DEFAULT;
 
+-- The tables of unfinished jobs are empty most of the time and full in a burst. On a table that seems empty all indexes
+-- cost the same, and PostgreSQL may search the whole of an index for a job that is not its first column. So an index that
+-- contains the job in another place has a condition that all rows meet: it is used only by statements that state the
+-- condition, too.
+
 -- What may run now. Inserted and deleted, never updated: the claim relies on it, it goes by ctid.
 -- One order index: a second one invites wrong plans. Flags: 1 has a unique key, 8 has a row in
 -- job_live, 16 has one attempt only.
 CREATE TABLE {schema}.job_ready (
   job uuid PRIMARY KEY,
-  queue text COLLATE "C" NOT NULL,
+  queue text COLLATE "C" NOT NULL CHECK (queue <> ''),
   rank timestamptz NOT NULL,
   kind text COLLATE "C" NOT NULL,
   due_at timestamptz NOT NULL,
@@ -55,13 +60,13 @@ CREATE TABLE {schema}.job_ready (
   flags smallint NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
   autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX job_ready_order ON {schema}.job_ready (queue, rank, job, kind);
+CREATE INDEX job_ready_order ON {schema}.job_ready (queue, rank, job, kind) WHERE queue <> '';
 
 -- What is due later: delayed jobs and retries.
 CREATE TABLE {schema}.job_timer (
   job uuid PRIMARY KEY,
   due_at timestamptz NOT NULL,
-  queue text COLLATE "C" NOT NULL,
+  queue text COLLATE "C" NOT NULL CHECK (queue <> ''),
   kind text COLLATE "C" NOT NULL,
   attempt integer NOT NULL,
   spent integer NOT NULL,
@@ -70,26 +75,25 @@ CREATE TABLE {schema}.job_timer (
   flags smallint NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
   autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX job_timer_due ON {schema}.job_timer (due_at, job);
+CREATE INDEX job_timer_due ON {schema}.job_timer (due_at, job) WHERE queue <> '';
 CREATE INDEX job_timer_place ON {schema}.job_timer (queue, kind, attempt);
 
 -- What waits for its schedule's earlier jobs. Each has a row in job_live, too.
 CREATE TABLE {schema}.job_wait (
   schedule uuid NOT NULL,
   slot timestamptz NOT NULL,
-  job uuid NOT NULL,
+  job uuid PRIMARY KEY,
   due_at timestamptz NOT NULL,
-  queue text COLLATE "C" NOT NULL,
+  queue text COLLATE "C" NOT NULL CHECK (queue <> ''),
   kind text COLLATE "C" NOT NULL,
   attempt integer NOT NULL,
   spent integer NOT NULL,
   crashes integer NOT NULL,
   priority smallint NOT NULL,
-  flags smallint NOT NULL,
-  PRIMARY KEY (schedule, slot, job)
+  flags smallint NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
   autovacuum_vacuum_cost_delay = 0);
-CREATE UNIQUE INDEX job_wait_job ON {schema}.job_wait (job);
+CREATE INDEX job_wait_order ON {schema}.job_wait (schedule, slot, job) WHERE queue <> '';
 CREATE INDEX job_wait_place ON {schema}.job_wait (queue, kind);
 
 -- What runs. The deleted row is the fence. Only progress and cancel requests update it, in place.
@@ -190,11 +194,20 @@ CREATE INDEX job_key_expiry ON {schema}.job_key (expires_at, tenant, key) WHERE 
 
 -- Unfinished jobs of schedules.
 CREATE TABLE {schema}.job_live (
-  schedule uuid NOT NULL,
-  job uuid NOT NULL,
-  PRIMARY KEY (schedule, job)
+  schedule uuid NOT NULL CHECK (schedule <> '00000000-0000-0000-0000-000000000000'),
+  job uuid PRIMARY KEY
 );
-CREATE INDEX job_live_job ON {schema}.job_live (job);
+CREATE INDEX job_live_order ON {schema}.job_live (schedule, job) WHERE schedule <> '00000000-0000-0000-0000-000000000000';
+
+-- When the start deadlines of jobs are checked: after the deadline, and at least once a day. Jobs without
+-- a deadline have no row. Inserted and deleted, never updated: the leader of the role maintenance replaces or
+-- deletes each row at its check.
+CREATE TABLE {schema}.job_deadline (
+  check_at timestamptz NOT NULL,
+  job uuid NOT NULL,
+  PRIMARY KEY (check_at, job)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
+  autovacuum_vacuum_cost_delay = 0);
 
 -- Queues that have a setting.
 CREATE TABLE {schema}.queue (
@@ -206,6 +219,22 @@ CREATE TABLE {schema}.queue (
   max_running bigint
 ) WITH (fillfactor = 50);
 
+-- Job counts by queue and kind, stored while there are many jobs; the leader of the role maintenance
+-- replaces them all. Empty: requests count for themselves.
+CREATE TABLE {schema}.queue_count (
+  queue text COLLATE "C" NOT NULL,
+  kind text COLLATE "C" NOT NULL,
+  ready bigint NOT NULL,
+  scheduled bigint NOT NULL,
+  retrying bigint NOT NULL,
+  blocked bigint NOT NULL,
+  running bigint NOT NULL,
+  failed bigint NOT NULL,
+  oldest_due_at timestamptz, -- of the ready jobs
+  counted_at timestamptz NOT NULL, -- the same in all rows
+  PRIMARY KEY (queue, kind)
+);
+
 CREATE TABLE {schema}.node (
   id uuid PRIMARY KEY,
   name text COLLATE "C" NOT NULL,
@@ -215,6 +244,7 @@ CREATE TABLE {schema}.node (
   labels json NOT NULL,
   joined_at timestamptz NOT NULL,
   seen_at timestamptz NOT NULL,
+  seen_watch bigint NOT NULL DEFAULT 0, -- `watched` of the role `maintenance` at the last heartbeat
   dead_at timestamptz
 ) WITH (fillfactor = 20);
 
@@ -225,7 +255,8 @@ CREATE TABLE {schema}.leader (
   node uuid NOT NULL,
   since timestamptz NOT NULL,
   lease_until timestamptz NOT NULL,
-  steady_since timestamptz NOT NULL
+  renewed_at timestamptz NOT NULL, -- the last renewal; at first, the beginning of the term
+  watched bigint NOT NULL -- µs over all terms in which leaders could renew the role
 ) WITH (fillfactor = 20);
 
 CREATE TABLE {schema}.leader_change (
@@ -255,19 +286,23 @@ CREATE TABLE {schema}.schedule (
   pause_until timestamptz,
   set_aside text,
   next_slot timestamptz,
+  held_queue text COLLATE "C", -- of the nodes that held slots wait for; NULL if no slot is held
+  held_since timestamptz,
+  held_until timestamptz, -- when held slots are examined again
   last_slot timestamptz,
   created_at timestamptz NOT NULL,
   changed_at timestamptz NOT NULL,
   due_at timestamptz GENERATED ALWAYS AS (
     CASE
       WHEN NOT enabled OR set_aside IS NOT NULL OR next_slot IS NULL THEN NULL
-      WHEN pause_since IS NULL THEN next_slot
-      WHEN pause_until IS NOT NULL THEN greatest(next_slot, pause_until)
+      WHEN pause_since IS NULL THEN coalesce(held_until, next_slot)
+      WHEN pause_until IS NOT NULL THEN greatest(coalesce(held_until, next_slot), pause_until)
     END) STORED,
   spec json, -- NULL: it cannot be read
   CONSTRAINT schedule_name UNIQUE (tenant, name)
 ) WITH (fillfactor = 70);
 CREATE INDEX schedule_due ON {schema}.schedule (shard, due_at, id) WHERE due_at IS NOT NULL;
+CREATE INDEX schedule_held ON {schema}.schedule (held_queue, id) WHERE held_queue IS NOT NULL;
 CREATE INDEX schedule_set_member ON {schema}.schedule (tenant, set_name, name) WHERE set_name <> '';
 
 -- Sets of schedules, and the generation of each that is in force.

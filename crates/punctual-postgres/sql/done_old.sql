@@ -8,7 +8,7 @@ WITH old AS MATERIALIZED (
   (SELECT finished_at, job FROM {schema}.job_done_default
    WHERE outcome = 2 AND finished_at < $2 ORDER BY finished_at, job LIMIT $3)
   ORDER BY 1, 2 LIMIT $3),
-done AS (DELETE FROM {schema}.job_done_default AS d USING old WHERE d.job = old.job RETURNING d.job),
-attempts AS (DELETE FROM {schema}.job_attempt_default AS a USING old WHERE a.job = old.job),
-bodies AS (DELETE FROM {schema}.job_default AS j USING old WHERE j.id = old.job)
+done AS (DELETE FROM {schema}.job_done_default WHERE job = ANY(ARRAY(SELECT job FROM old)) RETURNING job),
+attempts AS (DELETE FROM {schema}.job_attempt_default WHERE job = ANY(ARRAY(SELECT job FROM old))),
+bodies AS (DELETE FROM {schema}.job_default WHERE id = ANY(ARRAY(SELECT job FROM old)))
 SELECT job FROM done;

@@ -6,11 +6,11 @@ SELECT j.id, j.tenant, j.queue, j.kind, j.priority, j.max_attempts, j.created_at
   coalesce(r.crashes, t.crashes, w.crashes, l.crashes, d.crashes), l.cancel IS NOT NULL,
   coalesce(l.node, d.node), coalesce(l.claimed_at, d.claimed_at), d.result::text, j.payload::text,
   l.progress_at, l.progress_percent, l.progress_note, l.lease, j.timeout_us, j.budget_us,
-  j.fresh_after
+  j.fresh_after, j.expires_at
 FROM {schema}.job AS j
-LEFT JOIN {schema}.job_ready AS r ON r.job = j.id
-LEFT JOIN {schema}.job_timer AS t ON t.job = j.id
-LEFT JOIN {schema}.job_wait AS w ON w.job = j.id
-LEFT JOIN {schema}.job_lease AS l ON l.job = j.id
+LEFT JOIN {schema}.job_ready AS r ON r.job = $1
+LEFT JOIN {schema}.job_timer AS t ON t.job = $1
+LEFT JOIN {schema}.job_wait AS w ON w.job = $1
+LEFT JOIN {schema}.job_lease AS l ON l.job = $1
 LEFT JOIN LATERAL (SELECT * FROM {schema}.job_done AS b WHERE b.job = j.id OFFSET 0) AS d ON true
 WHERE j.id = $1;

@@ -33,6 +33,10 @@ wait AS (
   INSERT INTO {schema}.job_wait (schedule, slot, job, due_at, queue, kind, attempt, spent, crashes, priority, flags)
   SELECT schedule, slot, id, due_at, queue, kind, 0, 0, 0, priority, flags
   FROM item JOIN body USING (id) WHERE is_blocked IS NOT NULL),
+deadline AS (
+  INSERT INTO {schema}.job_deadline (check_at, job)
+  SELECT least(due_at + expires_us * interval '1 microsecond', now + interval '24 hours'), id
+  FROM item JOIN body USING (id), clock WHERE expires_us IS NOT NULL),
 live AS (
   INSERT INTO {schema}.job_live (schedule, job)
   SELECT schedule, id FROM item JOIN body USING (id) WHERE schedule IS NOT NULL)

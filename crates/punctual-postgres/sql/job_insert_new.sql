@@ -28,6 +28,10 @@ timer AS (
   INSERT INTO {schema}.job_timer (job, due_at, queue, kind, attempt, spent, crashes, priority, flags)
   SELECT id, due_at, queue, kind, 0, 0, 0, priority, flags
   FROM item, clock WHERE due_at > now),
+deadline AS (
+  INSERT INTO {schema}.job_deadline (check_at, job)
+  SELECT least(due_at + expires_us * interval '1 microsecond', now + interval '24 hours'), id
+  FROM item, clock WHERE expires_us IS NOT NULL),
 live AS (
   INSERT INTO {schema}.job_live (schedule, job)
   SELECT schedule, id FROM item WHERE schedule IS NOT NULL)

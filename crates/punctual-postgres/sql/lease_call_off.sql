@@ -2,4 +2,4 @@
 -- transaction of its own keeps nobody waiting who fires. Index: the primary key. Waits for no row: SKIP LOCKED.
 WITH held AS MATERIALIZED (
   SELECT job FROM {schema}.job_lease WHERE job = $1 AND cancel IS NULL FOR NO KEY UPDATE SKIP LOCKED)
-UPDATE {schema}.job_lease AS l SET cancel = $2 FROM held AS h WHERE l.job = h.job RETURNING l.job;
+UPDATE {schema}.job_lease SET cancel = $2 WHERE job = ANY(ARRAY(SELECT job FROM held)) RETURNING job;

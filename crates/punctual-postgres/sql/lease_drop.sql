@@ -1,8 +1,8 @@
 -- Ends the jobs of leases that cannot be read; of such a job only the recorded attempts are known.
--- Index: the primary key, job_key_job, job_live_job. The caller has locked the leases.
+-- Index: the primary keys, job_key_job. The caller has locked the leases.
 WITH bad AS (
-  DELETE FROM {schema}.job_lease AS l USING unnest($1::uuid[]) AS i(job) WHERE l.job = i.job
-  RETURNING l.job, l.queue, l.kind),
+  DELETE FROM {schema}.job_lease WHERE job = ANY($1::uuid[])
+  RETURNING job, queue, kind),
 done AS (
   INSERT INTO {schema}.job_done (job, outcome, finished_at, attempt, spent, crashes, queue, kind, error)
   SELECT b.job, 2, $2, (
@@ -10,5 +10,5 @@ done AS (
     b.queue, b.kind, $3
   FROM bad AS b
   ON CONFLICT DO NOTHING),
-key AS (DELETE FROM {schema}.job_key AS k USING bad AS b WHERE k.job = b.job AND k.expires_at IS NULL)
-DELETE FROM {schema}.job_live AS v USING bad AS b WHERE v.job = b.job;
+key AS (DELETE FROM {schema}.job_key WHERE job = ANY(ARRAY(SELECT job FROM bad)) AND expires_at IS NULL)
+DELETE FROM {schema}.job_live WHERE job = ANY(ARRAY(SELECT job FROM bad));

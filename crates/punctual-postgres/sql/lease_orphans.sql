@@ -6,7 +6,8 @@ SELECT l.job, l.lease, l.attempt, l.spent, l.crashes, l.claimed_at, l.cancel,
   CASE WHEN j.budget_us IS NOT NULL THEN (
     SELECT coalesce(sum(greatest(extract(epoch FROM a.ended_at - a.claimed_at), 0)) * 1000000, 0)::bigint
     FROM {schema}.job_attempt AS a
-    WHERE a.job = l.job AND a.attempt > j.fresh_after AND a.outcome <> 7) END AS used
+    WHERE a.job = l.job AND a.attempt > j.fresh_after AND a.outcome <> 7) END AS used,
+  l.queue, l.kind
 FROM {schema}.job_lease AS l
 LEFT JOIN {schema}.node AS n ON n.id = l.node
 LEFT JOIN LATERAL (SELECT * FROM {schema}.job AS b WHERE b.id = l.job OFFSET 0) AS j ON true

@@ -1,2 +1,2 @@
--- Strikes an ended job off its schedule's unfinished ones. Index: job_live_job.
+-- Deletes a finished job from the unfinished jobs of its schedule. Index: the primary key.
 DELETE FROM {schema}.job_live WHERE job = $1;

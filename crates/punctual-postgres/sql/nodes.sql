@@ -1,4 +1,4 @@
 -- The nodes by id, with how many jobs each has. Index: the primary key, job_lease_node.
-SELECT id, name, version, queues::text, kinds::text, labels::text, joined_at, seen_at, dead_at,
+SELECT id, name, version, queues::text, kinds::text, labels::text, joined_at, seen_at, seen_watch, dead_at,
   (SELECT count(*) FROM {schema}.job_lease AS l WHERE l.node = n.id)
 FROM {schema}.node AS n ORDER BY id;

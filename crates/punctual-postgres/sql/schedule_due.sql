@@ -11,14 +11,16 @@ LEFT JOIN LATERAL (
   ORDER BY x.due_at LIMIT 1) AS n ON true
 LEFT JOIN LATERAL (
   (SELECT id, tenant, name, owner, shard, revision, stamp, enabled, pause_who, pause_why, pause_since, pause_until,
-    set_aside, next_slot, last_slot, created_at, changed_at, spec::text, set_name, due_at, true AS is_fresh
+    set_aside, next_slot, last_slot, created_at, changed_at, spec::text, set_name,
+    held_queue, held_since, held_until, due_at, true AS is_fresh
   FROM {schema}.schedule
   WHERE shard = $2 AND due_at > c.fresh AND due_at <= c.now
   ORDER BY due_at, id
   LIMIT $3)
   UNION ALL
   (SELECT id, tenant, name, owner, shard, revision, stamp, enabled, pause_who, pause_why, pause_since, pause_until,
-    set_aside, next_slot, last_slot, created_at, changed_at, spec::text, set_name, due_at, false
+    set_aside, next_slot, last_slot, created_at, changed_at, spec::text, set_name,
+    held_queue, held_since, held_until, due_at, false
   FROM {schema}.schedule
   WHERE shard = $2 AND due_at <= c.fresh
   ORDER BY due_at, id

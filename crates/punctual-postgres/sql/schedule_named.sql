@@ -1,4 +1,5 @@
 -- One schedule by its name. Index: schedule_name.
 SELECT id, tenant, name, owner, shard, revision, stamp, enabled, pause_who, pause_why, pause_since, pause_until,
-  set_aside, next_slot, last_slot, created_at, changed_at, spec::text, set_name
+  set_aside, next_slot, last_slot, created_at, changed_at, spec::text, set_name,
+  held_queue, held_since, held_until
 FROM {schema}.schedule WHERE tenant = $1 AND name = $2;

@@ -1,6 +1,7 @@
 -- The schedules that have something to decide next, earliest first. Index: schedule_due.
 SELECT id, tenant, name, owner, shard, revision, stamp, enabled, pause_who, pause_why, pause_since, pause_until,
-  set_aside, next_slot, last_slot, created_at, changed_at, spec::text, set_name
+  set_aside, next_slot, last_slot, created_at, changed_at, spec::text, set_name,
+  held_queue, held_since, held_until
 FROM {schema}.schedule
 WHERE shard = $1 AND due_at IS NOT NULL
 ORDER BY due_at, id

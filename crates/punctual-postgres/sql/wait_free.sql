@@ -1,22 +1,22 @@
 -- Frees the waiting job with the first slot of each schedule that has no unfinished jobs but those that wait: to the
 -- ready set, or to the timers if it is due later. One that cannot be read ends here. Tells when the next
--- timer is due. Index: the primary keys of job_wait and job_live, job_wait_job; the recursion goes from schedule to
+-- timer is due. Index: job_wait_order, job_live_order, the primary key of job_wait; the recursion goes from schedule to
 -- schedule, then ctid. Only the first is ever looked at: what somebody else has locked is passed over,
 -- and not what waits behind it.
 WITH RECURSIVE step (schedule, job) AS (
-  (SELECT schedule, job FROM {schema}.job_wait ORDER BY schedule, slot, job LIMIT 1)
+  (SELECT schedule, job FROM {schema}.job_wait WHERE queue <> '' ORDER BY schedule, slot, job LIMIT 1)
   UNION ALL
   SELECT n.schedule, n.job FROM step AS p CROSS JOIN LATERAL (
     SELECT x.schedule, x.job FROM {schema}.job_wait AS x
-    WHERE x.schedule > p.schedule ORDER BY x.schedule, x.slot, x.job LIMIT 1) AS n),
+    WHERE x.queue <> '' AND x.schedule > p.schedule ORDER BY x.schedule, x.slot, x.job LIMIT 1) AS n),
 pick AS MATERIALIZED (
   SELECT p.schedule, p.job
   FROM step AS p CROSS JOIN LATERAL (
     SELECT EXISTS (
       SELECT FROM {schema}.job_live AS v
-      WHERE v.schedule = p.schedule
+      WHERE v.schedule = p.schedule AND v.schedule <> '00000000-0000-0000-0000-000000000000'
         AND NOT EXISTS (
-          SELECT FROM {schema}.job_wait AS o WHERE o.job = v.job)) AS is_held
+          SELECT FROM {schema}.job_wait AS o WHERE o.job = v.job OFFSET 0)) AS is_held
     OFFSET 0) AS h
   WHERE NOT h.is_held
   ORDER BY p.schedule
@@ -46,10 +46,10 @@ done AS (
     b.queue, b.kind, $3
   FROM bad AS b
   ON CONFLICT DO NOTHING),
-key AS (DELETE FROM {schema}.job_key AS k USING bad AS b WHERE k.job = b.job AND k.expires_at IS NULL),
-live AS (DELETE FROM {schema}.job_live AS v USING bad AS b WHERE v.job = b.job)
+key AS (DELETE FROM {schema}.job_key WHERE job = ANY(ARRAY(SELECT job FROM bad)) AND expires_at IS NULL),
+live AS (DELETE FROM {schema}.job_live WHERE job = ANY(ARRAY(SELECT job FROM bad)))
 SELECT least(
-    (SELECT t.due_at FROM {schema}.job_timer AS t ORDER BY t.due_at, t.job LIMIT 1),
+    (SELECT t.due_at FROM {schema}.job_timer AS t WHERE t.queue <> '' ORDER BY t.due_at, t.job LIMIT 1),
     (SELECT min(s.due_at) FROM sound AS s WHERE s.due_at > $1)),
   q.queue, q.count
 FROM (SELECT) AS one

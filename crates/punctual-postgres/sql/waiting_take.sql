@@ -1,5 +1,5 @@
 -- Takes a waiting job from where it waits; one that waits for others says of which schedule.
--- Index: the primary keys, job_wait_job. Waits for a claim of it.
+-- Index: the primary keys. Waits for a claim of it.
 WITH ready AS (
   DELETE FROM {schema}.job_ready WHERE job = $1
   RETURNING queue, kind, due_at, attempt, spent, crashes, priority, flags, NULL::uuid AS schedule, NULL::timestamptz AS slot),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use punctual_core::{JobId, Timestamp};
+use punctual_core::{JobId, LeaseId, Timestamp};
 use punctual_store::{At, ClaimAsk, Claimed, ClaimedJob, Result, rules};
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -141,6 +141,8 @@ async fn take(
     let places = from.iter().map(|from| from.place.unwrap_or(start));
     let ranks: Vec<Instant> = places.clone().map(|(rank, _)| Instant(rank)).collect();
     let jobs: Vec<Uuid> = places.map(|(_, job)| job.as_uuid()).collect();
+    let leases: Vec<Uuid> =
+        std::iter::once(&ask.lease).chain(&ask.more).map(LeaseId::as_uuid).collect();
     let found = conn
         .query(
             &sql::CLAIM,
@@ -152,17 +154,17 @@ async fn take(
                 &jobs,
                 &ask.kinds,
                 &rows::count(ask.most),
-                &ask.lease.as_uuid(),
+                &leases,
                 &ask.node.as_uuid(),
                 &is_locked,
                 &rules::UNREADABLE,
             ],
         )
         .await?;
-    read_taken(&found, ask)
+    read_taken(&found)
 }
 
-fn read_taken(found: &[Row], ask: &ClaimAsk) -> Outcome<Taken> {
+fn read_taken(found: &[Row]) -> Outcome<Taken> {
     let mut taken = Taken {
         now: Timestamp::EPOCH,
         is_alive: false,
@@ -177,16 +179,16 @@ fn read_taken(found: &[Row], ask: &ClaimAsk) -> Outcome<Taken> {
         taken.picked = rows::get(row, 25)?;
         if rows::get::<Option<Uuid>>(row, 4)?.is_some() {
             let place = (rows::instant(row, 3)?, rows::job_id(row, 4)?);
-            taken.jobs.push((place, read_claimed(row, taken.now, ask)?));
+            taken.jobs.push((place, read_claimed(row, taken.now)?));
         }
     }
     Ok(taken)
 }
 
-fn read_claimed(row: &Row, now: Timestamp, ask: &ClaimAsk) -> Read<ClaimedJob> {
+fn read_claimed(row: &Row, now: Timestamp) -> Read<ClaimedJob> {
     Ok(ClaimedJob {
         id: rows::job_id(row, 4)?,
-        lease: ask.lease,
+        lease: rows::lease_id(row, 26)?,
         queue: rows::get(row, 5)?,
         kind: rows::get(row, 6)?,
         due_at: rows::instant(row, 7)?,

@@ -11,6 +11,7 @@ use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::connection::{Conn, IDLE_MS, LOCK_MS, STATEMENT_MS};
+use crate::disk::Disk;
 use crate::driver::Driver;
 use crate::error::{Fault, explain, standby};
 use crate::history::Watch;
@@ -35,6 +36,7 @@ pub(crate) struct Connector {
     /// The server as people know it, without user and password.
     server: String,
     pub(crate) history: Arc<Watch>,
+    pub(crate) disk: Arc<Disk>,
     pub(crate) driver: Arc<Driver>,
 }
 
@@ -82,6 +84,7 @@ impl Connector {
             texts: Arc::new(Texts::new(&options.schema)),
             is_pooled: options.is_pooled,
             history: Arc::new(Watch::new()),
+            disk: Arc::new(Disk::new(&server)),
             driver,
             config,
             server,
@@ -145,7 +148,7 @@ impl Connector {
                 tracing::debug!(%error, "PostgreSQL connection closed");
             }
         });
-        let mut conn = Conn::new(client, driven.abort_handle(), self.texts.clone(), self.is_pooled);
+        let mut conn = Conn::new(client, driven.abort_handle(), self);
         self.check(&mut conn).await.map_err(|fault| fault.tell(&self.server))?;
         Ok(conn)
     }

@@ -11,6 +11,8 @@ use tokio::task::AbortHandle;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
+use crate::connect::Connector;
+use crate::disk::Disk;
 use crate::error::{Fault, Outcome};
 use crate::sql::{Statement, Texts};
 
@@ -36,6 +38,7 @@ pub(crate) struct Conn {
     /// What reads and writes its messages.
     driven: AbortHandle,
     texts: Arc<Texts>,
+    disk: Arc<Disk>,
     prepared: HashMap<&'static str, tokio_postgres::Statement>,
     is_pooled: bool,
     in_transaction: bool,
@@ -45,18 +48,14 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    pub(crate) fn new(
-        client: Client,
-        driven: AbortHandle,
-        texts: Arc<Texts>,
-        is_pooled: bool,
-    ) -> Conn {
+    pub(crate) fn new(client: Client, driven: AbortHandle, connector: &Connector) -> Conn {
         Conn {
             client,
             driven,
-            texts,
+            texts: connector.texts().clone(),
+            disk: connector.disk.clone(),
             prepared: HashMap::new(),
-            is_pooled,
+            is_pooled: connector.is_pooled(),
             in_transaction: false,
             is_asked: AtomicBool::new(false),
             patience: PATIENCE,
@@ -94,7 +93,7 @@ impl Conn {
             return Err(Fault::Silence(self.patience));
         };
         self.is_asked.store(false, Ordering::Relaxed);
-        Ok(answered?)
+        Ok(answered.inspect_err(|error| self.disk.note(error))?)
     }
 
     pub(crate) fn texts(&self) -> &Texts {

@@ -181,12 +181,14 @@ pub(crate) fn explain_state(
             ErrorKind::Retry,
             format!("{server}: the partition for this day was just created ({said}); try again"),
         ),
-        "57014" => (
-            ErrorKind::Retry,
-            format!("{server}: statement timeout ({said}); try again, and check the server load"),
-        ),
+        "57014" => {
+            let message = format!(
+                "{server}: statement timeout ({said}); try again, and check the server load"
+            );
+            return StoreError::new(ErrorKind::Retry, message).timed_out();
+        }
         "53100" => (
-            ErrorKind::Limit,
+            ErrorKind::Full,
             format!(
                 "no disk space on {server} ({said}); the request was not applied; free some space \
                  and try again"

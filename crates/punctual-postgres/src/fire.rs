@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, At, Due, Fence, FireAnswer, Fired, NewJob, NodeInfo, Schedule, Seated, Seats, SlotPlan,
-    SlotRow, SlotView, limits, place, rules,
+    Actor, Advance, At, Due, Fence, FireAnswer, Fired, HeldSlots, NewJob, NodeInfo, Schedule,
+    Seated, Seats, SkippedSlots, SlotPlan, SlotView, limits, place, rules, skipped,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -37,11 +37,11 @@ pub(crate) async fn due(
     let mut due = Due { at: Timestamp::EPOCH, schedules: Vec::new(), next: None };
     let (mut fresh, mut behind) = (Vec::new(), Vec::new());
     for row in &found {
-        due.at = rows::instant(row, 21)?;
-        due.next = rows::instant_opt(row, 22)?;
+        due.at = rows::instant(row, 24)?;
+        due.next = rows::instant_opt(row, 25)?;
         if rows::get::<Option<Uuid>>(row, 0)?.is_some() {
-            let line = if rows::get(row, 20)? { &mut fresh } else { &mut behind };
-            line.push((rows::instant(row, 19)?, rows::schedule(row)?));
+            let line = if rows::get(row, 23)? { &mut fresh } else { &mut behind };
+            line.push((rows::instant(row, 22)?, rows::schedule(row)?));
         }
     }
     // The order of a join's answer is no promise.
@@ -82,6 +82,9 @@ struct Mark {
     next_slot: Option<Timestamp>,
     last_slot: Option<Timestamp>,
     revision: i64,
+    held: Option<HeldSlots>,
+    /// Up to when slots are decided; none: up to now.
+    decided_to: Option<Timestamp>,
 }
 
 fn read_mark(row: &Row) -> Read<(ScheduleId, Mark)> {
@@ -91,6 +94,8 @@ fn read_mark(row: &Row) -> Read<(ScheduleId, Mark)> {
         next_slot: rows::instant_opt(row, 3)?,
         last_slot: rows::instant_opt(row, 4)?,
         revision: rows::get(row, 5)?,
+        held: rows::held(row, 6)?,
+        decided_to: None,
     };
     Ok((rows::schedule_id(row, 0)?, mark))
 }
@@ -127,7 +132,14 @@ pub(crate) async fn fire<'a>(
     let (now, renewed) = leaders::begin_renewed(conn, at, fence, lease).await?;
     let Some(leader) = renewed else {
         conn.rollback().await?;
-        let fired = Fired { at: now, until: None, answers: Vec::new(), refused: 0, unplaced: 0 };
+        let fired = Fired {
+            at: now,
+            until: None,
+            answers: Vec::new(),
+            refused: 0,
+            unplaced: 0,
+            skipped: Vec::new(),
+        };
         return Ok((fired, Vec::new()));
     };
     let ids: Vec<Uuid> = plans.iter().map(|plan| plan.schedule.as_uuid()).collect();
@@ -143,33 +155,32 @@ pub(crate) async fn fire<'a>(
     }
     let by = (fence.term, leader.node);
     let (made, busy) = (Vec::new(), Vec::new());
-    let mut firing = Firing { now, by, live, marks, made, busy, refused: 0, unplaced: 0 };
+    let skipped = Vec::new();
+    let mut firing =
+        Firing { at, now, by, live, marks, made, busy, refused: 0, unplaced: 0, skipped };
     let mut answers = vec![FireAnswer::Stale; plans.len()];
     let mut last = Writes::default();
     for round in rounds(plans.iter().map(|plan| plan.schedule)) {
-        write(conn, now, &firing.marks, &last).await?;
-        last.bodies().write_within(conn, now).await?;
+        write(conn, firing.now, &firing.marks, &last).await?;
+        last.bodies().write_within(conn, firing.now).await?;
         last = firing.fire(conn, plans, &round, &mut answers).await?;
     }
+    let now = firing.now;
     call_off_again(conn, now, &firing.busy).await?;
     write(conn, now, &firing.marks, &last).await?;
     match last.jobs.is_empty() {
         true => conn.commit().await?,
         false => last.bodies().commit(conn, now).await?,
     }
-    let Firing { made, refused, unplaced, .. } = firing;
-    Ok((Fired { at: now, until: Some(leader.until), answers, refused, unplaced }, made))
-}
-
-/// A plan that keeps the rules, and what it is applied to.
-struct Advance<'a> {
-    plan: &'a SlotPlan,
-    slots: &'a [SlotRow],
-    revision: i64,
+    let Firing { made, refused, unplaced, skipped, .. } = firing;
+    let until = Some(leader.until);
+    Ok((Fired { at: now, until, answers, refused, unplaced, skipped }, made))
 }
 
 /// A fire that is under way.
 struct Firing<'a> {
+    at: At,
+    /// The instant of the decisions. Not earlier than the end of any job that they count as finished.
     now: Timestamp,
     /// The term, and who leads.
     by: (i64, NodeId),
@@ -181,6 +192,7 @@ struct Firing<'a> {
     busy: Vec<(JobId, Actor)>,
     refused: usize,
     unplaced: usize,
+    skipped: Vec<SkippedSlots>,
 }
 
 impl<'a> Firing<'a> {
@@ -200,8 +212,8 @@ impl<'a> Firing<'a> {
                 None => {}
                 Some(Ok(advance)) => {
                     writes.advanced.insert(plan.schedule);
+                    answers[*index] = advance.answer();
                     advances.push(advance);
-                    answers[*index] = FireAnswer::Applied;
                 }
                 Some(Err(reason)) => {
                     writes.set_aside.insert(plan.schedule, reason.clone());
@@ -209,20 +221,46 @@ impl<'a> Firing<'a> {
                 }
             }
         }
-        let mut unfinished = unfinished(conn, &advances).await?;
+        let mut unfinished = self.unfinished(conn, &advances).await?;
         for advance in &advances {
-            let live = unfinished.remove(&advance.plan.schedule).unwrap_or_default();
-            let seats = self.seats(conn, advance.plan, live).await?;
+            let live = unfinished.remove(&advance.schedule).unwrap_or_default();
+            let seats = self.seats(conn, advance, live).await?;
             self.decide(advance, seats, &mut writes);
         }
         Ok(writes)
+    }
+
+    /// Reads the unfinished jobs of the schedules whose plans depend on them. A job may have finished
+    /// after this transaction read the clock, while it waited for locks: `now` moves past its end, so
+    /// that the records never show a slot fired during a job that it had to wait for.
+    async fn unfinished(
+        &mut self,
+        conn: &mut Conn,
+        advances: &[Advance<'_>],
+    ) -> Outcome<HashMap<ScheduleId, Unfinished>> {
+        let asking = advances.iter().filter(|advance| advance.asks_for_unfinished());
+        let ids: Vec<Uuid> = asking.map(|advance| advance.schedule.as_uuid()).collect();
+        let mut unfinished: HashMap<ScheduleId, Unfinished> = HashMap::new();
+        if ids.is_empty() {
+            return Ok(unfinished);
+        }
+        let bound: Bound<'_> = &[&ids, &rows::count(limits::LIVE_MAX), &rows::at(self.at)];
+        for row in &conn.query(&sql::LIVE, bound).await? {
+            if let Some(now) = rows::instant_opt(row, 3)? {
+                self.now = self.now.max(now);
+                continue;
+            }
+            let live = unfinished.entry(rows::schedule_id(row, 0)?).or_default();
+            live.push((rows::job_id(row, 1)?, rows::get(row, 2)?));
+        }
+        Ok(unfinished)
     }
 
     /// Who is in the way of a plan's jobs; those that it calls off are called off here.
     async fn seats(
         &mut self,
         conn: &mut Conn,
-        plan: &SlotPlan,
+        plan: &Advance<'_>,
         mut live: Unfinished,
     ) -> Outcome<Seats> {
         if let Some(actor) = plan.calls_off() {
@@ -255,22 +293,25 @@ impl<'a> Firing<'a> {
         let is_early = plan.is_early(self.now);
         let mark = current.filter(|mark| mark.stamp == plan.stamp && mark.enabled && !is_early)?;
         mark.stamp = rules::next_stamp(mark.stamp, self.now);
-        let checked = plan.check(mark.next_slot);
-        Some(checked.map(|(slots, next_slot)| {
-            mark.next_slot = next_slot;
-            mark.last_slot = slots.last().map(|row| row.end.unwrap_or(row.slot)).or(mark.last_slot);
-            Advance { plan, slots, revision: mark.revision }
+        let checked = plan.check(mark.next_slot, mark.held.as_ref(), &self.live, self.now);
+        Some(checked.inspect(|advance| {
+            mark.next_slot = advance.next_slot;
+            mark.last_slot = advance.last_slot().or(mark.last_slot);
+            mark.held.clone_from(&advance.held);
+            mark.decided_to = Some(advance.decided_to(self.now));
         }))
     }
 
     /// What becomes of the slots of one plan.
     fn decide(&mut self, advance: &Advance<'a>, mut seats: Seats, writes: &mut Writes<'a>) {
         let (term, node) = self.by;
-        for placed in place(advance.slots, &self.live) {
+        let revision = self.marks.get(&advance.schedule).map_or(0, |mark| mark.revision);
+        for placed in place(advance, &self.live) {
             let seated = seats.take(&placed.row);
             self.refused += usize::from(matches!(seated, Seated::Refused(_)));
             self.unplaced += usize::from(placed.is_unplaced);
-            let view = placed.decided(&seated, term, node, advance.revision, self.now);
+            let view = placed.decided(&seated, term, node, revision, self.now);
+            skipped::add(&mut self.skipped, advance.schedule, &view);
             let job = match placed.row {
                 Cow::Borrowed(row) => row.job.as_ref().map(Cow::Borrowed),
                 Cow::Owned(row) => row.job.map(Cow::Owned),
@@ -281,30 +322,13 @@ impl<'a> Firing<'a> {
                 self.made.extend((!is_blocked).then(|| job.clone()));
                 writes.jobs.push((job, is_blocked));
             }
-            writes.slots.push((advance.plan.schedule, view));
+            writes.slots.push((advance.schedule, view));
         }
     }
 }
 
 /// The unfinished jobs of a schedule, oldest first, and whether each waits for others.
 type Unfinished = Vec<(JobId, bool)>;
-
-/// Those of the schedules whose plans depend on them.
-async fn unfinished(
-    conn: &mut Conn,
-    advances: &[Advance<'_>],
-) -> Outcome<HashMap<ScheduleId, Unfinished>> {
-    let asking = advances.iter().filter(|advance| advance.plan.asks_for_unfinished());
-    let ids: Vec<Uuid> = asking.map(|advance| advance.plan.schedule.as_uuid()).collect();
-    let mut unfinished: HashMap<ScheduleId, Unfinished> = HashMap::new();
-    if !ids.is_empty() {
-        for row in &conn.query(&sql::LIVE, &[&ids, &rows::count(limits::LIVE_MAX)]).await? {
-            let live = unfinished.entry(rows::schedule_id(row, 0)?).or_default();
-            live.push((rows::job_id(row, 1)?, rows::get(row, 2)?));
-        }
-    }
-    Ok(unfinished)
-}
 
 /// Calls those off whose leases were locked for a moment. One that is locked for longer is being
 /// settled in a transaction of its handler's: nobody waits for that but the job that takes its place,
@@ -326,16 +350,28 @@ async fn write(
     marks: &HashMap<ScheduleId, Mark>,
     writes: &Writes<'_>,
 ) -> Outcome<()> {
-    let advanced: Vec<(&ScheduleId, &Mark)> =
+    let mut advanced: Vec<(&ScheduleId, &Mark)> =
         marks.iter().filter(|(id, _)| writes.advanced.contains(*id)).collect();
+    advanced.sort_unstable_by_key(|(id, _)| **id);
+    let (held, advanced): (Vec<_>, Vec<_>) =
+        advanced.into_iter().partition(|(_, mark)| mark.held.is_some());
     if !advanced.is_empty() {
-        let ids: Vec<Uuid> = advanced.iter().map(|(id, _)| id.as_uuid()).collect();
-        let stamps: Vec<i64> = advanced.iter().map(|(_, mark)| mark.stamp).collect();
-        let next: Vec<Option<Instant>> =
-            advanced.iter().map(|(_, mark)| mark.next_slot.map(Instant)).collect();
-        let last: Vec<Option<Instant>> =
-            advanced.iter().map(|(_, mark)| mark.last_slot.map(Instant)).collect();
+        let Watermarks { ids, stamps, next, last } = Watermarks::of(&advanced);
         conn.query(&sql::SCHEDULE_ADVANCE, &[&ids, &stamps, &next, &last, &Instant(now)]).await?;
+    }
+    if !held.is_empty() {
+        let Watermarks { ids, stamps, next, last } = Watermarks::of(&held);
+        let slots = || held.iter().map(|(_, mark)| mark.held.as_ref());
+        let queues: Vec<Option<&str>> =
+            slots().map(|held| held.map(|held| held.queue.as_str())).collect();
+        let since: Vec<Option<Instant>> =
+            slots().map(|held| held.map(|held| Instant(held.since))).collect();
+        let until: Vec<Option<Instant>> =
+            slots().map(|held| held.map(|held| Instant(held.until))).collect();
+        let decided_to: Vec<Instant> =
+            held.iter().map(|(_, mark)| Instant(mark.decided_to.unwrap_or(now))).collect();
+        let bound: Bound<'_> = &[&ids, &stamps, &next, &last, &queues, &since, &until, &decided_to];
+        conn.query(&sql::SCHEDULE_HOLD, bound).await?;
     }
     if !writes.set_aside.is_empty() {
         let stamp = |id: &ScheduleId| marks.get(id).map_or(0, |mark| mark.stamp);
@@ -345,6 +381,25 @@ async fn write(
         conn.query(&sql::SCHEDULE_SET_ASIDE, &[&ids, &stamps, &reasons]).await?;
     }
     insert_slots(conn, &writes.slots).await
+}
+
+/// How far schedules are decided, in the order of their ids.
+struct Watermarks {
+    ids: Vec<Uuid>,
+    stamps: Vec<i64>,
+    next: Vec<Option<Instant>>,
+    last: Vec<Option<Instant>>,
+}
+
+impl Watermarks {
+    fn of(marks: &[(&ScheduleId, &Mark)]) -> Watermarks {
+        Watermarks {
+            ids: marks.iter().map(|(id, _)| id.as_uuid()).collect(),
+            stamps: marks.iter().map(|(_, mark)| mark.stamp).collect(),
+            next: marks.iter().map(|(_, mark)| mark.next_slot.map(Instant)).collect(),
+            last: marks.iter().map(|(_, mark)| mark.last_slot.map(Instant)).collect(),
+        }
+    }
 }
 
 /// Writes slots that were decided together.

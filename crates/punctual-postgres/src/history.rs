@@ -1,7 +1,18 @@
-//! Which server's history the store writes: a failover to a standby begins another.
+//! Detects that the database writes another history than before: a failover to a standby, or a
+//! restored backup.
+//!
+//! Every connection and every heartbeat reports the timeline of its server. Nodes also record it in
+//! the table `meta`, so that a process that starts after the failover detects it as well, and
+//! `doctor` reports it after all processes were restarted.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_core::Timestamp;
 use tokio::sync::watch;
+
+use crate::connection::Conn;
+use crate::error::Outcome;
+use crate::{rows, sql};
 
 /// Which history of which server the store writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,30 +21,38 @@ pub struct History {
     pub system: i64,
     /// The timeline; a promoted standby begins a new one. Eight hexadecimal digits.
     pub timeline: String,
-    /// When it was last seen to be another than before, by the database's clock, since the store was
-    /// opened. The last commits of the old history may be missing then, though they were acknowledged.
+    /// When this process found another history than before, by the database's clock. The last
+    /// commits of the old history may be missing then, though they were acknowledged.
     pub forked_at: Option<Timestamp>,
 }
 
-/// What the connections have seen of it.
-pub(crate) struct Watch(watch::Sender<History>);
+/// The history that the connections of this process report.
+pub(crate) struct Watch {
+    history: watch::Sender<History>,
+    /// Is the current history in the table `meta`?
+    is_recorded: AtomicBool,
+}
 
 impl Watch {
     pub(crate) fn new() -> Watch {
-        Watch(watch::Sender::new(History::default()))
+        Watch {
+            history: watch::Sender::new(History::default()),
+            is_recorded: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<History> {
-        self.0.subscribe()
+        self.history.subscribe()
     }
 
     pub(crate) fn forked_at(&self) -> Option<Timestamp> {
-        self.0.borrow().forked_at
+        self.history.borrow().forked_at
     }
 
-    /// A connection was made, or a beat answered, at this instant. None: that was not told.
+    /// Notes what a new connection or a heartbeat reported at this instant. A heartbeat does not
+    /// report the system.
     pub(crate) fn saw(&self, system: Option<i64>, timeline: &str, at: Timestamp) {
-        self.0.send_if_modified(|history| {
+        self.history.send_if_modified(|history| {
             let is_first = history.timeline.is_empty();
             let is_same = history.timeline == timeline
                 && system.is_none_or(|system| system == history.system || history.system == 0);
@@ -43,18 +62,51 @@ impl Watch {
             if is_same {
                 return false;
             }
+            self.is_recorded.store(false, Ordering::Relaxed);
             if !is_first {
                 history.forked_at = Some(at);
-                tracing::warn!(
-                    from = history.timeline,
-                    to = timeline,
-                    "database failover detected; the last commits before it may be lost"
-                );
+                warn(&history.timeline, timeline);
             }
             timeline.clone_into(&mut history.timeline);
             true
         });
     }
+
+    /// Records the current history, unless this process has done so. If another one was recorded,
+    /// a failover happened while this process was not running.
+    pub(crate) async fn record(&self, conn: &mut Conn, at: Timestamp) -> Outcome<()> {
+        if self.is_recorded.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let current = self.history.borrow().clone();
+        let Ok(timeline) = i64::from_str_radix(&current.timeline, 16) else { return Ok(()) };
+        let row = conn
+            .query_one(&sql::HISTORY_RECORD, &[&current.system, &timeline, &at.as_micros()])
+            .await?;
+        let is_changed: bool = rows::get(&row, 0)?;
+        self.history.send_if_modified(|history| {
+            let is_current =
+                history.system == current.system && history.timeline == current.timeline;
+            self.is_recorded.store(is_current, Ordering::Relaxed);
+            let is_news = is_changed && is_current && history.forked_at.is_none();
+            if is_news {
+                history.forked_at = Some(at);
+                warn("the recorded one", &history.timeline);
+            }
+            is_news
+        });
+        Ok(())
+    }
+}
+
+fn warn(from: &str, to: &str) {
+    tracing::warn!(from, to, "database failover detected; the last commits before it may be lost");
+}
+
+/// When a node last found another history than the recorded one.
+pub(crate) async fn changed_at(conn: &mut Conn) -> Outcome<Option<Timestamp>> {
+    let row = conn.query_one(&sql::HISTORY_CHANGED, &[]).await?;
+    Ok(rows::get::<Option<i64>>(&row, 0)?.map(Timestamp::from_micros))
 }
 
 #[cfg(test)]

@@ -118,7 +118,8 @@ impl InTransaction {
             let ended = settle_within(session, self.at, batch).await?;
             let settled = ended.answers.first().copied().unwrap_or(Settled::Fenced);
             let follows = matches!(settled, Settled::Applied(_)) && !item.then.is_empty();
-            if follows || settled == Settled::Applied(JobState::Ready) {
+            let has_room = ended.has_room.contains(&true);
+            if follows || has_room || settled == Settled::Applied(JobState::Ready) {
                 self.tell_work(session).await?;
             }
             Ok(settled)

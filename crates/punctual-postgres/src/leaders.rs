@@ -43,8 +43,8 @@ pub(crate) async fn acquire(
     }
     let (term, until) = (held.fence.term + 1, now + lease);
     let (nonce, node) = (nonce.as_uuid(), node.as_uuid());
-    let begun: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
-        [&role, &term, &nonce, &node, &Instant(now), &Instant(until)];
+    let begun: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
+        [&role, &term, &nonce, &node, &Instant(now), &Instant(until), &rows::micros(lease)];
     conn.commit_with(&sql::LEADER_PUT, &begun).await?;
     Ok(Acquired::Won { at: now, term, until })
 }
@@ -53,8 +53,8 @@ pub(crate) async fn acquire(
 pub(crate) struct Renewed {
     /// The end of the lease.
     pub(crate) until: Timestamp,
-    /// Since when it has been held without a lapse.
-    pub(crate) steady_since: Timestamp,
+    /// The watched time of the role.
+    pub(crate) watched: Duration,
     /// Who leads.
     pub(crate) node: NodeId,
 }
@@ -72,8 +72,7 @@ pub(crate) async fn begin_renewed(
     let row = first(conn.begin_with(&sql::LEADER_RENEW, &bound).await?, "leader_renew")?;
     let now = rows::instant(&row, 0)?;
     let Some(until) = rows::instant_opt(&row, 1)? else { return Ok((now, None)) };
-    let renewed =
-        Renewed { until, steady_since: rows::instant(&row, 2)?, node: rows::node_id(&row, 3)? };
+    let renewed = Renewed { until, watched: rows::length(&row, 2)?, node: rows::node_id(&row, 3)? };
     Ok((now, Some(renewed)))
 }
 

@@ -4,8 +4,8 @@ use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{
     AttemptView, AuditCursor, AuditView, Cursor, Hold, JobDetail, JobFilter, JobView, Json,
-    LogCursor, LogView, Page, Pager, QueueStats, RevisionCursor, RevisionView, RollupCount,
-    RollupCursor, RollupFilter, Schedule, SlotCursor, SlotView, Source, StatsCursor, limits,
+    LogCursor, LogView, Page, Pager, RevisionCursor, RevisionView, RollupCount, RollupCursor,
+    RollupFilter, Schedule, SlotCursor, SlotView, Source, limits,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -27,7 +27,7 @@ pub(crate) async fn all<T>(
 }
 
 /// How many rows a page of this size reads: one more, to know whether there is a next.
-fn page_rows(most: usize) -> i64 {
+pub(crate) fn page_rows(most: usize) -> i64 {
     rows::count(most.clamp(1, limits::PAGE_MAX) + 1)
 }
 
@@ -138,22 +138,6 @@ pub(crate) async fn rollups(
         }
     }
     Ok(pager.page())
-}
-
-/// Ready jobs of one queue that are looked at for its statistics: there are kinds that stand behind
-/// them only if so many jobs of others wait.
-const LINE_MAX: i64 = 20_000;
-
-pub(crate) async fn queue_stats(
-    conn: &mut Conn,
-    after: Option<&StatsCursor>,
-    most: usize,
-) -> Outcome<Page<QueueStats, StatsCursor>> {
-    let (queue, kind) = after.map_or(("", ""), |after| (after.queue.as_str(), after.kind.as_str()));
-    let count = rows::count(limits::COUNT_MAX);
-    let bound: Bound<'_> = &[&queue, &kind, &count, &LINE_MAX, &page_rows(most)];
-    let stats = all(conn, &sql::QUEUE_STATS, bound, rows::queue_stats).await?;
-    Ok(Page::take(stats.into_iter(), most, QueueStats::cursor))
 }
 
 pub(crate) async fn revisions(
@@ -393,6 +377,7 @@ fn read_detail(row: &Row) -> Read<Option<(JobDetail, Option<AttemptView>)>> {
         trace: rows::get(row, 23)?,
         spent: rows::shown(row, 24)?,
         crashes: rows::shown(row, 25)?,
+        expires_at: rows::instant_opt(row, 38)?,
         cancel_requested: rows::get(row, 26)?,
         result: rows::get::<Option<String>>(row, 29)?.map(Json::from_canonical),
         payload: rows::json(row, 30)?,

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 use punctual_store::{
-    At, BeatAsk, Beaten, NodeInfo, Progress, Released, RoleBeat, Settlement, limits, rules,
+    At, BeatAsk, Beaten, MAINTENANCE, NodeInfo, Progress, Released, RoleBeat, Settlement,
+    awaited_queues, limits, rules,
 };
 use uuid::Uuid;
 
@@ -13,9 +14,16 @@ use crate::error::Outcome;
 use crate::history::Watch;
 use crate::rows::{self, Instant};
 use crate::settle::settle_within;
+use crate::wake::Wake;
 use crate::{jobs, sql};
 
-pub(crate) async fn join(conn: &mut Conn, at: At, info: &NodeInfo) -> Outcome<Timestamp> {
+/// Enters a node, and makes schedules due whose held slots it may run.
+pub(crate) async fn join(
+    conn: &mut Conn,
+    wake: &Wake,
+    at: At,
+    info: &NodeInfo,
+) -> Outcome<Timestamp> {
     let joined = conn
         .query_one(
             &sql::NODE_JOIN,
@@ -27,9 +35,15 @@ pub(crate) async fn join(conn: &mut Conn, at: At, info: &NodeInfo) -> Outcome<Ti
                 &rows::list_text(&info.kinds),
                 &rows::list_text(&info.labels),
                 &rows::at(at),
+                &MAINTENANCE,
+                &awaited_queues(info),
+                &rows::count(limits::HELD_WAKE_MAX),
             ],
         )
         .await?;
+    if rows::get(&joined, 1)? {
+        wake.tell_schedules();
+    }
     rows::instant(&joined, 0)
 }
 
@@ -67,6 +81,7 @@ pub(crate) async fn beat(
                 &rules::UNREADABLE,
                 &rows::count(limits::LEASES_MAX),
                 &ask.seeks,
+                &MAINTENANCE,
             ],
         )
         .await?;
@@ -91,13 +106,12 @@ pub(crate) async fn beat(
         beaten.cancels =
             cancels.into_iter().map(|job| JobId::from_bytes(job.into_bytes())).collect();
         history.saw(None, rows::get(row, 4)?, beaten.at);
-        beaten.forked_at = history.forked_at();
-        let sought = rows::get::<Option<Vec<Option<Instant>>>>(row, 10)?.unwrap_or_default();
+        let sought = rows::get::<Option<Vec<Option<Instant>>>>(row, 9)?.unwrap_or_default();
         beaten.sought = sought.into_iter().map(|until| Some(until?.0)).collect();
         if let Some(role) = rows::get::<Option<String>>(row, 5)? {
-            let (until, steady_since) = (rows::instant(row, 8)?, rows::instant(row, 9)?);
+            let until = rows::instant(row, 8)?;
             let term = (role, rows::get(row, 6)?, rows::get(row, 7)?);
-            renewed.insert(term, RoleBeat::Renewed { until, steady_since });
+            renewed.insert(term, RoleBeat::Renewed { until });
         }
     }
     let role = |fence: &punctual_store::Fence| {
@@ -105,6 +119,8 @@ pub(crate) async fn beat(
         renewed.get(&term).copied().unwrap_or(RoleBeat::Lost)
     };
     beaten.roles = ask.roles.iter().map(role).collect();
+    history.record(conn, beaten.at).await?;
+    beaten.forked_at = history.forked_at();
     Ok(beaten)
 }
 

@@ -85,4 +85,12 @@ macro_rules! attempt {
     }};
 }
 
-pub(crate) use attempt;
+/// Reads a list on a connection of the store's pool, if not too many lists are being read.
+macro_rules! list {
+    ($store:expr, $conn:ident => $work:expr) => {{
+        let _permit = $store.lists.admit()?;
+        $crate::retry::attempt!($store.pool, Harmless, $conn => $work)
+    }};
+}
+
+pub(crate) use {attempt, list};

@@ -7,9 +7,9 @@ use std::time::Duration;
 use punctual_core::job::{AttemptOutcome, JobState, LogLevel, SlotOutcome};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, At, AuditEntry, AuditView, Fence, JobView, Json, Leader, LeaderChange, LogView, Node,
-    NodeInfo, Origin, Pause, ProgressView, Queue, QueueLimits, QueueStats, RevisionView,
-    RollupCount, Schedule, SlotView, StepView, rules,
+    Actor, At, AuditEntry, AuditView, Fence, HeldSlots, JobView, Json, Leader, LeaderChange,
+    LogView, Node, NodeInfo, Origin, Pause, ProgressView, Queue, QueueLimits, QueueStats,
+    RevisionView, RollupCount, Schedule, SlotView, StepView, rules,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::private::BytesMut;
@@ -109,6 +109,12 @@ pub(crate) fn instant(row: &impl Fields, index: usize) -> Read<Timestamp> {
 
 pub(crate) fn instant_opt(row: &impl Fields, index: usize) -> Read<Option<Timestamp>> {
     Ok(get::<Option<Instant>>(row, index)?.map(|instant| instant.0))
+}
+
+/// A duration in microseconds; a negative one is zero.
+pub(crate) fn length(row: &Row, index: usize) -> Read<Duration> {
+    let micros: i64 = get(row, index)?;
+    Ok(Duration::from_micros(u64::try_from(micros).unwrap_or(0)))
 }
 
 /// A length of time. A negative one is damage.
@@ -255,12 +261,13 @@ pub(crate) fn node(row: &Row) -> Read<Node> {
         info: node_info(row)?,
         joined_at: instant(row, 6)?,
         seen_at: instant(row, 7)?,
-        dead_at: instant_opt(row, 8)?,
-        running: natural(row, 9)?,
+        seen_watch: length(row, 8)?,
+        dead_at: instant_opt(row, 9)?,
+        running: natural(row, 10)?,
     })
 }
 
-/// `role, term, nonce, node, since, lease_until, steady_since` from `index` on.
+/// `role, term, nonce, node, since, lease_until, renewed_at, watched` from `index` on.
 pub(crate) fn leader_from(row: &Row, index: usize) -> Read<Leader> {
     let nonce = Nonce::from_bytes(get::<Uuid>(row, index + 2)?.into_bytes());
     let fence = Fence { role: get(row, index)?, term: get(row, index + 1)?, nonce };
@@ -269,7 +276,8 @@ pub(crate) fn leader_from(row: &Row, index: usize) -> Read<Leader> {
         node: node_id(row, index + 3)?,
         since: instant(row, index + 4)?,
         until: instant(row, index + 5)?,
-        steady_since: instant(row, index + 6)?,
+        renewed_at: instant(row, index + 6)?,
+        watched: length(row, index + 7)?,
     })
 }
 
@@ -303,12 +311,20 @@ pub(crate) fn schedule(row: &Row) -> Read<Schedule> {
         pause: pause(row, 8)?,
         set_aside: get(row, 12)?,
         next_slot: instant_opt(row, 13)?,
+        held: held(row, 19)?,
         last_slot: instant_opt(row, 14)?,
         created_at: instant(row, 15)?,
         changed_at: instant(row, 16)?,
         spec: spec.map_or_else(Json::null, Json::from_canonical),
     };
     Ok(if is_readable { schedule } else { rules::unreadable(schedule) })
+}
+
+/// The slots that a schedule holds, from three columns.
+pub(crate) fn held(row: &Row, first: usize) -> Read<Option<HeldSlots>> {
+    let Some(queue) = get(row, first)? else { return Ok(None) };
+    let (since, until) = (instant(row, first + 1)?, instant(row, first + 2)?);
+    Ok(Some(HeldSlots { queue, since, until }))
 }
 
 pub(crate) fn revision(row: &Row) -> Read<RevisionView> {

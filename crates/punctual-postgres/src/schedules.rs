@@ -108,20 +108,25 @@ pub(crate) async fn change(
             return Ok(other.map_or(EditAnswer::NotFound, EditAnswer::Stale));
         }
     };
-    let schedule = change_within(conn, now, schedule, change, actor).await?;
+    let Some(changed) = change_within(conn, now, &schedule, change, actor).await? else {
+        conn.rollback().await?;
+        return Ok(EditAnswer::Stale(schedule));
+    };
     conn.commit().await?;
-    Ok(EditAnswer::Done(schedule))
+    Ok(EditAnswer::Done(changed))
 }
 
-/// Changes a schedule that is locked inside a transaction.
+/// Changes a schedule that is locked inside a transaction. Returns none, and writes nothing, if the
+/// change is stale.
 pub(crate) async fn change_within(
     conn: &mut Conn,
     now: Timestamp,
-    mut schedule: Schedule,
+    schedule: &Schedule,
     change: &ScheduleChange,
     actor: &Actor,
-) -> Outcome<Schedule> {
-    let passed = schedule.change(change, actor, now)?;
+) -> Outcome<Option<Schedule>> {
+    let mut schedule = schedule.clone();
+    let Some(passed) = schedule.change(change, actor, now)? else { return Ok(None) };
     let passed: Vec<(ScheduleId, SlotView)> =
         passed.into_iter().map(|view| (schedule.id, view)).collect();
     fire::insert_slots(conn, &passed).await?;
@@ -130,7 +135,7 @@ pub(crate) async fn change_within(
         ScheduleChange::Define { spec, .. } => Some(spec.as_str()),
         _ => None,
     };
-    let pause = schedule.pause.as_ref();
+    let (pause, held) = (schedule.pause.as_ref(), schedule.held.as_ref());
     conn.query(
         &sql::SCHEDULE_UPDATE,
         &[
@@ -148,6 +153,9 @@ pub(crate) async fn change_within(
             &schedule.last_slot.map(Instant),
             &Instant(schedule.changed_at),
             &spec,
+            &held.map(|held| held.queue.as_str()),
+            &held.map(|held| Instant(held.since)),
+            &held.map(|held| Instant(held.until)),
         ],
     )
     .await?;
@@ -155,7 +163,7 @@ pub(crate) async fn change_within(
         revise(conn, now, &schedule, actor).await?;
     }
     upkeep::note(conn, now, actor, change.action(), &schedule.name).await?;
-    Ok(schedule)
+    Ok(Some(schedule))
 }
 
 pub(crate) async fn delete(

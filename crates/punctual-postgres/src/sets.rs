@@ -70,7 +70,9 @@ async fn is_fresh(
             if schedule.stamp != *stamp {
                 return Ok(false);
             }
-            entry.carry_out(&mut schedule, &ask.set, &ask.actor, now)?;
+            if !entry.carry_out(&mut schedule, &ask.set, &ask.actor, now)? {
+                return Ok(false);
+            }
             // Nobody else may have the name.
             let named = schedules::named(conn, &schedule.tenant, &schedule.name).await?;
             Ok(named.is_none_or(|named| named.id == *id))
@@ -78,7 +80,7 @@ async fn is_fresh(
     }
 }
 
-/// Writes one schedule; none if somebody has taken its name since.
+/// Writes one schedule; none if its name was taken meanwhile, or if its change is stale.
 async fn enter(
     conn: &mut Conn,
     now: Timestamp,
@@ -99,8 +101,9 @@ async fn enter(
                 }
             }
             for change in entry.changes().iter() {
-                schedule =
-                    schedules::change_within(conn, now, schedule, change, &ask.actor).await?;
+                let changed = schedules::change_within(conn, now, &schedule, change, &ask.actor);
+                let Some(changed) = changed.await? else { return Ok(None) };
+                schedule = changed;
             }
             if matches!(entry, SetEntry::Remove { .. }) {
                 schedules::delete_within(conn, now, &schedule, &ask.actor).await?;

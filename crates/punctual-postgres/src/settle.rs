@@ -44,13 +44,16 @@ impl Together for Settle {
         }
         if ended.answers.contains(&Settled::Applied(JobState::Ready)) {
             self.shared.put_in_line();
+        } else if ended.has_room.contains(&true) {
+            self.shared.wake.tell_work(false);
         }
-        let (mut answers, mut frees) = (ended.answers.into_iter(), &ended.frees[..]);
-        let parts = calls.iter().map(|(_, batch)| {
-            let (own, rest) = frees.split_at(batch.len());
-            frees = rest;
-            let answers = answers.by_ref().take(batch.len()).collect();
-            Settlements { at: ended.now, answers, frees: own.contains(&true) }
+        let mut answers = ended.answers.into_iter();
+        let (mut frees, mut has_room) = (ended.frees.into_iter(), ended.has_room.into_iter());
+        let parts = calls.iter().map(|(_, batch)| Settlements {
+            at: ended.now,
+            answers: answers.by_ref().take(batch.len()).collect(),
+            frees: frees.by_ref().take(batch.len()).fold(false, |any, frees| any | frees),
+            has_room: has_room.by_ref().take(batch.len()).fold(false, |any, has| any | has),
         });
         Ok(parts.collect())
     }
@@ -62,6 +65,8 @@ pub(crate) struct Ended {
     pub(crate) answers: Vec<Settled>,
     /// Whether a job of the ended one's schedule waits for it.
     frees: Vec<bool>,
+    /// Whether it ended in a queue with a limit for all nodes.
+    pub(crate) has_room: Vec<bool>,
 }
 
 /// Settles a batch in one statement; in several, and one transaction, if it names a job more than
@@ -109,6 +114,7 @@ async fn settle_rounds(
         now: Timestamp::EPOCH,
         answers: vec![Settled::Fenced; items.len()],
         frees: vec![false; items.len()],
+        has_room: vec![false; items.len()],
     };
     if rounds.is_empty() {
         let row = session.query_one(&sql::NOW, &[&rows::at(at)]).await?;
@@ -161,11 +167,11 @@ async fn settle_round(
             ],
         )
         .await?;
-    let mut applied: HashMap<(JobId, LeaseId), (JobState, bool)> = HashMap::new();
+    let mut applied: HashMap<(JobId, LeaseId), (JobState, bool, bool)> = HashMap::new();
     for row in &found {
         ended.now = rows::instant(row, 0)?;
         if rows::get::<Option<Uuid>>(row, 1)?.is_some() {
-            let became = (rows::state(row, 3)?, rows::get(row, 4)?);
+            let became = (rows::state(row, 3)?, rows::get(row, 4)?, rows::get(row, 5)?);
             applied.insert((rows::job_id(row, 1)?, rows::lease_id(row, 2)?), became);
         }
     }
@@ -173,9 +179,10 @@ async fn settle_round(
     for index in round {
         let item = items[*index];
         match applied.get(&(item.job, item.lease)) {
-            Some((state, frees)) => {
+            Some((state, frees, has_room)) => {
                 ended.answers[*index] = Settled::Applied(*state);
                 ended.frees[*index] = *frees;
+                ended.has_room[*index] = *has_room;
             }
             None => open.push(*index),
         }

@@ -1,7 +1,6 @@
 //! The store: every method of the port, sent to where it is done.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,22 +12,24 @@ use tokio_postgres::types::Type;
 
 use crate::connect::Connector;
 use crate::connection::Conn;
+use crate::counts::{self, Change};
 use crate::driver::Driver;
-use crate::enqueue::{self, Enqueue};
+use crate::enqueue::Enqueue;
 use crate::error::Outcome;
 use crate::gather::Gather;
-use crate::history::History;
+use crate::history::{self, History};
 use crate::in_transaction::InTransaction;
 use crate::keys::Keyed;
 use crate::lists::all;
-use crate::marks::{Marks, Place};
+use crate::marks::Marks;
 use crate::options::Options;
 use crate::pool::Pool;
-use crate::retry::attempt;
+use crate::retry::{attempt, list};
 use crate::settle::Settle;
+pub(crate) use crate::shared::Shared;
 use crate::wake::{self, Wake};
 use crate::{
-    check, claim, events, fire, jobs, keys, leaders, lists, look, migrate, nodes, notes,
+    check, claim, events, expiry, fire, jobs, keys, leaders, lists, look, migrate, nodes, notes,
     partitions, queues, rows, schedules, sets, sql, upkeep,
 };
 
@@ -52,10 +53,14 @@ pub struct PostgresStore {
     /// For reads and rare writes.
     pub(crate) pool: Pool,
     claims: Pool,
-    /// A beat must not wait behind anything.
-    beats: Pool,
-    /// Nor must a slot wait behind somebody's lists.
+    /// Heartbeats of this process, which wait for no other request, and those of remote workers.
+    beats: [Pool; 2],
+    /// A slot must not wait for lists.
     leads: Pool,
+    /// Counting all jobs takes seconds; it is connected only on a leader that has many jobs.
+    counts: Pool,
+    /// Lists that wait for a connection of `pool`.
+    pub(crate) lists: ListLimit,
     enqueues: Gather<Enqueue>,
     keyed: Gather<Keyed>,
     settles: Gather<Settle>,
@@ -71,58 +76,6 @@ impl Drop for PostgresStore {
         for task in &self.tasks {
             task.abort();
         }
-    }
-}
-
-/// What the parts of a store know together.
-pub(crate) struct Shared {
-    pub(crate) marks: Marks,
-    pub(crate) wake: Arc<Wake>,
-    /// Queues that are known to have a limit.
-    limited: Mutex<HashSet<String>>,
-}
-
-impl Shared {
-    /// Jobs were written at this instant.
-    pub(crate) fn enqueued<'a>(&self, now: Timestamp, jobs: impl Iterator<Item = &'a NewJob>) {
-        let mut first: BTreeMap<&str, Place> = BTreeMap::new();
-        for job in jobs {
-            if let Some(place) = enqueue::place(now, job) {
-                let least = first.entry(&job.queue).or_insert(place);
-                *least = place.min(*least);
-            }
-        }
-        for (queue, place) in &first {
-            self.marks.lower(queue, *place);
-        }
-        let is_behind = first.values().any(|(rank, _)| *rank < now);
-        self.wake.tell_work(is_behind);
-    }
-
-    /// Jobs were put in line, wherever they stood before.
-    pub(crate) fn put_in_line(&self) {
-        self.marks.forget();
-        self.wake.tell_work(true);
-    }
-
-    /// Is any of these queues known to have a limit?
-    pub(crate) fn is_limited<'a>(&self, mut queues: impl Iterator<Item = &'a str>) -> bool {
-        let limited = self.limited.lock().unwrap_or_else(PoisonError::into_inner);
-        queues.any(|queue| limited.contains(queue))
-    }
-
-    /// Looks which of these queues have a limit.
-    pub(crate) async fn remember_limited(
-        &self,
-        conn: &mut Conn,
-        queues: &[&str],
-    ) -> Outcome<HashSet<String>> {
-        let found = all(conn, &sql::QUEUE_LIMITED, &[&queues], |row| rows::get(row, 0)).await?;
-        let found: HashSet<String> = found.into_iter().collect();
-        let mut limited = self.limited.lock().unwrap_or_else(PoisonError::into_inner);
-        limited.retain(|queue| !queues.contains(&queue.as_str()));
-        limited.extend(found.iter().cloned());
-        Ok(found)
     }
 }
 
@@ -164,8 +117,10 @@ impl PostgresStore {
         }
         Ok(PostgresStore {
             claims: lanes(CLAIM_LANES),
-            beats: lanes(1),
+            beats: [lanes(1), lanes(1)],
             leads: lanes(LEADER_LANES),
+            counts: Pool::new(connector.clone(), 1),
+            lists: ListLimit::default(),
             enqueues: Gather::start(&driver, enqueue, WRITE_LANES),
             keyed: Gather::start(&driver, keyed, 1),
             settles: Gather::start(&driver, settle, WRITE_LANES),
@@ -284,13 +239,18 @@ impl Store for PostgresStore {
         let (version, _) = attempt!(self.pool, Harmless, conn => migrate::version(conn))?;
         let row = attempt!(self.pool, Harmless, conn => conn.query_one(&sql::IDENTITY, &[]))?;
         let database = rows::get(&row, 1).map_err(|fault| fault.tell(self.pool.server()))?;
-        let forked_at = self.connector.history.forked_at();
+        let recorded = attempt!(self.pool, Harmless, conn => history::changed_at(conn))?;
+        let forked_at = self.connector.history.forked_at().max(recorded);
         Ok(Schema { backend: "postgres", version, database, forked_at })
     }
 
     async fn faults(&self, at: At, retention: &Retention) -> Result<Vec<String>> {
         let (days, is_pooled) = (self.days_ahead, self.connector.is_pooled());
         attempt!(self.pool, Harmless, conn => check::faults(conn, at, retention, days, is_pooled))
+    }
+
+    async fn check_writable(&self) -> Result<()> {
+        self.connector.disk.check(&self.pool).await
     }
 
     fn hints(&self, topic: Topic) -> Hints {
@@ -368,7 +328,7 @@ impl Store for PostgresStore {
         after: Option<LogCursor>,
         most: usize,
     ) -> Result<Page<LogView, LogCursor>> {
-        attempt!(self.pool, Harmless, conn => lists::log(conn, job, after, most))
+        list!(self, conn => lists::log(conn, job, after, most))
     }
 
     async fn newest_log(
@@ -377,18 +337,19 @@ impl Store for PostgresStore {
         before: Option<LogCursor>,
         most: usize,
     ) -> Result<Page<LogView, LogCursor>> {
-        attempt!(self.pool, Harmless, conn => lists::newest_log(conn, job, before, most))
+        list!(self, conn => lists::newest_log(conn, job, before, most))
     }
 
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
         node.check()?;
-        attempt!(self.pool, Harmless, conn => nodes::join(conn, at, node))
+        attempt!(self.pool, Harmless, conn => nodes::join(conn, &self.shared.wake, at, node))
     }
 
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten> {
         ask.check()?;
         let history = &self.connector.history;
-        attempt!(self.beats, Harmless, conn => nodes::beat(conn, history, at, ask))
+        let pool = &self.beats[usize::from(ask.is_remote)];
+        attempt!(*pool, Harmless, conn => nodes::beat(conn, history, at, ask))
     }
 
     async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released> {
@@ -435,7 +396,7 @@ impl Store for PostgresStore {
 
     async fn leader_changes(&self, role: &str, most: usize) -> Result<Vec<LeaderChange>> {
         let most = rows::count(most.min(limits::PAGE_MAX));
-        attempt!(self.pool, Harmless, conn => all(conn, &sql::LEADER_CHANGES, &[&role, &most], rows::leader_change))
+        list!(self, conn => all(conn, &sql::LEADER_CHANGES, &[&role, &most], rows::leader_change))
     }
 
     async fn promote(&self, at: At, most: usize) -> Result<Promoted> {
@@ -447,10 +408,15 @@ impl Store for PostgresStore {
         Ok(promoted)
     }
 
+    async fn expire(&self, at: At, request: &ExpireRequest) -> Result<ExpireResponse> {
+        request.check()?;
+        attempt!(self.leads, Never, conn => expiry::expire(conn, at, request))
+    }
+
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
         ask.check()?;
         let reaped = attempt!(self.leads, Never, conn => upkeep::reap(conn, at, ask))?;
-        if !reaped.jobs.is_empty() {
+        if !reaped.jobs.is_empty() || !reaped.overdue.is_empty() {
             self.shared.put_in_line();
         }
         Ok(reaped)
@@ -475,7 +441,7 @@ impl Store for PostgresStore {
         after: Option<&RollupCursor>,
         most: usize,
     ) -> Result<Page<RollupCount, RollupCursor>> {
-        attempt!(self.pool, Harmless, conn => lists::rollups(conn, filter, after, most))
+        list!(self, conn => lists::rollups(conn, filter, after, most))
     }
 
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()> {
@@ -488,7 +454,7 @@ impl Store for PostgresStore {
         after: Option<AuditCursor>,
         most: usize,
     ) -> Result<Page<AuditView, AuditCursor>> {
-        attempt!(self.pool, Harmless, conn => lists::audits(conn, after, most))
+        list!(self, conn => lists::audits(conn, after, most))
     }
 
     async fn events(
@@ -550,7 +516,7 @@ impl Store for PostgresStore {
         after: Option<&str>,
         most: usize,
     ) -> Result<Vec<Schedule>> {
-        attempt!(self.pool, Harmless, conn => lists::schedules(conn, tenant, after, most))
+        list!(self, conn => lists::schedules(conn, tenant, after, most))
     }
 
     async fn schedules_of(
@@ -560,7 +526,7 @@ impl Store for PostgresStore {
         after: Option<&str>,
         most: usize,
     ) -> Result<Vec<Schedule>> {
-        attempt!(self.pool, Harmless, conn => lists::schedules_of(conn, tenant, set, after, most))
+        list!(self, conn => lists::schedules_of(conn, tenant, set, after, most))
     }
 
     async fn register(&self, at: At, ask: &Registration) -> Result<Registered> {
@@ -582,7 +548,7 @@ impl Store for PostgresStore {
         after: Option<RevisionCursor>,
         most: usize,
     ) -> Result<Page<RevisionView, RevisionCursor>> {
-        attempt!(self.pool, Harmless, conn => lists::revisions(conn, id, after, most))
+        list!(self, conn => lists::revisions(conn, id, after, most))
     }
 
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due> {
@@ -616,25 +582,25 @@ impl Store for PostgresStore {
         after: Option<SlotCursor>,
         most: usize,
     ) -> Result<Page<SlotView, SlotCursor>> {
-        attempt!(self.pool, Harmless, conn => lists::slots(conn, id, after, most))
+        list!(self, conn => lists::slots(conn, id, after, most))
     }
 
     async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<SlotRun>> {
         punctual_store::look::check_recent(schedules)?;
-        attempt!(self.pool, Harmless, conn => look::recent_slots(conn, schedules, most))
+        list!(self, conn => look::recent_slots(conn, schedules, most))
     }
 
     async fn upcoming(&self, shard: i16, most: usize) -> Result<Vec<Schedule>> {
-        attempt!(self.pool, Harmless, conn => look::upcoming(conn, shard, most))
+        list!(self, conn => look::upcoming(conn, shard, most))
     }
 
     async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {
         ask.check()?;
-        attempt!(self.pool, Harmless, conn => look::sums(conn, *ask))
+        list!(self, conn => look::sums(conn, *ask))
     }
 
     async fn spans(&self, since: Timestamp, until: Timestamp, most: usize) -> Result<Vec<Span>> {
-        attempt!(self.pool, Harmless, conn => look::spans(conn, since, until, most))
+        list!(self, conn => look::spans(conn, since, until, most))
     }
 
     async fn change_queue(
@@ -656,12 +622,24 @@ impl Store for PostgresStore {
         attempt!(self.pool, Harmless, conn => all(conn, &sql::QUEUES, &[], rows::queue))
     }
 
-    async fn queue_stats(
-        &self,
-        after: Option<&StatsCursor>,
-        most: usize,
-    ) -> Result<Page<QueueStats, StatsCursor>> {
-        attempt!(self.pool, Harmless, conn => lists::queue_stats(conn, after, most))
+    async fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> Result<QueueCounts> {
+        list!(self, conn => counts::queue_stats(conn, after, most))
+    }
+
+    async fn count_queues(&self, at: At, request: &CountRequest) -> Result<CountResponse> {
+        let (counted_at, stats, jobs) = match attempt!(self.pool, Harmless, conn => counts::examine(conn))?
+        {
+            Change::None(jobs) => return Ok(CountResponse { led: true, jobs }),
+            // Nothing is inserted, so that the instant is not stored.
+            Change::Remove(jobs) => (Timestamp::EPOCH, Vec::new(), jobs),
+            Change::Replace => {
+                let (counted_at, stats) =
+                    attempt!(self.counts, Harmless, conn => counts::count(conn, at))?;
+                let jobs = stats.iter().map(QueueStats::jobs).sum();
+                (counted_at, stats, jobs)
+            }
+        };
+        attempt!(self.leads, Harmless, conn => counts::store(conn, at, request, counted_at, &stats, jobs))
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>> {
@@ -674,6 +652,6 @@ impl Store for PostgresStore {
         after: Option<Cursor>,
         most: usize,
     ) -> Result<Page<JobView, Cursor>> {
-        attempt!(self.pool, Harmless, conn => lists::jobs(conn, filter, after, most))
+        list!(self, conn => lists::jobs(conn, filter, after, most))
     }
 }

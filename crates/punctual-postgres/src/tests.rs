@@ -1,5 +1,6 @@
 //! Tests that look inside.
 
+mod access;
 mod claims;
 mod lanes;
 mod life;

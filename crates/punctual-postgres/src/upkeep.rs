@@ -6,8 +6,8 @@ use std::time::Duration;
 use punctual_core::job::{Next, Outcome as Ended, Standing, decide};
 use punctual_core::{LeaseId, NodeId, Timestamp};
 use punctual_store::{
-    Actor, At, Promoted, Pruned, ReapAsk, Reaped, ReapedJob, Retention, RollupCount, Settlement,
-    rules,
+    Actor, At, Promoted, Pruned, ReapAsk, Reaped, ReapedAttempt, ReapedJob, Retention, RollupCount,
+    Settlement, rules,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -18,12 +18,17 @@ use crate::lists::all;
 use crate::rows::{self, Instant, Read};
 use crate::settle::settle_within;
 use crate::sql::{self, Statement};
-use crate::{jobs, leaders};
+use crate::{jobs, leaders, overdue};
 
 pub(crate) async fn promote(conn: &mut Conn, at: At, most: usize) -> Outcome<Promoted> {
     let bound: Bound<'_> = &[&rows::at(at), &rows::count(most), &rules::UNREADABLE];
     let found = conn.query(&sql::PROMOTE, bound).await?;
-    let mut promoted = Promoted { at: Timestamp::EPOCH, queues: BTreeMap::new(), next_due: None };
+    let mut promoted = Promoted {
+        at: Timestamp::EPOCH,
+        queues: BTreeMap::new(),
+        next_due: None,
+        next_deadline: None,
+    };
     let mut has_waiting = false;
     for row in &found {
         promoted.at = rows::instant(row, 0)?;
@@ -32,6 +37,7 @@ pub(crate) async fn promote(conn: &mut Conn, at: At, most: usize) -> Outcome<Pro
             promoted.queues.insert(queue, rows::natural(row, 3)?);
         }
         has_waiting = rows::get(row, 4)?;
+        promoted.next_deadline = rows::instant_opt(row, 5)?;
     }
     if has_waiting {
         free(conn, &mut promoted, most).await?;
@@ -54,27 +60,33 @@ async fn free(conn: &mut Conn, promoted: &mut Promoted, most: usize) -> Outcome<
 
 pub(crate) async fn reap(conn: &mut Conn, at: At, ask: &ReapAsk) -> Outcome<Reaped> {
     let (now, renewed) = leaders::begin_renewed(conn, at, &ask.fence, ask.lease).await?;
-    let mut reaped = Reaped { at: now, led: false, dead: Vec::new(), jobs: Vec::new() };
+    let mut reaped = Reaped::nothing(now);
     let Some(leader) = renewed else {
         conn.rollback().await?;
         return Ok(reaped);
     };
     reaped.led = true;
-    let is_steady = now.since(leader.steady_since) >= ask.node_lifetime;
-    reaped.dead = bury(conn, now, ask.node_lifetime, is_steady).await?;
+    reaped.dead = bury(conn, now, ask.node_lifetime, leader.watched).await?;
     let orphans = conn.query(&sql::LEASE_ORPHANS, &[&rows::count(ask.most)]).await?;
     let (mut items, mut bad) = (Vec::with_capacity(orphans.len()), Vec::new());
     for row in &orphans {
         let Some(orphan) = read_orphan(row)? else {
             let job = rows::job_id(row, 0)?;
-            reaped.jobs.push(ReapedJob { job, next: Next::Failed });
+            reaped.jobs.push(ReapedJob { job, next: Next::Failed, attempt: None });
             bad.push(job.as_uuid());
             continue;
         };
         let transition = decide(&orphan.standing, Ended::Abandoned, &ask.policy, now);
-        let next = rules::with_cancel(&transition, orphan.cancel.as_deref()).next;
-        let job = orphan.standing.job;
-        reaped.jobs.push(ReapedJob { job, next });
+        let applied = rules::with_cancel(&transition, orphan.cancel.as_deref());
+        let Standing { job, attempt: number, claimed_at, .. } = orphan.standing;
+        let attempt = ReapedAttempt {
+            kind: orphan.kind,
+            queue: orphan.queue,
+            number,
+            held: now.since(claimed_at),
+            error: applied.error,
+        };
+        reaped.jobs.push(ReapedJob { job, next: applied.next, attempt: Some(attempt) });
         items.push(Settlement {
             job,
             lease: orphan.lease,
@@ -89,20 +101,22 @@ pub(crate) async fn reap(conn: &mut Conn, at: At, ask: &ReapAsk) -> Outcome<Reap
     if !items.is_empty() {
         settle_within(conn, At::Fixed(now), &items).await?;
     }
+    reaped.overdue = overdue::end(conn, now, &ask.policy, ask.most - reaped.jobs.len()).await?;
     conn.commit().await?;
     Ok(reaped)
 }
 
-/// Declares the nodes dead that were not seen for a lifetime, unless leadership is too young for that.
-/// A clock that was set back must not keep a dead one alive.
+/// Declares the nodes dead whose last heartbeat is older than a lifetime, if the role was led for as
+/// long since then. A clock that was set back must not keep a dead one alive.
 async fn bury(
     conn: &mut Conn,
     now: Timestamp,
     lifetime: Duration,
-    is_steady: bool,
+    watched: Duration,
 ) -> Outcome<Vec<NodeId>> {
-    let silent_since = is_steady.then(|| Instant(now - lifetime));
-    let bound: Bound<'_> = &[&Instant(now), &silent_since, &Instant(now + lifetime)];
+    let watch = watched.checked_sub(lifetime).map(rows::micros);
+    let bound: Bound<'_> =
+        &[&Instant(now), &Instant(now - lifetime), &Instant(now + lifetime), &watch];
     let mut dead = Vec::new();
     for row in &conn.query(&sql::NODE_DIE, bound).await? {
         if rows::get(row, 1)? {
@@ -118,6 +132,8 @@ struct Orphan {
     standing: Standing,
     lease: LeaseId,
     cancel: Option<String>,
+    queue: String,
+    kind: String,
 }
 
 /// None: the lease cannot be read.
@@ -141,7 +157,8 @@ fn read_orphan(row: &Row) -> Read<Option<Orphan>> {
         budget,
         expires_at: rows::instant_opt(row, 9)?,
     };
-    Ok(Some(Orphan { standing, lease, cancel: rows::get(row, 6)? }))
+    let (cancel, queue, kind) = (rows::get(row, 6)?, rows::get(row, 11)?, rows::get(row, 12)?);
+    Ok(Some(Orphan { standing, lease, cancel, queue, kind }))
 }
 
 /// Drops old rows where they lie in no day.

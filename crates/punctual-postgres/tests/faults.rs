@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use common::{Schema, connect, direct_url, options, pooled_url, schema};
 use punctual_conformance::cluster::Cluster;
-use punctual_core::{JobId, NodeId, Timestamp, hash};
+use punctual_core::job::{AttemptOutcome, Next, Transition};
+use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp, hash};
 use punctual_postgres::PostgresStore;
 use punctual_store::{
-    Actor, At, BeatAsk, EnqueueAnswer, ErrorKind, JobFilter, Json, NewJob, NodeInfo, Store, Topic,
+    Actor, At, BeatAsk, Beaten, ClaimAsk, EnqueueAnswer, ErrorKind, JobFilter, Json, NewJob,
+    NewSchedule, NodeInfo, QueueChange, QueueLimits, QueueShare, Settlement, Store, Topic,
 };
 
 const AT: At = At::Database;
@@ -25,6 +27,21 @@ fn random(number: u64) -> [u8; 10] {
 fn job(number: u64) -> NewJob {
     let id = JobId::mint(Timestamp::from_seconds(1_800_000_000), random(number));
     NewJob::new(id, "q", "k", Json::null())
+}
+
+fn schedule(number: u64) -> NewSchedule {
+    NewSchedule {
+        id: ScheduleId::mint(Timestamp::EPOCH, random(number)),
+        tenant: String::new(),
+        name: format!("s{number}"),
+        owner: String::new(),
+        set: String::new(),
+        shard: 0,
+        enabled: true,
+        spec: Json::null(),
+        next_slot: None,
+        actor: Actor::new("ana", "test"),
+    }
 }
 
 /// Repeats a job's enqueue until it is acknowledged, as any caller may; says how often it failed.
@@ -138,24 +155,7 @@ async fn a_failover_is_noticed_and_told() {
     primary.crash();
     standby.promote();
     insist(&store, &job(2)).await;
-    let node = NodeInfo {
-        id: NodeId::mint(Timestamp::EPOCH, random(9)),
-        name: "n".to_owned(),
-        version: String::new(),
-        queues: Vec::new(),
-        kinds: Vec::new(),
-        labels: Vec::new(),
-    };
-    store.join(AT, &node).await.unwrap();
-    let beat = BeatAsk {
-        node: node.id,
-        roles: Vec::new(),
-        seeks: Vec::new(),
-        lease: Duration::from_secs(5),
-        leases: Vec::new(),
-        progress: Vec::new(),
-    };
-    let beaten = store.beat(AT, &beat).await.unwrap();
+    let beaten = beat_of_new_node(&store, 9).await;
     assert!(beaten.alive);
     assert!(history.has_changed().unwrap());
     let second = history.borrow().clone();
@@ -164,6 +164,97 @@ async fn a_failover_is_noticed_and_told() {
     assert!(forked_at <= beaten.at && beaten.at.since(forked_at) < Duration::from_secs(60));
     assert_eq!(beaten.forked_at, Some(forked_at));
     assert_eq!(store.schema().await.unwrap().forked_at, Some(forked_at));
+}
+
+#[tokio::test]
+async fn a_process_that_starts_after_a_failover_detects_it_too() {
+    let mut primary = Cluster::new(&["synchronous_standby_names = ''"], None);
+    let store = PostgresStore::connect(&primary.url(), options("x")).await.unwrap();
+    assert_eq!(beat_of_new_node(&store, 1).await.forked_at, None);
+    drop(store);
+    // A restart without a failover is no news.
+    let store = PostgresStore::connect(&primary.url(), options("x")).await.unwrap();
+    assert_eq!(beat_of_new_node(&store, 2).await.forked_at, None);
+    drop(store);
+    let standby = Cluster::standby_of(&primary);
+    primary.crash();
+    standby.promote();
+
+    let store = PostgresStore::connect(&standby.url(), options("x")).await.unwrap();
+    let beaten = beat_of_new_node(&store, 3).await;
+    assert_eq!(beaten.forked_at, Some(beaten.at));
+    drop(store);
+    // Later processes have nothing to wait for, but still report it.
+    let store = PostgresStore::connect(&standby.url(), options("x")).await.unwrap();
+    assert_eq!(beat_of_new_node(&store, 4).await.forked_at, None);
+    assert_eq!(store.schema().await.unwrap().forked_at, beaten.forked_at);
+}
+
+/// The response to the first heartbeat of a new node.
+async fn beat_of_new_node(store: &PostgresStore, number: u64) -> Beaten {
+    let node = NodeInfo {
+        id: NodeId::mint(Timestamp::EPOCH, random(number)),
+        name: format!("n{number}"),
+        version: String::new(),
+        queues: Vec::new(),
+        kinds: Vec::new(),
+        labels: Vec::new(),
+    };
+    store.join(AT, &node).await.unwrap();
+    let beat = BeatAsk {
+        node: node.id,
+        is_remote: false,
+        roles: Vec::new(),
+        seeks: Vec::new(),
+        lease: Duration::from_secs(5),
+        leases: Vec::new(),
+        progress: Vec::new(),
+    };
+    store.beat(AT, &beat).await.unwrap()
+}
+
+/// A node of another process waits for the one place of a queue with a limit.
+#[tokio::test]
+async fn the_end_of_a_job_in_a_limited_queue_is_heard_by_other_processes() {
+    let schema = Schema(schema());
+    let listening = options(&schema.0).listen(true);
+    let one = PostgresStore::connect(&direct_url(), listening.clone()).await.unwrap();
+    let other = PostgresStore::connect(&direct_url(), listening).await.unwrap();
+    let (mut work, mut schedules) = (other.hints(Topic::Work), other.hints(Topic::Schedules));
+    let limit = QueueChange::Limit(QueueLimits { max_running: Some(1) });
+    one.change_queue(AT, "q", &limit, &Actor::new("ana", "test")).await.unwrap();
+    one.enqueue(AT, &[job(1)]).await.unwrap();
+    let node = NodeInfo {
+        id: NodeId::mint(Timestamp::EPOCH, random(2)),
+        name: "a".to_owned(),
+        version: String::new(),
+        queues: vec!["q".to_owned()],
+        kinds: vec!["k".to_owned()],
+        labels: Vec::new(),
+    };
+    one.join(AT, &node).await.unwrap();
+    let ask = ClaimAsk {
+        node: node.id,
+        lease: LeaseId::mint(Timestamp::EPOCH, random(3)),
+        more: Vec::new(),
+        queues: vec![QueueShare { name: "q".to_owned(), most: 1 }],
+        kinds: node.kinds.clone(),
+        most: 1,
+    };
+    let claimed = one.claim(AT, &ask).await.unwrap().jobs;
+    // The message about the schedule is sent after those about the limit and the job. The first hint
+    // of all may come when listening begins.
+    for number in [10, 11] {
+        one.create_schedule(AT, &schedule(number)).await.unwrap();
+        heard(&mut schedules).await;
+    }
+    work.take();
+    let transition =
+        Transition { outcome: AttemptOutcome::Succeeded, next: Next::Succeeded, error: None };
+    let (job, lease) = (claimed[0].id, claimed[0].lease);
+    let end = Settlement { job, lease, transition, result: None, then: Vec::new() };
+    one.settle(AT, &[end]).await.unwrap();
+    heard(&mut work).await;
 }
 
 /// Waits for a hint, but not for ever.
@@ -183,20 +274,8 @@ async fn word_travels_between_processes_also_through_a_pooler() {
         // The first one comes when listening begins, and tells that it has.
         one.enqueue(AT, &[job(1)]).await.unwrap();
         heard(&mut work).await;
-        let (mut schedules, actor) = (other.hints(Topic::Schedules), Actor::new("ana", "test"));
-        let new = punctual_store::NewSchedule {
-            id: punctual_core::ScheduleId::mint(Timestamp::EPOCH, random(3)),
-            tenant: String::new(),
-            name: "s".to_owned(),
-            owner: String::new(),
-            set: String::new(),
-            shard: 0,
-            enabled: true,
-            spec: Json::null(),
-            next_slot: None,
-            actor,
-        };
-        one.create_schedule(AT, &new).await.unwrap();
+        let mut schedules = other.hints(Topic::Schedules);
+        one.create_schedule(AT, &schedule(3)).await.unwrap();
         heard(&mut schedules).await;
     }
 }

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use common::{Fresh, Schema, connect, direct_url, options, schema};
 use punctual_conformance::cluster::{Cluster, give};
-use punctual_core::{JobId, Timestamp, hash};
+use punctual_core::{JobId, NodeId, Timestamp, hash};
 use punctual_postgres::{Options, PostgresStore};
 use punctual_store::{
-    Actor, At, AuditEntry, EnqueueAnswer, Event, EventCursor, JobFilter, Json, NewJob, Retention,
-    Store, StoreError,
+    Actor, At, AuditEntry, BeatAsk, EnqueueAnswer, ErrorKind, Event, EventCursor, JobFilter, Json,
+    NewJob, NodeInfo, Retention, Store, StoreError,
 };
 use tokio_postgres::NoTls;
 
@@ -252,6 +252,25 @@ async fn a_full_disk_loses_nothing_that_was_acknowledged() {
     script(&cluster.url(), "CREATE DATABASE app TABLESPACE small").await;
     let url = cluster.url_of("postgres", "app");
     let store = PostgresStore::connect(&url, options("x")).await.unwrap();
+    assert_eq!(store.check_writable().await, Ok(()));
+    let info = NodeInfo {
+        id: NodeId::mint(Timestamp::EPOCH, [1; 10]),
+        name: "n".to_owned(),
+        version: String::new(),
+        queues: Vec::new(),
+        kinds: Vec::new(),
+        labels: Vec::new(),
+    };
+    store.join(At::Database, &info).await.unwrap();
+    let beat = BeatAsk {
+        node: info.id,
+        is_remote: false,
+        roles: Vec::new(),
+        seeks: Vec::new(),
+        lease: Duration::from_secs(5),
+        leases: Vec::new(),
+        progress: Vec::new(),
+    };
     let mut acknowledged = Vec::new();
     let error = loop {
         let next = job(u32::try_from(acknowledged.len()).unwrap(), 40_000);
@@ -266,11 +285,17 @@ async fn a_full_disk_loses_nothing_that_was_acknowledged() {
     let sentence = told(&error);
     let (start, end) = (sentence.find('(').unwrap(), sentence.find("); the").unwrap());
     let sentence = format!("{}SAID{}", &sentence[..=start], &sentence[end..]);
-    insta::assert_snapshot!(sentence, @"Limit: no disk space on PostgreSQL at 127.0.0.1:PORT/app (SAID); the request was not applied; free some space and try again");
+    insta::assert_snapshot!(sentence, @"Full: no disk space on PostgreSQL at 127.0.0.1:PORT/app (SAID); the request was not applied; free some space and try again");
+    // A heartbeat finds room in its page, and proves nothing.
+    assert!(store.beat(At::Database, &beat).await.unwrap().alive);
+    for _ in 0..2 {
+        assert_eq!(store.check_writable().await.unwrap_err().kind(), ErrorKind::Full);
+    }
     // What is there can still be read, and the store goes on once there is room.
     assert!(acknowledged.len() > 50, "{}", acknowledged.len());
     assert!(store.job(acknowledged[0]).await.unwrap().is_some());
     fs::remove_file(&ballast).unwrap();
+    assert_eq!(store.check_writable().await, Ok(()));
     let last = job(1_000_000, 10);
     store.enqueue(At::Database, std::slice::from_ref(&last)).await.unwrap();
     acknowledged.push(last.id);

@@ -44,6 +44,11 @@ impl Fault {
         problem.at(pointer, detail).into()
     }
 
+    /// The body of the response, for a result among others.
+    pub(crate) fn problem(self) -> Problem {
+        *self.0
+    }
+
     /// What is wrong, in words.
     pub(crate) fn detail(&self) -> &str {
         &self.0.detail
@@ -90,6 +95,7 @@ impl From<Error> for Fault {
             ErrorKind::Conflict => (409, "conflict", "Conflict"),
             ErrorKind::Fenced => (409, "fenced", "Lease lost"),
             ErrorKind::Limit => (413, "limit", "Limit exceeded"),
+            ErrorKind::Full => (503, "disk_full", "Disk full"),
             ErrorKind::Denied => (403, "denied", "Forbidden"),
             ErrorKind::Retry => (503, "busy", "Database busy"),
             ErrorKind::Unreachable => (503, "unreachable", "Database unavailable"),

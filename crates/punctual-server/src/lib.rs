@@ -22,4 +22,4 @@ pub use access::Token;
 pub use closing::Closing;
 pub use kinds::UnknownKinds;
 pub use operation::{Bulk, OPERATIONS, handle_operations};
-pub use server::{Check, Server, openapi};
+pub use server::{Check, Server, openapi, starting};

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Request};
@@ -70,6 +71,8 @@ pub(crate) struct Shared {
     /// Asks on behalf of remote workers.
     pub(crate) remote: Remote,
     pub(crate) kinds: Kinds,
+    /// Scrapes of the metrics endpoint without queue gauges.
+    pub(crate) metrics_errors: AtomicU64,
 }
 
 impl Deref for App {
@@ -88,6 +91,7 @@ impl App {
             feed: Arc::new(Feed::new(server.punctual.clone())),
             remote: server.punctual.remote(),
             kinds,
+            metrics_errors: AtomicU64::new(0),
             server,
         }))
     }
@@ -237,6 +241,15 @@ impl Server {
         let others = health().fallback(not_here).layer(middleware::from_fn(in_time));
         metrics.merge(others).with_state(app).layer(CatchPanicLayer::custom(panicked))
     }
+}
+
+/// The responses of a process that still waits for its database: it is alive, and not ready.
+pub fn starting() -> Router {
+    let not_ready = || async {
+        let detail = "the server is starting: its database cannot be reached yet";
+        Fault::from(Problem::new(503, "unreachable", "Database unavailable", detail))
+    };
+    Router::new().route("/healthz/live", get(health::live)).fallback(not_ready)
 }
 
 /// Lets nobody wait for an answer for ever. It bounds the time until one begins: a stream goes on for as

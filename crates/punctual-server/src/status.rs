@@ -9,6 +9,7 @@ use punctual::{JobState, Schedule, SlotRun, Timestamp};
 pub(crate) enum Status {
     Active,
     Late,
+    Unserved,
     Failing(usize),
     Paused,
     Off,
@@ -19,8 +20,8 @@ pub(crate) enum Status {
 impl Status {
     /// The words that schedules are asked for by. A streak of failures takes more than the schedule's
     /// row to see.
-    pub(crate) const ASKED: [&str; 6] =
-        ["active", "late", "paused", "disabled", "quarantined", "finished"];
+    pub(crate) const ASKED: [&str; 7] =
+        ["active", "late", "unserved", "paused", "disabled", "quarantined", "finished"];
 
     /// From the schedule and its newest slots.
     pub(crate) fn of(schedule: &Schedule, now: Timestamp, runs: &[SlotRun]) -> Status {
@@ -37,6 +38,9 @@ impl Status {
         if now.since(due) > Duration::from_secs(60) {
             return Status::Late;
         }
+        if schedule.held.is_some() {
+            return Status::Unserved;
+        }
         let ended = runs.iter().filter_map(|run| run.run).filter(|run| run.finished_at.is_some());
         match ended.take_while(|run| run.state == JobState::Failed).count() {
             0 => Status::Active,
@@ -48,12 +52,23 @@ impl Status {
         match self {
             Status::Active => "active",
             Status::Late => "late",
+            Status::Unserved => "unserved",
             Status::Failing(_) => "failing",
             Status::Paused => "paused",
             Status::Off => "disabled",
             Status::Aside => "quarantined",
             Status::Over => "finished",
         }
+    }
+}
+
+/// When something happens to the schedule next: its next slot, also if that waits for a node, or the end
+/// of its pause.
+pub(crate) fn next_event(schedule: &Schedule) -> Option<Timestamp> {
+    let due_at = schedule.due_at()?;
+    match &schedule.held {
+        Some(_) if schedule.pause.is_none() => schedule.next_slot,
+        _ => Some(due_at),
     }
 }
 

@@ -37,6 +37,10 @@ counts! {
     fenced,
     /// Jobs taken back from dead nodes.
     reaped,
+    /// Attempts of remote workers that exceeded their time.
+    timed_out,
+    /// Jobs that waited past their start deadline and were ended.
+    expired,
     /// Jobs given back because the answer to their claim was lost.
     strays,
     /// Processes killed.
@@ -65,6 +69,8 @@ counts! {
     overlapped,
     /// Slots that were skipped by a pause.
     paused,
+    /// Times slots of a schedule began to wait for a node.
+    held,
     /// Decisions that came from a term that was over.
     fenced_fires,
 }

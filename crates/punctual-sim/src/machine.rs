@@ -16,6 +16,9 @@ use crate::workload;
 /// Handlers at work at once in a process.
 pub(crate) const MAX_RUNNING: usize = 4;
 
+/// The label of machines that are in a zone.
+pub(crate) const ZONE: &str = "zone";
+
 /// One machine.
 pub(crate) struct Machine {
     pub(crate) process: Arc<Process>,
@@ -25,7 +28,12 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Starts a process that joins as soon as it can.
-    pub(crate) fn start(number: u32, database: &Arc<Database>, chance: &Chance) -> Machine {
+    pub(crate) fn start(
+        number: u32,
+        zone: Option<&str>,
+        database: &Arc<Database>,
+        chance: &Chance,
+    ) -> Machine {
         let clock = database.clock.clone();
         let process = Arc::new(Process::new(number, clock, chance.fork(1)));
         let connection = Connection::new(database.clone(), Some(process.clone()), chance.fork(2));
@@ -34,8 +42,8 @@ impl Machine {
         let env: Arc<dyn Env> = Arc::new(SimEnv(process.clone()));
         let store: Arc<dyn Store> = machine.connection.clone();
         let handlers = workload::handlers(&process, &database.record);
-        let (config, engine) =
-            (config(number, chance, database.mix.is_deaf), machine.engine.clone());
+        let config = config(number, zone, chance, database.mix.is_deaf);
+        let engine = machine.engine.clone();
         env.clone().spawn(Box::pin(async move {
             loop {
                 let start =
@@ -64,7 +72,7 @@ impl Machine {
     }
 }
 
-fn config(number: u32, chance: &Chance, is_deaf: bool) -> Config {
+fn config(number: u32, zone: Option<&str>, chance: &Chance, is_deaf: bool) -> Config {
     // Where only hints wake, a lost one is seen.
     let usual = mix::timing().poll;
     let poll = if is_deaf { usual } else { chance.pick(&[usual, usual * 25]) };
@@ -75,6 +83,7 @@ fn config(number: u32, chance: &Chance, is_deaf: bool) -> Config {
     };
     Config {
         name: format!("machine {number}"),
+        labels: zone.map(|zone| (ZONE.to_owned(), zone.to_owned())).into_iter().collect(),
         queues: vec![
             ServedQueue::new("fast"),
             ServedQueue { weight: 3, ..ServedQueue::new("slow") },

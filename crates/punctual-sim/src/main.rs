@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use punctual_sim::{Backend, Plan, Verdict, run};
+use punctual_sim::{Backend, Faults, Plan, Verdict, run};
 
 #[derive(Parser)]
 #[command(about = "Run deterministic fault simulations of punctual clusters")]
@@ -56,6 +56,17 @@ struct PlanArgs {
     /// Store to simulate
     #[arg(long, value_enum, default_value_t = Store::Memory)]
     store: Store,
+    /// Faults to simulate
+    #[arg(long, value_enum, default_value_t = FaultsArg::Mixed)]
+    faults: FaultsArg,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
+enum FaultsArg {
+    /// A mix drawn from the seed
+    Mixed,
+    /// Processes that crash again and again
+    CrashLoop,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +81,11 @@ impl PlanArgs {
             Store::Memory => Backend::Memory,
             Store::Sqlite => Backend::Sqlite,
         };
-        Plan { seconds: self.seconds, backend, is_told: false }
+        let faults = match self.faults {
+            FaultsArg::Mixed => Faults::Mixed,
+            FaultsArg::CrashLoop => Faults::CrashLoop,
+        };
+        Plan { seconds: self.seconds, backend, faults, is_told: false }
     }
 }
 
@@ -139,7 +154,7 @@ mod bugs {
     use punctual_store::bugs::{self, Bug};
     use serde::Serialize;
 
-    use crate::PlanArgs;
+    use crate::{FaultsArg, PlanArgs};
 
     /// Plants a bug by its name.
     pub(crate) fn plant(name: Option<&str>) -> std::io::Result<()> {
@@ -168,6 +183,11 @@ mod bugs {
         for bug in Bug::ALL {
             let name = format!("{bug:?}");
             bugs::plant(Some(*bug));
+            let plan = match bug {
+                // Only then is it certain by when a job must be reclaimed.
+                Bug::WatchByTerm => PlanArgs { faults: FaultsArg::CrashLoop, ..plan },
+                _ => plan,
+            };
             for seed in 1..=seeds {
                 let verdict = run(seed, plan.plan())?;
                 if !verdict.violations.is_empty() {

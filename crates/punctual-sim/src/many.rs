@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use crate::counts::Counts;
-use crate::world::{Plan, Verdict, run};
+use crate::world::{Faults, Plan, Verdict, run};
 
 /// How many seeds of a proof are run a second time, to see whether they go the same way.
 const REPLAYS: u64 = 100;
@@ -79,7 +79,10 @@ pub fn prove(seeds: Range<u64>, plan: Plan) -> io::Result<Proof> {
         failures: failed.len() as u64,
         replayed,
         replayed_differently,
-        exercised: count < EXERCISED_BY || counts.has_all(plan.backend),
+        exercised: match plan.faults {
+            Faults::Mixed => count < EXERCISED_BY || counts.has_all(plan.backend),
+            Faults::CrashLoop => counts.kills > 0 && counts.reaped > 0,
+        },
         counts,
         failed,
         fickle,

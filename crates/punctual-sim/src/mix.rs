@@ -28,6 +28,12 @@ pub(crate) struct Mix {
     pub(crate) every: Duration,
     /// In a thousand jobs: those that kill their process.
     pub(crate) poison: u64,
+    /// How many machines there are.
+    pub(crate) machines: usize,
+    /// The average life of a process, if all machines crash again and again.
+    pub(crate) life: Option<Duration>,
+    /// Are machines in zones, and jobs of schedules for one zone?
+    pub(crate) has_zones: bool,
 }
 
 /// How many kinds of deeds there are.
@@ -50,6 +56,9 @@ impl Mix {
             deeds: [0; DEEDS],
             every: chance.ms(300, 3_000),
             poison: rate(10),
+            machines: 3,
+            life: None,
+            has_zones: false,
         };
         for deed in &mut mix.deeds {
             *deed = rate(3);
@@ -57,7 +66,31 @@ impl Mix {
         if !can_go_back {
             mix.deeds[5] = 0;
         }
+        // Last, so that the runs without zones are those that they always were.
+        mix.has_zones = chance.in_thousand(350);
         mix
+    }
+
+    /// A mix in which processes crash again and again, and requests are rarely lost: only then is
+    /// it certain by when a job must be reclaimed.
+    pub(crate) fn crash_loop(chance: &Chance, machines_max: u64) -> Mix {
+        Mix {
+            latency_ms: chance.pick(&[2, 10, 50]),
+            lose_request: chance.below(5),
+            lose_reply: chance.below(5),
+            vanish: 0,
+            silence: 0,
+            refuse: chance.below(5),
+            late: 0,
+            kill: 0,
+            is_deaf: chance.in_thousand(250),
+            deeds: [0; DEEDS],
+            every: Duration::from_secs(1),
+            poison: 0,
+            machines: 1 + chance.below(machines_max) as usize,
+            life: Some(chance.ms(600, 5_000)),
+            has_zones: false,
+        }
     }
 }
 

@@ -1,12 +1,15 @@
 //! The way between a process and the database: slow, lossy, and sometimes cut.
 
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
+use punctual_sqlite::{Options as SqliteOptions, SqliteStore};
+use punctual_store::memory::Memory;
 use punctual_store::*;
 use tokio::sync::oneshot;
 
@@ -18,12 +21,45 @@ use crate::record::Record;
 
 /// The database and what is around it.
 pub(crate) struct Database {
-    pub(crate) store: Arc<dyn Store>,
+    store: Mutex<Arc<dyn Store>>,
+    /// The file of a store that is part of the server's process: requests end with the process, and
+    /// its successor opens the file again.
+    own_file: Option<PathBuf>,
     pub(crate) clock: Arc<Clock>,
     pub(crate) record: Arc<Record>,
     pub(crate) mix: Mix,
     /// Once faults are over, everything arrives.
     pub(crate) is_calm: AtomicBool,
+}
+
+impl Database {
+    /// A database without faults so far.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        own_file: Option<PathBuf>,
+        clock: Arc<Clock>,
+        record: Arc<Record>,
+        mix: Mix,
+    ) -> Database {
+        let (store, is_calm) = (Mutex::new(store), AtomicBool::new(false));
+        Database { store, own_file, clock, record, mix, is_calm }
+    }
+
+    /// The store as it is open now.
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        self.store.lock().expect("single thread").clone()
+    }
+
+    /// A new server opens the file, if the previous server had it open in its own process.
+    pub(crate) fn reopen(&self) {
+        let Some(file) = &self.own_file else { return };
+        // The previous one must release its lock first.
+        *self.store.lock().expect("single thread") = Arc::new(Memory::new(|| Timestamp::EPOCH));
+        match SqliteStore::open(file, SqliteOptions::engine()) {
+            Ok(store) => *self.store.lock().expect("single thread") = Arc::new(store),
+            Err(error) => self.record.violate(format!("the file cannot be opened: {error}")),
+        }
+    }
 }
 
 /// A store as one process reaches it.
@@ -103,7 +139,7 @@ impl Connection {
         } else if chance.in_thousand(mix.silence) {
             Fate::DoneInSilence(slow())
         } else if chance.in_thousand(mix.refuse) {
-            Fate::Refuse(chance.pick(&[ErrorKind::Retry, ErrorKind::Limit, ErrorKind::Unreachable]))
+            Fate::Refuse(chance.pick(&[ErrorKind::Retry, ErrorKind::Full, ErrorKind::Unreachable]))
         } else if chance.in_thousand(mix.late) {
             // As long as it takes for others to give the caller up, or longer.
             Fate::Answer(chance.ms(0, 9_000), slow())
@@ -130,9 +166,13 @@ impl Connection {
             database.record.count(|counts| counts.lost += 1);
         }
         let (reply, answer) = oneshot::channel();
+        let sender = self.victim.clone().filter(|_| database.own_file.is_some());
         tokio::spawn(async move {
             let perform = || {
-                let done = run(&*database.store, At::Fixed(database.clock.now()));
+                if sender.is_some_and(|sender| sender.is_dead()) {
+                    return Err(lost());
+                }
+                let done = run(&*database.store(), At::Fixed(database.clock.now()));
                 if let Ok(done) = &done {
                     note(&database.record, done);
                 }
@@ -216,6 +256,22 @@ pub(crate) fn rows(plan: &SlotPlan) -> &[SlotRow] {
     }
 }
 
+/// The rows of a plan that were applied.
+pub(crate) fn applied<'a>(plan: &'a SlotPlan, answer: &FireAnswer) -> &'a [SlotRow] {
+    match answer {
+        FireAnswer::Held(most, _) => rows(plan).get(..*most).unwrap_or_default(),
+        _ => rows(plan),
+    }
+}
+
+/// What a fire wrote, and what it depended on.
+pub(crate) struct Effects {
+    /// For each plan what is in the ledger.
+    pub(crate) ledgers: Vec<Vec<SlotView>>,
+    /// The nodes that were live.
+    pub(crate) live: Vec<NodeInfo>,
+}
+
 /// The last rows of a ledger, oldest first: what a transaction has just written, as it is kept.
 fn written(store: &dyn Store, id: ScheduleId, most: usize) -> Result<Vec<SlotView>> {
     let (mut views, mut after) = (Vec::new(), None);
@@ -243,7 +299,7 @@ macro_rules! store {
             $($written)*
             $(
                 async fn $name(&self $(, $argument: $type)*) -> Result<$answer> {
-                    at_once(self.database.store.$name($($argument),*))
+                    at_once(self.database.store().$name($($argument),*))
                 }
             )+
         }
@@ -256,7 +312,7 @@ network {
         if self.database.mix.is_deaf {
             return Bell::default().listen(topic);
         }
-        self.database.store.hints(topic)
+        self.database.store().hints(topic)
     }
 
     async fn enqueue(&self, _: At, jobs: &[NewJob]) -> Result<Enqueued> {
@@ -329,10 +385,11 @@ network {
     }
 
     async fn beat(&self, _: At, ask: &BeatAsk) -> Result<Beaten> {
-        let ask = ask.clone();
+        let (ask, roles) = (ask.clone(), ask.roles.clone());
         let run = move |store: &dyn Store, at: At| at_once(store.beat(at, &ask));
+        let note = move |record: &Record, done: &Beaten| record.renewed(&roles, &done.roles);
         let sent = self.database.clock.elapsed();
-        let beaten = self.call("beat", run, |_, _| {}).await?;
+        let beaten = self.call("beat", run, note).await?;
         self.database.record.saw_clock(self.process, sent, beaten.at);
         Ok(beaten)
     }
@@ -370,13 +427,28 @@ network {
 
     async fn promote(&self, _: At, most: usize) -> Result<Promoted> {
         let run = move |store: &dyn Store, at: At| at_once(store.promote(at, most));
-        self.call("promote", run, |_, _| {}).await
+        let sent = self.database.clock.elapsed();
+        let promoted = self.call("promote", run, |_, _| {}).await?;
+        self.database.record.saw_clock(self.process, sent, promoted.at);
+        Ok(promoted)
+    }
+
+    async fn expire(&self, _: At, request: &ExpireRequest) -> Result<ExpireResponse> {
+        let (request, fence) = (request.clone(), request.fence.clone());
+        let run = move |store: &dyn Store, at: At| at_once(store.expire(at, &request));
+        self.call("expire", run, move |record, done| record.expired(&fence, done)).await
     }
 
     async fn reap(&self, _: At, ask: &ReapAsk) -> Result<Reaped> {
         let (ask, fence) = (ask.clone(), ask.fence.clone());
         let run = move |store: &dyn Store, at: At| at_once(store.reap(at, &ask));
         self.call("reap", run, move |record, done| record.reaped(&fence, done)).await
+    }
+
+    async fn count_queues(&self, _: At, request: &CountRequest) -> Result<CountResponse> {
+        let request = request.clone();
+        let run = move |store: &dyn Store, at: At| at_once(store.count_queues(at, &request));
+        self.call("count_queues", run, |_, _| {}).await
     }
 
     async fn prune(&self, _: At, retention: &Retention, most: usize) -> Result<Pruned> {
@@ -413,7 +485,7 @@ network {
         let (change, told, actor) = (change.clone(), change.clone(), actor.clone());
         let run = move |store: &dyn Store, at: At| {
             let answer = at_once(store.change_schedule(at, id, stamp, &change, &actor))?;
-            let written = written(store, id, change.passed().len())?;
+            let written = written(store, id, change.passed().map_or(0, |passed| passed.rows.len()))?;
             Ok((answer, written))
         };
         let note = move |record: &Record, (answer, written): &(EditAnswer, Vec<SlotView>)| {
@@ -468,12 +540,16 @@ network {
         let (under, told) = (fence.clone(), plans.clone());
         let run = move |store: &dyn Store, at: At| {
             let fired = at_once(store.fire(at, &fence, lease, &plans))?;
-            let ledgers: Result<Vec<Vec<SlotView>>> =
-                plans.iter().map(|plan| written(store, plan.schedule, rows(plan).len())).collect();
-            Ok((fired, ledgers?))
+            let ledgers: Result<Vec<Vec<SlotView>>> = plans
+                .iter()
+                .zip(&fired.answers)
+                .map(|(plan, answer)| written(store, plan.schedule, applied(plan, answer).len()))
+                .collect();
+            let nodes = at_once(store.nodes())?.into_iter().filter(|node| node.dead_at.is_none());
+            Ok((fired, Effects { ledgers: ledgers?, live: nodes.map(|node| node.info).collect() }))
         };
-        let note = move |record: &Record, (fired, ledgers): &(Fired, Vec<Vec<SlotView>>)| {
-            record.fired(&under, &told, fired, ledgers);
+        let note = move |record: &Record, (fired, effects): &(Fired, Effects)| {
+            record.fired(&under, &told, fired, effects);
         };
         Ok(self.call("fire", run, note).await?.0)
     }
@@ -505,7 +581,7 @@ network {
         async fn spans(&self, since: Timestamp, until: Timestamp, most: usize) -> Vec<Span>;
         async fn change_queue(&self, at: At, name: &str, change: &QueueChange, actor: &Actor) -> Queue;
         async fn queues(&self) -> Vec<Queue>;
-        async fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> Page<QueueStats, StatsCursor>;
+        async fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> QueueCounts;
         async fn job(&self, id: JobId) -> Option<JobDetail>;
         async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, most: usize) -> Page<JobView, Cursor>;
     }

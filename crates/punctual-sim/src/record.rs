@@ -14,11 +14,15 @@ use crate::clock::Clock;
 use crate::counts::Counts;
 
 mod belief;
+mod expiry;
 mod ledger;
+mod overdue;
 mod schedules;
+mod takeover;
 
 pub(crate) use ledger::Kept;
 use schedules::{Course, Made, decides_slots};
+use takeover::Crashes;
 
 /// After this many crashes of its node a job must be over.
 const CRASHES_MAX: u32 = 3;
@@ -56,6 +60,8 @@ struct Account {
     /// Has somebody called it off while it ran?
     is_unwanted: bool,
     due: Option<Timestamp>,
+    /// No attempt may begin later.
+    expires_at: Option<Timestamp>,
     over: Option<JobState>,
     /// The schedule that made it.
     made: Option<Made>,
@@ -71,6 +77,7 @@ impl Account {
             held: None,
             is_unwanted: false,
             due: Some(due_at),
+            expires_at: job.start_within.map(|length| due_at + length),
             over: None,
             made,
         }
@@ -103,6 +110,7 @@ struct Book {
     /// By how much the database's clock is ahead of the true one, in microseconds, for all that a
     /// process has reason to believe.
     believed: BTreeMap<u32, i64>,
+    crashes: Crashes,
     trace: u64,
     violations: Vec<String>,
     pub(crate) counts: Counts,
@@ -400,6 +408,7 @@ impl Record {
         if !answer.dead.is_empty() || !answer.jobs.is_empty() {
             self.trace(&format!("reaped {:?} of {:?}", answer.jobs, answer.dead));
         }
+        self.timed_out(answer);
         let now = self.clock.elapsed();
         let mut guard = self.book();
         let book = &mut *guard;
@@ -410,6 +419,7 @@ impl Record {
                 format!("term {} reclaimed jobs, but {term:?} is the last term", fence.term),
             );
         }
+        book.crashes.reclaimed(now, answer);
         for reaped in &answer.jobs {
             book.counts.reaped += 1;
             let Some(account) = book.past.jobs.get_mut(&reaped.job) else { continue };
@@ -473,6 +483,9 @@ impl Record {
                 book.past.leaders.insert(*term, node);
             }
             let last = book.past.terms.insert(role.to_owned(), (*term, nonce));
+            if role == MAINTENANCE && last != Some((*term, nonce)) {
+                book.crashes.began(now, node);
+            }
             // Asking again with the nonce of a term answers that term; others are new.
             if let Some((last, by)) = last
                 && *term <= last
@@ -492,6 +505,7 @@ impl Record {
         let mut guard = self.book();
         let book = &mut *guard;
         book.counts.attempts += 1;
+        self.check_start(book, job);
         let execution = (job.id, job.lease, process);
         if let Some(waiting) = book.waiting.get_mut(&process) {
             waiting.remove(&(job.id, job.lease));

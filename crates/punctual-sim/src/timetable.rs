@@ -10,6 +10,7 @@ use punctual_store::{Actor, ErrorKind};
 
 use crate::chance::Chance;
 use crate::clock::Clock;
+use crate::machine::ZONE;
 use crate::nemesis::pass;
 use crate::oracle::ZONES;
 use crate::workload;
@@ -23,6 +24,8 @@ pub(crate) struct Keeper {
     pub(crate) name: String,
     pub(crate) chance: Chance,
     pub(crate) clock: Arc<Clock>,
+    /// Are there jobs for one zone?
+    pub(crate) has_zones: bool,
 }
 
 impl Keeper {
@@ -53,8 +56,20 @@ impl Keeper {
         }
     }
 
+    /// A schedule with any policy; with zones, mostly one whose jobs are for one of them. Zone c has no
+    /// machine.
+    fn definition(&self) -> Definition {
+        let mut definition = definition(&self.chance);
+        if self.has_zones && self.chance.in_thousand(700) {
+            definition.run_on = format!("label {ZONE}={}", self.chance.pick(&["a", "b", "c"]));
+            // The label selects the queue.
+            definition.job.queue = Definition::new("", "").job.queue;
+        }
+        definition
+    }
+
     async fn create(&self) -> Result<(), ScheduleError> {
-        let definition = definition(&self.chance);
+        let definition = self.definition();
         match self.schedules.create("", &self.name, "ops", &definition, &keeper()).await {
             // An earlier try has arrived after all.
             Err(ScheduleError::Store(error)) if error.kind() == ErrorKind::Conflict => Ok(()),
@@ -67,7 +82,7 @@ impl Keeper {
         let (schedules, name, actor) = (&self.schedules, &self.name, keeper());
         match self.chance.below(100) {
             0..35 => {
-                let definition = definition(&self.chance);
+                let definition = self.definition();
                 schedules.define("", name, &definition, None, &actor).await?;
             }
             35..50 => {
@@ -128,5 +143,12 @@ fn definition(chance: &Chance) -> Definition {
     definition.job.max_attempts = 1 + chance.below(3) as u32;
     definition.job.timeout = Some("6s".to_owned());
     definition.job.payload = workload::of_schedule(chance, ms.min(5_000));
+    let is_unserved = chance.in_thousand(150);
+    if is_unserved {
+        definition.job.queue = workload::UNSERVED.to_owned();
+    }
+    if is_unserved || chance.in_thousand(150) {
+        definition.job.start_within = Some(format!("{}s", 1 + chance.below(6)));
+    }
     definition
 }

@@ -89,6 +89,15 @@ pub(crate) fn job(chance: &Chance, now: Timestamp, poison: u64) -> NewJob {
     job
 }
 
+/// The queue that no process serves: its jobs end only by their start deadline.
+pub(crate) const UNSERVED: &str = "unserved";
+
+/// A job that no process can run.
+pub(crate) fn unserved(chance: &Chance, now: Timestamp) -> NewJob {
+    let start_within = Some(chance.ms(200, 5_000));
+    NewJob { queue: UNSERVED.to_owned(), start_within, ..plain(chance, now) }
+}
+
 /// The handlers of a process.
 pub(crate) fn handlers(process: &Arc<Process>, record: &Arc<Record>) -> Handlers {
     let mut handlers = Handlers::default();

@@ -1,6 +1,7 @@
 //! One run: a database, three machines, a client, a nemesis, and the verdict.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,24 +11,23 @@ use punctual_engine::{MAINTENANCE, SCHEDULER, Schedules};
 use punctual_sqlite::{Options as SqliteOptions, SqliteStore};
 use punctual_store::memory::Memory;
 use punctual_store::{
-    Actor, At, EnqueueAnswer, JobDetail, JobFilter, JobView, NewJob, Node, Schedule, SlotView,
-    Store, limits,
+    Actor, At, EnqueueAnswer, HeldSlots, JobDetail, JobFilter, JobView, NewJob, Node, Schedule,
+    SlotView, Store, limits,
 };
 
 use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::counts::Counts;
+use crate::crash_loop::{CrashLoop, TakeOverBound};
 use crate::machine::{MAX_RUNNING, Machine};
 use crate::mix::{self, Mix};
 use crate::nemesis::{Machines, Nemesis, pass};
 use crate::network::{Connection, Database, at_once};
 use crate::process::{Process, SimEnv};
 use crate::record::{Kept, Record};
+use crate::remote::{self, Worker};
 use crate::timetable::{Keeper, keeper};
 use crate::workload;
-
-/// How many machines there are.
-const MACHINES: usize = 3;
 
 /// Once faults are over, one job after the other ends within this: many times the life of a node,
 /// since a job may have to crash three times.
@@ -39,6 +39,10 @@ const BELIEVED_AFTER: Duration = Duration::from_secs(120 + 2 * 6 + 1);
 
 /// Once faults are over and a clock that was stepped is believed, slots are decided within this.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
+
+/// Once faults are over, a job ends this long after its start deadline at the latest: it may have been
+/// released just after it was checked, as long as a node is silent before it is dead.
+const EXPIRED_AFTER: Duration = Duration::from_secs(3 + 1);
 
 /// Once faults are over, nodes that are no more are declared dead within this: many times the life of
 /// a node, since a job may kill whoever leads; and much less than a clock is set back by.
@@ -57,6 +61,17 @@ pub enum Backend {
     Sqlite,
 }
 
+/// Which faults a run suffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Faults {
+    /// A mix that each seed draws.
+    #[default]
+    Mixed,
+    /// Processes that crash again and again. On SQLite there is one, which holds the lock of the
+    /// file.
+    CrashLoop,
+}
+
 /// What a run is.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -64,6 +79,8 @@ pub struct Plan {
     pub seconds: u64,
     /// On which store.
     pub backend: Backend,
+    /// With which faults.
+    pub faults: Faults,
     /// Is everything told while it happens?
     pub is_told: bool,
 }
@@ -72,9 +89,10 @@ impl Plan {
     /// How to see a seed again.
     pub fn replay(&self, seed: u64) -> String {
         let store = if self.backend == Backend::Sqlite { " --store sqlite" } else { "" };
+        let faults = if self.faults == Faults::CrashLoop { " --faults crash-loop" } else { "" };
         let seconds = self.seconds;
         format!(
-            "cargo run --release -p punctual-sim -- run --seed {seed} --seconds {seconds}{store}"
+            "cargo run --release -p punctual-sim -- run --seed {seed} --seconds {seconds}{store}{faults}"
         )
     }
 }
@@ -102,7 +120,7 @@ pub fn run(seed: u64, plan: Plan) -> std::io::Result<Verdict> {
     };
     let path = directory.as_ref().map(|directory| directory.path().join("sim.db"));
     let verdict = runtime.block_on(async {
-        let world = World::begin(seed, path.as_deref(), plan.is_told)?;
+        let world = World::begin(seed, path.as_deref(), plan)?;
         Ok(world.live(seed, plan).await)
     });
     // What is still on its way is dropped with its runtime.
@@ -112,7 +130,7 @@ pub fn run(seed: u64, plan: Plan) -> std::io::Result<Verdict> {
 
 /// In memory if there is such a place: what a simulated machine loses is not what is on a disk.
 fn scratch() -> std::io::Result<tempfile::TempDir> {
-    let shared = std::path::Path::new("/dev/shm");
+    let shared = Path::new("/dev/shm");
     if shared.is_dir() { tempfile::tempdir_in(shared) } else { tempfile::tempdir() }
 }
 
@@ -120,6 +138,7 @@ struct World {
     database: Arc<Database>,
     memory: Option<Memory>,
     machines: Machines,
+    remote: Arc<Worker>,
     chance: Chance,
     schedules: Schedules,
     started: AtomicU64,
@@ -129,11 +148,15 @@ struct World {
 }
 
 impl World {
-    fn begin(seed: u64, path: Option<&std::path::Path>, is_told: bool) -> std::io::Result<World> {
+    fn begin(seed: u64, path: Option<&Path>, plan: Plan) -> std::io::Result<World> {
         let chance = Chance::new(seed);
         let clock = Arc::new(Clock::start());
-        let record = Arc::new(Record::new(clock.clone(), MAX_RUNNING, is_told));
-        let mix = Mix::draw(&chance, path.is_none());
+        let record = Arc::new(Record::new(clock.clone(), MAX_RUNNING, plan.is_told));
+        let mix = match (plan.faults, path) {
+            (Faults::Mixed, _) => Mix::draw(&chance, path.is_none()),
+            (Faults::CrashLoop, None) => Mix::crash_loop(&chance, 3),
+            (Faults::CrashLoop, Some(_)) => Mix::crash_loop(&chance, 1),
+        };
         let (store, memory): (Arc<dyn Store>, _) = match path {
             None => {
                 let clock = clock.clone();
@@ -145,13 +168,15 @@ impl World {
                 (Arc::new(opened.map_err(std::io::Error::other)?), None)
             }
         };
-        let is_calm = AtomicBool::new(false);
-        let database = Arc::new(Database { store, clock, record, mix, is_calm });
+        let own_file = path.filter(|_| plan.faults == Faults::CrashLoop).map(Path::to_owned);
+        let database = Arc::new(Database::new(store, own_file, clock, record, mix));
         let own = chance.fork(14);
         let process = Process::new(0, database.clock.clone(), own.fork(1));
         let client = Arc::new(Connection::new(database.clone(), None, own.fork(2)));
         let schedules = Schedules::new(Arc::new(SimEnv(Arc::new(process))), client);
+        let remote = Arc::new(Worker::new(&database, chance.fork(16)));
         Ok(World {
+            remote,
             database,
             schedules,
             memory,
@@ -165,8 +190,8 @@ impl World {
 
     async fn live(self, seed: u64, plan: Plan) -> Verdict {
         let length = Duration::from_secs(plan.seconds);
-        for _ in 0..MACHINES {
-            let machine = self.start_machine();
+        for index in 0..self.database.mix.machines {
+            let machine = self.start_machine(index);
             self.machines.lock().expect("single thread").push(machine);
         }
         let nemesis = Nemesis {
@@ -178,8 +203,11 @@ impl World {
         };
         let world = Arc::new(self);
         tokio::spawn(nemesis.act(length));
+        world.crash_again_and_again(plan.backend, length);
         tokio::spawn(world.clone().restart_the_dead());
         tokio::spawn(world.clone().count_leaders());
+        tokio::spawn(world.remote.clone().work(world.is_over.clone()));
+        tokio::spawn(world.clone().submit_remote_for(length));
         world.keep_schedules(length);
         world.submit_for(length).await;
         // Half of the runs end under faults: nothing may be wrong then. The others end in calm:
@@ -191,6 +219,7 @@ impl World {
             world.buries_the_dead().await;
             world.make_good();
             world.fires_in_time().await;
+            world.expires_in_time().await;
             world.drain().await;
             world.probe().await;
         }
@@ -207,11 +236,27 @@ impl World {
         }
     }
 
-    fn start_machine(&self) -> Machine {
+    /// Starts a process on a machine. The first two machines are in zones, if there are any.
+    fn start_machine(&self, index: usize) -> Machine {
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
         let chance = self.chance.fork(100 + number);
         self.database.record.trace(&format!("start {number}"));
-        Machine::start(number as u32, &self.database, &chance)
+        self.database.reopen();
+        let zone = ["a", "b"].get(index).copied().filter(|_| self.database.mix.has_zones);
+        Machine::start(number as u32, zone, &self.database, &chance)
+    }
+
+    /// Starts the crashes of a run that has them.
+    fn crash_again_and_again(&self, backend: Backend, length: Duration) {
+        let Some(life) = self.database.mix.life else { return };
+        let (database, machines) = (self.database.clone(), self.machines.clone());
+        let bound = TakeOverBound::of(&database.mix, backend == Backend::Sqlite);
+        let (count, chance) = (database.mix.machines, self.chance.fork(16));
+        let crashes = Arc::new(CrashLoop { database, machines, life });
+        for index in 0..count {
+            tokio::spawn(crashes.clone().kill(index, chance.fork(index as u64), length));
+        }
+        tokio::spawn(crashes.examine(bound, length));
     }
 
     /// Starts a new process where one has died.
@@ -219,7 +264,7 @@ impl World {
         let chance = self.chance.fork(11);
         while !self.is_over.load(Ordering::Acquire) {
             pass(Duration::from_millis(50)).await;
-            for index in 0..MACHINES {
+            for index in 0..self.database.mix.machines {
                 let dead = {
                     let machines = self.machines.lock().expect("single thread");
                     Some(machines[index].process.clone()).filter(|process| process.is_dead())
@@ -228,7 +273,7 @@ impl World {
                 self.database.record.died(dead.number);
                 self.database.record.count(|counts| counts.kills += 1);
                 pass(chance.ms(0, 1_500)).await;
-                let machine = self.start_machine();
+                let machine = self.start_machine(index);
                 self.machines.lock().expect("single thread")[index] = machine;
             }
         }
@@ -263,6 +308,7 @@ impl World {
                 name: format!("schedule {number}"),
                 chance: chance.fork(number),
                 clock: self.database.clock.clone(),
+                has_zones: self.database.mix.has_zones,
             };
             tokio::spawn(keeper.keep(length));
         }
@@ -275,9 +321,13 @@ impl World {
         let mut sent: Vec<JobId> = Vec::new();
         while self.database.clock.elapsed() < length {
             pass(chance.ms(20, 400)).await;
-            let job = workload::job(&chance, self.database.clock.now(), self.database.mix.poison);
+            let now = self.database.clock.now();
+            let job = workload::job(&chance, now, self.database.mix.poison);
             sent.push(job.id);
             self.submit(&client, job);
+            if chance.in_thousand(30) {
+                self.submit(&client, workload::unserved(&chance, now));
+            }
             if chance.in_thousand(60) {
                 let (client, job) = (client.clone(), chance.pick(&sent));
                 tokio::spawn(async move {
@@ -286,6 +336,16 @@ impl World {
                     drop(client.cancel(At::Database, job, &actor).await);
                 });
             }
+        }
+    }
+
+    /// Submits jobs for the remote worker.
+    async fn submit_remote_for(self: Arc<Self>, length: Duration) {
+        let chance = self.chance.fork(17);
+        let client = Arc::new(Connection::new(self.database.clone(), None, chance.fork(1)));
+        while self.database.clock.elapsed() < length {
+            pass(chance.ms(100, 1_500)).await;
+            self.submit(&client, remote::job(&chance, self.database.clock.now()));
         }
     }
 
@@ -362,8 +422,9 @@ impl World {
     fn unburied(&self) -> Option<Node> {
         let machines = self.machines.lock().expect("single thread");
         let live = machines.iter().filter(|machine| !machine.process.is_dead());
-        let live: Vec<NodeId> = live.filter_map(|machine| Some(machine.engine()?.node())).collect();
-        let nodes = at_once(self.database.store.nodes()).unwrap_or_default();
+        let live = live.filter_map(|machine| Some(machine.engine()?.node()));
+        let live: Vec<NodeId> = live.chain(self.remote.node()).collect();
+        let nodes = at_once(self.database.store().nodes()).unwrap_or_default();
         nodes.into_iter().find(|node| node.dead_at.is_none() && !live.contains(&node.info.id))
     }
 
@@ -399,6 +460,35 @@ impl World {
         }
     }
 
+    /// Jobs that may not start any more end soon, also those that no process can claim.
+    async fn expires_in_time(&self) {
+        let (clock, record) = (&self.database.clock, &self.database.record);
+        let chance = self.chance.fork(18);
+        let client = Arc::new(Connection::new(self.database.clone(), None, chance.fork(1)));
+        for _ in 0..5 {
+            self.submit(&client, workload::unserved(&chance, clock.now()));
+        }
+        let late_job = || record.late_job(clock.now(), EXPIRED_AFTER);
+        let is_stepped = record.counts().steps > 0;
+        // While a clock is not believed, no job ends because of its deadline.
+        let soon = SETTLED_AFTER + if is_stepped { BELIEVED_AFTER } else { Duration::ZERO };
+        let until = clock.elapsed() + soon;
+        let least = clock.elapsed() + SETTLED_AFTER;
+        loop {
+            let late = late_job();
+            let may_be_late = is_stepped && clock.elapsed() <= until;
+            if let Some(job) = late.filter(|_| !may_be_late) {
+                let what =
+                    format!("job {job} waited past its start deadline after the faults ended");
+                return record.violate(what);
+            }
+            if late.is_none() && clock.elapsed() > least {
+                return;
+            }
+            pass(Duration::from_millis(200)).await;
+        }
+    }
+
     /// A slot that should be decided by now.
     fn late_slot(&self) -> Option<(String, Timestamp)> {
         // A leader that does not hear of a change, or of a failover that undid one, finds it when it
@@ -406,15 +496,27 @@ impl World {
         let looks = self.database.mix.is_deaf || self.database.record.counts().failovers > 0;
         let patience = if looks { mix::timing().schedule } else { Duration::ZERO };
         let patience = patience + Duration::from_secs(1);
+        let nodes = at_once(self.database.store().nodes()).unwrap_or_default();
+        // Held slots are due as soon as a node can run them, and not when they are examined again.
+        let taken_since = |held: &HeldSlots| {
+            let is_taker =
+                |node: &&Node| node.dead_at.is_none() && node.info.queues.contains(&held.queue);
+            let joined_at = nodes.iter().filter(is_taker).map(|node| node.joined_at).min()?;
+            Some(joined_at.max(held.since))
+        };
         let is_late = |schedule: &Schedule| {
-            let due_at = schedule.due_at()?.max(schedule.changed_at);
+            let due_at = match schedule.held.as_ref().filter(|_| schedule.pause.is_none()) {
+                Some(held) => taken_since(held).unwrap_or(held.until),
+                None => schedule.due_at()?,
+            };
+            let due_at = due_at.max(schedule.changed_at);
             (due_at + patience < self.database.clock.now()).then(|| (schedule.name.clone(), due_at))
         };
         self.all_schedules().iter().find_map(is_late)
     }
 
     fn all_schedules(&self) -> Vec<Schedule> {
-        at_once(self.database.store.schedules("", None, limits::PAGE_MAX)).unwrap_or_default()
+        at_once(self.database.store().schedules("", None, limits::PAGE_MAX)).unwrap_or_default()
     }
 
     /// Waits until everything is done, as long as something gets done: jobs of one schedule may
@@ -445,7 +547,7 @@ impl World {
         let chance = self.chance.fork(13);
         let client = Arc::new(Connection::new(self.database.clone(), None, chance.fork(1)));
         let begun = self.database.record.begun_by();
-        for _ in 0..MACHINES * MAX_RUNNING * 4 {
+        for _ in 0..self.database.mix.machines * MAX_RUNNING * 4 {
             self.submit(&client, workload::plain(&chance, self.database.clock.now()));
         }
         self.drain().await;
@@ -463,7 +565,7 @@ impl World {
 
     /// Every job of the store.
     fn jobs(&self) -> Vec<JobView> {
-        let store = &*self.database.store;
+        let store = &*self.database.store();
         let (mut views, mut after) = (Vec::new(), None);
         while let Ok(page) = at_once(store.jobs(&JobFilter::default(), after, limits::PAGE_MAX)) {
             views.extend(page.items);
@@ -477,14 +579,14 @@ impl World {
 
     /// Everything that the store knows of every job.
     fn details(&self) -> Vec<JobDetail> {
-        let store = &*self.database.store;
+        let store = &*self.database.store();
         let detail = |view: &JobView| at_once(store.job(view.id)).ok().flatten();
         self.jobs().iter().filter_map(detail).collect()
     }
 
     /// Everything that the store knows of schedules.
     fn kept(&self) -> Kept {
-        let store = &*self.database.store;
+        let store = &*self.database.store();
         let ledger = |id| -> Vec<SlotView> {
             let (mut views, mut after) = (Vec::new(), None);
             while let Ok(page) = at_once(store.slots(id, after, limits::PAGE_MAX)) {

@@ -1,6 +1,6 @@
 //! Hundreds of clusters, and no promise broken.
 
-use punctual_sim::{Backend, Plan, Proof, prove, silence_planned_panics};
+use punctual_sim::{Backend, Faults, Plan, Proof, prove, silence_planned_panics};
 
 fn check(seeds: u64, plan: Plan) -> Proof {
     silence_planned_panics();
@@ -19,7 +19,8 @@ fn check(seeds: u64, plan: Plan) -> Proof {
 
 #[test]
 fn five_hundred_clusters_keep_every_promise() {
-    let plan = Plan { seconds: 30, backend: Backend::Memory, is_told: false };
+    let plan =
+        Plan { seconds: 30, backend: Backend::Memory, faults: Faults::Mixed, is_told: false };
     let proof = check(500, plan);
     assert_eq!(proof.replayed, 100);
     assert!(proof.exercised, "some fault never happened: {:?}", proof.counts);
@@ -27,5 +28,22 @@ fn five_hundred_clusters_keep_every_promise() {
 
 #[test]
 fn clusters_on_sqlite_keep_every_promise() {
-    check(10, Plan { seconds: 10, backend: Backend::Sqlite, is_told: false });
+    check(
+        10,
+        Plan { seconds: 10, backend: Backend::Sqlite, faults: Faults::Mixed, is_told: false },
+    );
+}
+
+#[test]
+fn jobs_of_dead_nodes_are_reclaimed_in_time_while_servers_crash_again_and_again() {
+    let faults = Faults::CrashLoop;
+    let proof = check(30, Plan { seconds: 60, backend: Backend::Memory, faults, is_told: false });
+    assert!(proof.exercised, "{:?}", proof.counts);
+}
+
+#[test]
+fn a_restarted_server_on_sqlite_reclaims_the_jobs_of_its_predecessor_at_once() {
+    let faults = Faults::CrashLoop;
+    let proof = check(4, Plan { seconds: 30, backend: Backend::Sqlite, faults, is_told: false });
+    assert!(proof.exercised, "{:?}", proof.counts);
 }

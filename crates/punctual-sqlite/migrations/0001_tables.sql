@@ -182,6 +182,14 @@ CREATE TABLE punctual_job_live (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX punctual_job_live_job ON punctual_job_live (job);
 
+-- When the start deadlines of jobs are checked: after the deadline, and at least once a day. Jobs without
+-- a deadline have no row. The leader of the role maintenance replaces or deletes each row at its check.
+CREATE TABLE punctual_job_deadline (
+  check_at INTEGER NOT NULL,
+  job BLOB NOT NULL,
+  PRIMARY KEY (check_at, job)
+) STRICT, WITHOUT ROWID;
+
 -- Queues that have a setting.
 CREATE TABLE punctual_queue (
   name TEXT NOT NULL PRIMARY KEY,
@@ -190,6 +198,22 @@ CREATE TABLE punctual_queue (
   pause_since INTEGER, -- NULL: not paused
   pause_until INTEGER,
   max_running INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- Job counts by queue and kind, stored while there are many jobs; the leader of the role maintenance
+-- replaces them all. Empty: requests count for themselves.
+CREATE TABLE punctual_queue_count (
+  queue TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  ready INTEGER NOT NULL,
+  scheduled INTEGER NOT NULL,
+  retrying INTEGER NOT NULL,
+  blocked INTEGER NOT NULL,
+  running INTEGER NOT NULL,
+  failed INTEGER NOT NULL,
+  oldest_due_at INTEGER, -- of the ready jobs
+  counted_at INTEGER NOT NULL, -- the same in all rows
+  PRIMARY KEY (queue, kind)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE punctual_node (
@@ -201,6 +225,7 @@ CREATE TABLE punctual_node (
   labels TEXT NOT NULL,
   joined_at INTEGER NOT NULL,
   seen_at INTEGER NOT NULL,
+  seen_watch INTEGER NOT NULL DEFAULT 0, -- `watched` of the role `maintenance` at the last heartbeat
   dead_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
@@ -211,7 +236,8 @@ CREATE TABLE punctual_leader (
   node BLOB NOT NULL,
   since INTEGER NOT NULL,
   lease_until INTEGER NOT NULL,
-  steady_since INTEGER NOT NULL
+  renewed_at INTEGER NOT NULL, -- the last renewal; at first, the beginning of the term
+  watched INTEGER NOT NULL -- µs over all terms in which leaders could renew the role
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE punctual_leader_change (
@@ -241,19 +267,23 @@ CREATE TABLE punctual_schedule (
   pause_until INTEGER,
   set_aside TEXT,
   next_slot INTEGER,
+  held_queue TEXT, -- of the nodes that held slots wait for; NULL if no slot is held
+  held_since INTEGER,
+  held_until INTEGER, -- when held slots are examined again
   last_slot INTEGER,
   created_at INTEGER NOT NULL,
   changed_at INTEGER NOT NULL,
   due_at INTEGER GENERATED ALWAYS AS (
     CASE
       WHEN enabled = 0 OR set_aside IS NOT NULL THEN NULL
-      WHEN pause_since IS NULL THEN next_slot
-      ELSE max(next_slot, pause_until)
+      WHEN pause_since IS NULL THEN coalesce(held_until, next_slot)
+      ELSE max(coalesce(held_until, next_slot), pause_until)
     END) VIRTUAL,
   spec TEXT NOT NULL,
   UNIQUE (tenant, name)
 ) STRICT;
 CREATE INDEX punctual_schedule_due ON punctual_schedule (shard, due_at, id) WHERE due_at IS NOT NULL;
+CREATE INDEX punctual_schedule_held ON punctual_schedule (held_queue, id) WHERE held_queue IS NOT NULL;
 CREATE INDEX punctual_schedule_set_member ON punctual_schedule (tenant, set_name, name) WHERE set_name <> '';
 
 -- Sets of schedules, and the generation of each that is in force.

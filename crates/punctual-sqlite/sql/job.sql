@@ -6,7 +6,7 @@ SELECT j.id, j.tenant, j.queue, j.kind, j.priority, j.max_attempts, j.created_at
   coalesce(r.crashes, t.crashes, w.crashes, l.crashes, d.crashes), l.cancel IS NOT NULL,
   coalesce(l.node, d.node), coalesce(l.claimed_at, d.claimed_at), d.result, j.payload,
   l.progress_at, l.progress_percent, l.progress_note, l.lease, j.timeout_us, j.budget_us,
-  j.fresh_after
+  j.fresh_after, j.expires_at
 FROM punctual_job AS j
 LEFT JOIN punctual_job_ready AS r ON r.job = j.id
 LEFT JOIN punctual_job_timer AS t ON t.job = j.id

@@ -1,4 +1,5 @@
 -- One schedule. Index: the unique id.
 SELECT id, tenant, name, owner, shard, revision, stamp, enabled, pause_who, pause_why, pause_since, pause_until,
-  set_aside, next_slot, last_slot, created_at, changed_at, spec, set_name
+  set_aside, next_slot, last_slot, created_at, changed_at, spec, set_name,
+  held_queue, held_since, held_until
 FROM punctual_schedule WHERE id = ?1;

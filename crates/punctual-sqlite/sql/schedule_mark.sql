@@ -1,2 +1,3 @@
 -- What a plan is compared with. Index: the unique id.
-SELECT rowid, stamp, enabled, next_slot, last_slot, revision FROM punctual_schedule WHERE id = ?1;
+SELECT rowid, stamp, enabled, next_slot, last_slot, revision, held_queue, held_since, held_until
+FROM punctual_schedule WHERE id = ?1;

@@ -1,6 +1,7 @@
 -- A tenant's schedules by name. Index: the unique name within the tenant; no name is empty.
 SELECT id, tenant, name, owner, shard, revision, stamp, enabled, pause_who, pause_why, pause_since, pause_until,
-  set_aside, next_slot, last_slot, created_at, changed_at, spec, set_name
+  set_aside, next_slot, last_slot, created_at, changed_at, spec, set_name,
+  held_queue, held_since, held_until
 FROM punctual_schedule
 WHERE tenant = ?1 AND name > ?2
 ORDER BY name

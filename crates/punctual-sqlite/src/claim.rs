@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use punctual_core::{JobId, Timestamp};
+use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 use punctual_store::{ClaimAsk, Claimed, ClaimedJob, rules};
 use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Connection, Row, params_from_iter};
@@ -56,7 +56,8 @@ pub(crate) fn claim(db: &Connection, now: Timestamp, ask: &ClaimAsk) -> Outcome<
         drop_bad(db, now, &share.name, &bad)?;
         let mut lease = db.prepare_cached(sql::LEASE_INSERT)?;
         for pick in picks {
-            jobs.extend(lease_one(db, &mut lease, now, ask, pick)?);
+            let id = ask.lease_at(jobs.len());
+            jobs.extend(lease_one(db, &mut lease, now, (ask.node, id), pick)?);
         }
     }
     Ok(Claimed { at: now, jobs })
@@ -136,7 +137,7 @@ fn lease_one(
     db: &Connection,
     lease: &mut CachedStatement,
     now: Timestamp,
-    ask: &ClaimAsk,
+    (node, lease_id): (NodeId, LeaseId),
     pick: Pick,
 ) -> Outcome<Option<ClaimedJob>> {
     let Pick { job, mut seat, claimed, .. } = pick;
@@ -147,8 +148,8 @@ fn lease_one(
     };
     lease.execute(rusqlite::params![
         job.as_bytes(),
-        ask.lease.as_bytes(),
-        ask.node.as_bytes(),
+        lease_id.as_bytes(),
+        node.as_bytes(),
         seat.queue,
         seat.kind,
         seat.due_at.as_micros(),
@@ -159,6 +160,7 @@ fn lease_one(
         seat.flags,
         now.as_micros(),
     ])?;
+    claimed.lease = lease_id;
     if claimed.budget.is_some() {
         claimed.used = used(db, job)?;
     }

@@ -177,5 +177,5 @@ fn disk_full(path: &Path) -> (ErrorKind, String) {
         "no disk space for `{}`; the request was not applied; free some space and try again",
         path.display()
     );
-    (ErrorKind::Limit, message)
+    (ErrorKind::Full, message)
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{
-    Due, Fence, FireAnswer, Fired, NodeInfo, Schedule, Seated, Seats, SlotPlan, SlotView, limits,
-    place, rules,
+    Advance, Due, Fence, FireAnswer, Fired, HeldSlots, NodeInfo, Schedule, Seated, Seats, SlotPlan,
+    SlotView, limits, place, rules, skipped,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -56,7 +56,14 @@ pub(crate) fn fire(
     plans: &[SlotPlan],
 ) -> Outcome<Fired> {
     let Some(leader) = leaders::renew(db, now, fence, lease)? else {
-        return Ok(Fired { at: now, until: None, answers: Vec::new(), refused: 0, unplaced: 0 });
+        return Ok(Fired {
+            at: now,
+            until: None,
+            answers: Vec::new(),
+            refused: 0,
+            unplaced: 0,
+            skipped: Vec::new(),
+        });
     };
     let mut live = Vec::new();
     if plans.iter().any(SlotPlan::asks_for_nodes) {
@@ -64,7 +71,8 @@ pub(crate) fn fire(
     }
     let firing = Firing { now, term: fence.term, node: leader.node, live };
     let until = Some(leader.until);
-    let mut fired = Fired { at: now, until, answers: Vec::new(), refused: 0, unplaced: 0 };
+    let mut fired =
+        Fired { at: now, until, answers: Vec::new(), refused: 0, unplaced: 0, skipped: Vec::new() };
     for plan in plans {
         let answer = firing.fire(db, plan, &mut fired)?;
         fired.answers.push(answer);
@@ -89,6 +97,7 @@ struct Mark {
     next_slot: Option<Timestamp>,
     last_slot: Option<Timestamp>,
     revision: i64,
+    held: Option<HeldSlots>,
 }
 
 fn mark(db: &Connection, schedule: ScheduleId) -> Outcome<Option<Mark>> {
@@ -100,6 +109,7 @@ fn mark(db: &Connection, schedule: ScheduleId) -> Outcome<Option<Mark>> {
             next_slot: rows::instant_opt(row, 3)?,
             last_slot: rows::instant_opt(row, 4)?,
             revision: row.get(5)?,
+            held: rows::held(row, 6)?,
         })
     };
     Ok(db.prepare_cached(sql::SCHEDULE_MARK)?.query_row([schedule.as_bytes()], read).optional()?)
@@ -115,7 +125,8 @@ impl Firing {
             return Ok(FireAnswer::Stale);
         };
         let stamp = rules::next_stamp(mark.stamp, now);
-        let (slots, next_slot) = match plan.check(mark.next_slot) {
+        let checked = plan.check(mark.next_slot, mark.held.as_ref(), &self.live, now);
+        let advance = match checked {
             Ok(advance) => advance,
             Err(reason) => {
                 db.prepare_cached(sql::SCHEDULE_SET_ASIDE)?
@@ -123,32 +134,36 @@ impl Firing {
                 return Ok(FireAnswer::SetAside(reason));
             }
         };
-        let last_slot = slots.last().map(|row| row.end.unwrap_or(row.slot)).or(mark.last_slot);
+        let held = advance.held.as_ref();
         db.prepare_cached(sql::SCHEDULE_ADVANCE)?.execute(params![
             mark.rowid,
-            next_slot.map(Timestamp::as_micros),
-            last_slot.map(Timestamp::as_micros),
-            now.as_micros(),
+            advance.next_slot.map(Timestamp::as_micros),
+            advance.last_slot().or(mark.last_slot).map(Timestamp::as_micros),
+            advance.decided_to(now).as_micros(),
             stamp,
+            held.map(|held| &held.queue),
+            held.map(|held| held.since.as_micros()),
+            held.map(|held| held.until.as_micros()),
         ])?;
-        let mut seats = seats(db, now, plan)?;
-        for placed in place(slots, &self.live) {
+        let mut seats = seats(db, now, &advance)?;
+        for placed in place(&advance, &self.live) {
             let row = &placed.row;
             let seated = seats.take(row);
             fired.refused += usize::from(matches!(seated, Seated::Refused(_)));
             fired.unplaced += usize::from(placed.is_unplaced);
             let view = placed.decided(&seated, term, node, mark.revision, now);
+            skipped::add(&mut fired.skipped, plan.schedule, &view);
             insert_slot(db, plan.schedule, &view)?;
             if let Some(job) = row.job.as_ref().filter(|_| view.job.is_some()) {
                 jobs::insert_fired(db, now, job, (plan.schedule, row.slot), &seated)?;
             }
         }
-        Ok(FireAnswer::Applied)
+        Ok(advance.answer())
     }
 }
 
 /// Who is in the way of a plan's jobs; those that it calls off are called off here.
-fn seats(db: &Connection, now: Timestamp, plan: &SlotPlan) -> Outcome<Seats> {
+fn seats(db: &Connection, now: Timestamp, plan: &Advance<'_>) -> Outcome<Seats> {
     let mut live = Vec::new();
     if plan.asks_for_unfinished() {
         live = unfinished(db, plan.schedule)?;
@@ -168,7 +183,7 @@ fn seats(db: &Connection, now: Timestamp, plan: &SlotPlan) -> Outcome<Seats> {
 }
 
 /// Each node's own jobs are in the way of no other's.
-fn seats_of_nodes(db: &Connection, plan: &SlotPlan, live: &[(JobId, bool)]) -> Outcome<Seats> {
+fn seats_of_nodes(db: &Connection, plan: &Advance<'_>, live: &[(JobId, bool)]) -> Outcome<Seats> {
     let mut queue = db.prepare_cached(sql::JOB_QUEUE)?;
     let mut unfinished = Vec::new();
     for (job, _) in live {

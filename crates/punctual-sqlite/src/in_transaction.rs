@@ -55,7 +55,7 @@ pub fn enqueue(db: &Connection, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
 /// transaction should be rolled back: the job is another's, or has had its effect already.
 pub fn settle(db: &Connection, at: At, item: &Settlement) -> Result<Settled> {
     rules::check_settlements(std::slice::from_ref(item))?;
-    within(db, at, |now| settle::settle_one(db, now, item).map(|(settled, _)| settled))
+    within(db, at, |now| settle::settle_one(db, now, item).map(|answer| answer.settled))
 }
 
 /// The file of a connection; none if it has none.

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::error::Outcome;
 use crate::places::{self, End, HAS_KEY, Seat, Taken, Wait, take_waiting};
 use crate::rows::{self, Bound, Read};
-use crate::{sql, upkeep};
+use crate::{expiry, sql, upkeep};
 
 /// Enqueues jobs, each of which was checked or has a reason why it may not be enqueued.
 pub(crate) fn enqueue<'a>(
@@ -104,6 +104,9 @@ pub(crate) fn seat(now: Timestamp, job: &NewJob, is_live: bool) -> Seat {
 /// Writes a body, and notes a job of a schedule as unfinished; false if there was one with this id.
 fn insert_new(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<bool> {
     let is_new = insert_body(db, now, job)?;
+    if is_new {
+        expiry::note(db, now, job)?;
+    }
     if let Some(origin) = job.origin.as_ref().filter(|_| is_new) {
         let bound = [origin.schedule.as_bytes(), job.id.as_bytes()];
         db.prepare_cached(sql::LIVE_INSERT)?.execute(bound)?;
@@ -118,7 +121,6 @@ fn insert_body(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<bool> {
 /// What `job_insert` is told.
 pub(crate) fn body_values(now: Timestamp, job: &NewJob) -> [Bound<'_>; 20] {
     let origin = job.origin.as_ref();
-    let due_at = job.delay.due_at(now);
     let unique = job.unique.as_ref();
     let lifetime = unique.and_then(|unique| match unique.lifetime {
         KeyLifetime::Job => None,
@@ -134,7 +136,7 @@ pub(crate) fn body_values(now: Timestamp, job: &NewJob) -> [Bound<'_>; 20] {
         job.max_attempts.into(),
         rows::or_null(job.timeout.map(rows::micros)),
         rows::or_null(job.budget.map(rows::micros)),
-        rows::or_null(job.start_within.map(|wait| (due_at + wait).as_micros())),
+        rows::or_null(job.expires_at(now).map(Timestamp::as_micros)),
         now.as_micros().into(),
         rows::or_null(origin.map(|origin| rows::blob(origin.schedule.as_bytes()))),
         rows::or_null(origin.and_then(|origin| origin.slot).map(Timestamp::as_micros)),

@@ -48,6 +48,7 @@ pub(crate) fn acquire(
         node.as_bytes(),
         now.as_micros(),
         until.as_micros(),
+        rows::micros(lease),
     ])?;
     let change = params![role, term, node.as_bytes(), now.as_micros()];
     db.prepare_cached(sql::LEADER_CHANGE_INSERT)?.execute(change)?;
@@ -58,8 +59,8 @@ pub(crate) fn acquire(
 pub(crate) struct Renewed {
     /// The end of the lease.
     pub(crate) until: Timestamp,
-    /// Since when it has been held without a lapse.
-    pub(crate) steady_since: Timestamp,
+    /// The watched time of the role.
+    pub(crate) watched: Duration,
     /// Who leads.
     pub(crate) node: NodeId,
 }
@@ -76,12 +77,13 @@ pub(crate) fn renew(
         fence.term,
         fence.nonce.as_bytes(),
         (now + lease).as_micros(),
-        now.as_micros()
+        now.as_micros(),
+        rows::micros(lease)
     ];
     let read = |row: &Row| -> Read<Renewed> {
         Ok(Renewed {
             until: rows::instant(row, 0)?,
-            steady_since: rows::instant(row, 1)?,
+            watched: rows::length(row, 1)?,
             node: rows::node_id(row, 2)?,
         })
     };
@@ -99,6 +101,12 @@ pub(crate) fn resign(db: &Connection, now: Timestamp, fence: &Fence) -> Outcome<
         resigned.as_bytes()
     ];
     Ok(db.prepare_cached(sql::LEADER_RESIGN)?.execute(ended)? == 1)
+}
+
+/// Ends the leases of all leaders that are not alive.
+pub(crate) fn expire(db: &Connection) -> Outcome<()> {
+    db.prepare_cached(sql::LEADER_EXPIRE)?.execute([])?;
+    Ok(())
 }
 
 /// The end of a role's lease, if anybody ever led it.

@@ -1,17 +1,20 @@
 //! The store of punctual in one SQLite file.
 //!
 //! One thread owns the only connection that writes; it commits together whatever requests have
-//! gathered while the last commit was under way, and answers when they are durable. A few
-//! read-only connections serve the lists. A file has one engine at a time; other processes may
-//! write jobs and schedules beside it as clients.
+//! gathered while the last commit was under way, and answers when they are durable.
+//! Read-only connections serve reads, with a separate one for the engine. A file has one engine at
+//! a time; other processes may write jobs and schedules beside it as clients.
 
 mod backup;
 mod changes;
 mod check;
 mod claim;
 mod clock;
+mod counts;
 mod error;
 mod events;
+mod expiry;
+mod file_guard;
 mod file_system;
 mod fire;
 pub mod in_transaction;
@@ -23,6 +26,7 @@ mod migrate;
 mod nodes;
 mod notes;
 mod open;
+mod overdue;
 mod places;
 mod queues;
 mod readers;
@@ -31,7 +35,7 @@ mod schedules;
 mod sets;
 mod settle;
 mod sql;
-mod stats;
+mod state;
 mod store;
 mod upkeep;
 mod writer;

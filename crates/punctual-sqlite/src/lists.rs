@@ -379,6 +379,7 @@ fn read_detail(row: &Row) -> Read<Option<(JobDetail, Option<AttemptView>)>> {
         trace: rows::text_opt(row, 23),
         spent: rows::or_none(row, 24).unwrap_or(0),
         crashes: rows::or_none(row, 25).unwrap_or(0),
+        expires_at: rows::instant_opt(row, 38)?,
         cancel_requested: row.get(26)?,
         progress: rows::progress(row, 31)?,
         hold: read_hold(row),

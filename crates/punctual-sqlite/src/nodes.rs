@@ -4,15 +4,17 @@ use std::collections::{BTreeSet, HashSet};
 
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 use punctual_store::{
-    BeatAsk, Beaten, NodeInfo, Progress, Released, RoleBeat, Settlement, limits, rules,
+    BeatAsk, Beaten, MAINTENANCE, NodeInfo, Progress, Released, RoleBeat, Settlement,
+    awaited_queues, limits, rules,
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
 use crate::error::Outcome;
 use crate::rows::Read;
-use crate::{leaders, places, rows, settle, sql};
+use crate::{leaders, lists, places, rows, settle, sql};
 
-pub(crate) fn join(db: &Connection, now: Timestamp, info: &NodeInfo) -> Outcome<Timestamp> {
+/// Enters a node, and makes schedules due whose held slots it may run; are there any?
+pub(crate) fn join(db: &Connection, now: Timestamp, info: &NodeInfo) -> Outcome<(Timestamp, bool)> {
     db.prepare_cached(sql::NODE_JOIN)?.execute(params![
         info.id.as_bytes(),
         info.name,
@@ -21,20 +23,24 @@ pub(crate) fn join(db: &Connection, now: Timestamp, info: &NodeInfo) -> Outcome<
         rows::list_text(&info.kinds),
         rows::list_text(&info.labels),
         now.as_micros(),
+        MAINTENANCE,
     ])?;
-    Ok(now)
+    let (mut wake, mut room) = (db.prepare_cached(sql::SCHEDULE_WAKE)?, limits::HELD_WAKE_MAX);
+    for queue in awaited_queues(info) {
+        room -= wake.execute(params![queue, now.as_micros(), rows::rows(room)])?;
+    }
+    Ok((now, room < limits::HELD_WAKE_MAX))
 }
 
 pub(crate) fn beat(db: &Connection, now: Timestamp, ask: &BeatAsk) -> Outcome<Beaten> {
     let node = ask.node.as_bytes();
-    let alive = db.prepare_cached(sql::NODE_BEAT)?.execute(params![node, now.as_micros()])? == 1;
+    let beat = params![node, now.as_micros(), MAINTENANCE];
+    let alive = db.prepare_cached(sql::NODE_BEAT)?.execute(beat)? == 1;
     let mut roles = Vec::new();
     for fence in &ask.roles {
         let renewed = if alive { leaders::renew(db, now, fence, ask.lease)? } else { None };
         roles.push(match renewed {
-            Some(leader) => {
-                RoleBeat::Renewed { until: leader.until, steady_since: leader.steady_since }
-            }
+            Some(leader) => RoleBeat::Renewed { until: leader.until },
             None => RoleBeat::Lost,
         });
     }
@@ -122,6 +128,21 @@ fn leases_of(db: &Connection, node: NodeId) -> Outcome<(Vec<Held>, Vec<Vec<u8>>)
         }
     }
     Ok((held, unreadable))
+}
+
+/// Declares the nodes of earlier engines dead and ends their leases of roles. The caller has just
+/// taken the engine's lock, which proves that their processes ended. Remote workers run elsewhere
+/// and stay.
+pub(crate) fn end_predecessors(db: &Connection, now: Timestamp) -> Outcome<()> {
+    let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
+    for node in lists::all(db, sql::NODE_LIVE, params![], rows::node_info)? {
+        if !node.is_remote() {
+            db.prepare_cached(sql::NODE_DIE)?
+                .execute(params![node.id.as_bytes(), now.as_micros()])?;
+        }
+    }
+    leaders::expire(db)?;
+    Ok(transaction.commit()?)
 }
 
 /// Is the node there, and not declared dead?

@@ -5,13 +5,14 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use punctual_store::{ErrorKind, Result, StoreError};
+use punctual_store::{At, ErrorKind, Result, StoreError};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, ffi};
 use rustix::fs::Access;
 
 use crate::error::{explain, is_busy, restore_steps};
-use crate::{file_system, migrate, sql};
+use crate::file_guard::{FileGuard, lock_path};
+use crate::{clock, file_system, migrate, nodes, sql};
 
 /// How long a statement waits for another process's transaction, in milliseconds.
 pub(crate) const BUSY_MS: u64 = 5_000;
@@ -26,6 +27,9 @@ const STATEMENTS_KEPT: usize = 256;
 
 /// Says that an engine has the file open, or that the last one did not close it.
 const ENGINE_OPEN: &str = "engine_open";
+
+/// A row that is written to find out whether a full disk has space again.
+pub(crate) const WRITE_PROBE: &str = "write_probe";
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +72,20 @@ pub(crate) struct Owned {
 }
 
 impl Owned {
-    /// Closes the file; `cleanly` if all that was acknowledged is surely written.
+    /// Records the files that are open, to detect later that they were deleted or replaced.
+    pub(crate) fn guard(&self) -> Result<FileGuard> {
+        FileGuard::new(&self.path, self.lock.as_ref()).map_err(|error| {
+            let message = format!("cannot examine the files of `{}`: {error}", self.path.display());
+            StoreError::new(ErrorKind::Unreachable, message)
+        })
+    }
+
+    /// Closes the file. Unless `cleanly`, the log is not copied into the file, whose content is
+    /// unknown, and the next engine checks the file.
     pub(crate) fn close(self, cleanly: bool) {
+        if !cleanly {
+            let _ = self.db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        }
         if cleanly && self.lock.is_some() {
             // If it cannot be written, the next start checks the file once more than it must.
             let _ = self.db.execute(sql::META_PUT, (ENGINE_OPEN, 0));
@@ -87,7 +103,8 @@ pub(crate) fn writer(path: &Path, options: Options) -> Result<Owned> {
         file_system::check(&path)?;
     }
     check_access(&path)?;
-    let lock = match options.role {
+    check_not_lost(&path)?;
+    let mut lock = match options.role {
         Role::Engine => Some(lock(&path)?),
         Role::Client => None,
     };
@@ -96,8 +113,11 @@ pub(crate) fn writer(path: &Path, options: Options) -> Result<Owned> {
     // Once more: somebody newer may have migrated it since it was inspected.
     let (version, breaking) = migrate::version(&db).map_err(|error| explain(&error, &path))?;
     migrate::check(&path, version, breaking, options.auto_migrate)?;
-    if lock.is_some() {
+    if let Some(lock) = &mut lock {
         db.execute(sql::META_PUT, (ENGINE_OPEN, 1)).map_err(|error| explain(&error, &path))?;
+        write_pid(lock);
+        nodes::end_predecessors(&db, clock::instant(At::Database))
+            .map_err(|fault| fault.tell(&path))?;
     }
     Ok(Owned { db, path, lock })
 }
@@ -243,9 +263,7 @@ fn check_access(path: &Path) -> Result<()> {
 /// Takes the engine's lock, or names who has it. The file stays behind: to delete it would let
 /// two engines lock two files of the same name.
 fn lock(path: &Path) -> Result<File> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    let lock_path = PathBuf::from(name);
+    let lock_path = lock_path(path);
     let unlockable = |error: &dyn std::fmt::Display| {
         let message = format!("cannot lock `{}`: {error}", lock_path.display());
         StoreError::new(ErrorKind::Unreachable, message)
@@ -262,10 +280,41 @@ fn lock(path: &Path) -> Result<File> {
         Err(std::fs::TryLockError::WouldBlock) => return Err(second_engine(path, &mut file)),
         Err(std::fs::TryLockError::Error(error)) => return Err(unlockable(&error)),
     }
-    // Only for the message that a second engine gets.
-    let _ = file.set_len(0);
-    let _ = write!(file, "{}", std::process::id());
+    // A pid in the lock file of a new database would mean that the database was lost.
+    if !is_missing(path) {
+        write_pid(&mut file);
+    }
     Ok(file)
+}
+
+/// Writes the process id into the lock file: for the message of a second engine, and as the sign
+/// that the database existed.
+fn write_pid(lock: &mut File) {
+    let _ = lock.set_len(0);
+    let _ = lock.rewind();
+    let _ = write!(lock, "{}", std::process::id());
+}
+
+fn is_missing(path: &Path) -> bool {
+    std::fs::metadata(path).map_or(true, |about| about.len() == 0)
+}
+
+/// Rejects a database that existed, since an engine has written its lock file, and is missing or
+/// empty now. Otherwise a supervisor that restarts the server would turn a deleted database into an
+/// empty installation.
+fn check_not_lost(path: &Path) -> Result<()> {
+    let lock_path = lock_path(path);
+    let was_in_use = std::fs::metadata(&lock_path).is_ok_and(|about| about.len() > 0);
+    if !was_in_use || !is_missing(path) {
+        return Ok(());
+    }
+    let message = format!(
+        "database `{}` is missing or empty, but its lock file `{}` shows that it was in use; \
+         restore the database from a backup, or delete the lock file to start with an empty database",
+        path.display(),
+        lock_path.display()
+    );
+    Err(StoreError::new(ErrorKind::NotFound, message))
 }
 
 fn second_engine(path: &Path, lock: &mut File) -> StoreError {
@@ -284,8 +333,7 @@ fn second_engine(path: &Path, lock: &mut File) -> StoreError {
 /// Looks at a file that exists, without writing to it: is it a database, is its schema one we
 /// know, and, if its last engine did not close it, is it whole?
 fn inspect(path: &Path, options: Options) -> Result<()> {
-    let is_new = std::fs::metadata(path).map_or(true, |about| about.len() == 0);
-    if is_new {
+    if is_missing(path) {
         return migrate::check(path, 0, 0, options.auto_migrate);
     }
     match look(path, options.role) {

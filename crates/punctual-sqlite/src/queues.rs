@@ -19,6 +19,11 @@ pub(crate) fn room(db: &Connection, now: Timestamp, name: &str) -> Outcome<usize
     Ok(max_running.saturating_sub(running) as usize)
 }
 
+/// Does a queue have a limit for all nodes?
+pub(crate) fn is_limited(db: &Connection, name: &str) -> Outcome<bool> {
+    Ok(find(db, name)?.is_some_and(|queue| queue.limits.max_running.is_some()))
+}
+
 fn find(db: &Connection, name: &str) -> Outcome<Option<Queue>> {
     Ok(db.prepare_cached(sql::QUEUE)?.query_row([name], rows::queue).optional()?)
 }

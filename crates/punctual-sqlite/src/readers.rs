@@ -1,83 +1,125 @@
-//! The readers: a few read-only connections, each with a thread and a snapshot of its own, so
-//! that a long list keeps neither the writer nor the other readers waiting for long.
+//! The readers: read-only connections, each with a thread and a snapshot of its own.
+//!
+//! They form three lanes, so that neither the scheduler nor the request for one job waits behind
+//! long lists: one connection for the engine, one for single rows, the others for lists. The number
+//! of lists is bounded; beyond it a list is rejected.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use punctual_store::{ErrorKind, Result, StoreError};
+use punctual_store::{ErrorKind, ListLimit, Result, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Outcome, explain};
 use crate::open;
-use crate::writer::{Stopped, gone, no_thread};
+use crate::state::StoreState;
+use crate::writer::{gone, no_thread};
 
-/// Enough that a slow list leaves room for quick look-ups; each costs a thread and a cache.
-const READERS: usize = 3;
-/// Reads that may wait for a reader.
+/// Connections that read lists. Each costs a thread and a cache.
+pub(crate) const LIST_READERS: usize = 3;
+/// Reads that may wait in one lane.
 const QUEUE_MAX: usize = 256;
 
 type Look = Box<dyn FnOnce(&Connection) + Send>;
 
-/// The queue to the readers' threads.
+/// The lanes, and the bound for lists.
 pub(crate) struct Readers {
+    engine: ReaderLane,
+    rows: ReaderLane,
+    lists: ReaderLane,
+    limit: ListLimit,
+    path: PathBuf,
+    state: StoreState,
+}
+
+/// Threads that share one queue of reads.
+struct ReaderLane {
     looks: Option<mpsc::Sender<Look>>,
     threads: Vec<JoinHandle<()>>,
-    path: PathBuf,
-    stopped: Stopped,
 }
 
 impl Readers {
     /// Opens the connections and starts their threads.
-    pub(crate) fn start(path: PathBuf, stopped: Stopped) -> Result<Readers> {
-        let (looks, queue) = mpsc::channel::<Look>(QUEUE_MAX);
-        let queue = Arc::new(Mutex::new(queue));
-        let mut readers =
-            Readers { looks: Some(looks), threads: Vec::new(), path: path.clone(), stopped };
-        for number in 0..READERS {
-            let db = open::reader(&path).map_err(|error| explain(&error, &path))?;
-            let queue = Arc::clone(&queue);
-            let thread = thread::Builder::new()
-                .name(format!("punctual-reader-{number}"))
-                .spawn(move || {
-                    while let Some(look) = next(&queue) {
-                        // A bug in one read must not take the reader from all others.
-                        let looked = catch_unwind(AssertUnwindSafe(|| look(&db)));
-                        if looked.is_err() && !db.is_autocommit() {
-                            let _ = db.execute_batch("ROLLBACK");
-                        }
-                    }
-                })
-                .map_err(no_thread)?;
-            readers.threads.push(thread);
-        }
-        Ok(readers)
+    pub(crate) fn start(path: PathBuf, state: StoreState) -> Result<Readers> {
+        Ok(Readers {
+            engine: ReaderLane::start(&path, "engine", 1)?,
+            rows: ReaderLane::start(&path, "rows", 1)?,
+            lists: ReaderLane::start(&path, "lists", LIST_READERS)?,
+            limit: ListLimit::default(),
+            path,
+            state,
+        })
     }
 
-    /// Refuses whatever is asked of a store that has stopped.
-    pub(crate) fn check(&self) -> Result<()> {
-        match self.stopped.get() {
-            Some(error) => Err(error.clone()),
-            None => Ok(()),
-        }
-    }
-
-    /// Reads from one snapshot.
-    pub(crate) async fn read<T: Send + 'static>(
+    /// Reads for the engine: for the scheduler, and for jobs that run.
+    pub(crate) async fn engine<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
     ) -> Result<T> {
-        self.check()?;
+        self.read(&self.engine, read).await
+    }
+
+    /// Reads a few rows that an index finds.
+    pub(crate) async fn rows<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+    ) -> Result<T> {
+        self.read(&self.rows, read).await
+    }
+
+    /// Reads a list.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Retry`] if too many lists are being read.
+    pub(crate) async fn list<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+    ) -> Result<T> {
+        // The permit belongs to the read: it is kept if the caller stops waiting.
+        let permit = self.limit.admit()?;
+        let read = move |db: &Connection| {
+            let outcome = read(db);
+            drop(permit);
+            outcome
+        };
+        self.read(&self.lists, read).await
+    }
+
+    /// Reads from as many rows as a list does, for the maintenance leader, whose reads are few.
+    pub(crate) async fn scan<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+    ) -> Result<T> {
+        self.read(&self.lists, read).await
+    }
+
+    /// Reads from one snapshot.
+    async fn read<T: Send + 'static>(
+        &self,
+        lane: &ReaderLane,
+        read: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+    ) -> Result<T> {
+        if let Some(error) = self.state.stopped() {
+            return Err(error.clone());
+        }
         let (reply, answer) = oneshot::channel();
-        let path = self.path.clone();
+        let (path, state) = (self.path.clone(), self.state.clone());
         let look = move |db: &Connection| {
+            if reply.is_closed() {
+                // The caller does not wait any more.
+                return;
+            }
             let outcome = in_snapshot(db, read).map_err(|fault| fault.tell(&path));
+            // The content of a deleted or replaced file is not returned; its errors hide the cause.
+            let outcome = state.check().and(outcome);
             // A caller that does not wait any more needs no answer.
             let _ = reply.send(outcome);
         };
-        let Some(looks) = &self.looks else { return Err(gone(&self.path)) };
+        let Some(looks) = &lane.looks else { return Err(gone(&self.path)) };
         looks.send(Box::new(look)).await.map_err(|_| gone(&self.path))?;
         answer.await.unwrap_or_else(|_| Err(self.broken_off()))
     }
@@ -92,7 +134,33 @@ impl Readers {
     }
 }
 
-impl Drop for Readers {
+impl ReaderLane {
+    fn start(path: &Path, name: &str, readers: usize) -> Result<ReaderLane> {
+        let (looks, queue) = mpsc::channel::<Look>(QUEUE_MAX);
+        let queue = Arc::new(Mutex::new(queue));
+        let mut lane = ReaderLane { looks: Some(looks), threads: Vec::new() };
+        for number in 0..readers {
+            let db = open::reader(path).map_err(|error| explain(&error, path))?;
+            let queue = Arc::clone(&queue);
+            let thread = thread::Builder::new()
+                .name(format!("punctual-{name}-{number}"))
+                .spawn(move || {
+                    while let Some(look) = next(&queue) {
+                        // A bug in one read must not take the reader from all others.
+                        let looked = catch_unwind(AssertUnwindSafe(|| look(&db)));
+                        if looked.is_err() && !db.is_autocommit() {
+                            let _ = db.execute_batch("ROLLBACK");
+                        }
+                    }
+                })
+                .map_err(no_thread)?;
+            lane.threads.push(thread);
+        }
+        Ok(lane)
+    }
+}
+
+impl Drop for ReaderLane {
     /// Waits for the reads under way, so that the writer is the last to close the file.
     fn drop(&mut self) {
         self.looks = None;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use punctual_core::job::{AttemptOutcome, JobState, LogLevel, SlotOutcome};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, AuditEntry, AuditView, Fence, JobView, Json, Leader, LeaderChange, LogView, Node,
-    NodeInfo, Origin, Pause, ProgressView, Queue, QueueLimits, RevisionView, RollupCount, Schedule,
-    SlotView, StepView, rules,
+    Actor, AuditEntry, AuditView, Fence, HeldSlots, JobView, Json, Leader, LeaderChange, LogView,
+    Node, NodeInfo, Origin, Pause, ProgressView, Queue, QueueLimits, RevisionView, RollupCount,
+    Schedule, SlotView, StepView, rules,
 };
 use rusqlite::types::{FromSql, ToSqlOutput, Type, Value, ValueRef};
 use rusqlite::{Error, Row};
@@ -65,6 +65,12 @@ pub(crate) fn instant(row: &impl Fields, at: usize) -> Read<Timestamp> {
 
 pub(crate) fn instant_opt(row: &Row, at: usize) -> Read<Option<Timestamp>> {
     Ok(row.get::<_, Option<i64>>(at)?.map(Timestamp::from_micros))
+}
+
+/// A duration in microseconds; a negative one is zero.
+pub(crate) fn length(row: &Row, at: usize) -> Read<Duration> {
+    let micros: i64 = row.get(at)?;
+    Ok(Duration::from_micros(u64::try_from(micros).unwrap_or(0)))
 }
 
 /// A length of time. A negative one is damage.
@@ -205,8 +211,9 @@ pub(crate) fn node(row: &Row) -> Read<Node> {
         info: node_info(row)?,
         joined_at: instant(row, 6)?,
         seen_at: instant(row, 7)?,
-        dead_at: instant_opt(row, 8)?,
-        running: row.get(9)?,
+        seen_watch: length(row, 8)?,
+        dead_at: instant_opt(row, 9)?,
+        running: row.get(10)?,
     })
 }
 
@@ -218,7 +225,8 @@ pub(crate) fn leader(row: &Row) -> Read<Leader> {
         node: node_id(row, 3)?,
         since: instant(row, 4)?,
         until: instant(row, 5)?,
-        steady_since: instant(row, 6)?,
+        renewed_at: instant(row, 6)?,
+        watched: length(row, 7)?,
     })
 }
 
@@ -248,6 +256,7 @@ pub(crate) fn schedule(row: &Row) -> Read<Schedule> {
             pause: pause(row, 8)?,
             set_aside: None,
             next_slot: instant_opt(row, 13)?,
+            held: held(row, 19)?,
             last_slot: instant_opt(row, 14)?,
             created_at: instant(row, 15)?,
             changed_at: instant(row, 16)?,
@@ -270,11 +279,19 @@ fn readable_schedule(row: &Row) -> Read<Schedule> {
         pause: pause(row, 8)?,
         set_aside: row.get(12)?,
         next_slot: instant_opt(row, 13)?,
+        held: held(row, 19)?,
         last_slot: instant_opt(row, 14)?,
         created_at: instant(row, 15)?,
         changed_at: instant(row, 16)?,
         spec: checked_json(row, 17)?,
     })
+}
+
+/// The slots that a schedule holds, from three columns.
+pub(crate) fn held(row: &Row, first: usize) -> Read<Option<HeldSlots>> {
+    let Some(queue) = row.get(first)? else { return Ok(None) };
+    let (since, until) = (instant(row, first + 1)?, instant(row, first + 2)?);
+    Ok(Some(HeldSlots { queue, since, until }))
 }
 
 pub(crate) fn revision(row: &Row) -> Read<RevisionView> {

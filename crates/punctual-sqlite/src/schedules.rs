@@ -69,11 +69,14 @@ pub(crate) fn change(
     if schedule.stamp != stamp {
         return Ok(EditAnswer::Stale(schedule));
     }
-    for passed in schedule.change(change, actor, now)? {
-        fire::insert_slot(db, id, &passed)?;
+    let Some(passed) = schedule.change(change, actor, now)? else {
+        return Ok(EditAnswer::Stale(schedule));
+    };
+    for view in &passed {
+        fire::insert_slot(db, id, view)?;
     }
     let is_defined = matches!(change, ScheduleChange::Define { .. });
-    let pause = schedule.pause.as_ref();
+    let (pause, held) = (schedule.pause.as_ref(), schedule.held.as_ref());
     db.prepare_cached(sql::SCHEDULE_UPDATE)?.execute(params![
         schedule.id.as_bytes(),
         is_defined.then_some(&schedule.owner),
@@ -89,6 +92,9 @@ pub(crate) fn change(
         schedule.last_slot.map(Timestamp::as_micros),
         schedule.changed_at.as_micros(),
         is_defined.then_some(schedule.spec.as_str()),
+        held.map(|held| &held.queue),
+        held.map(|held| held.since.as_micros()),
+        held.map(|held| held.until.as_micros()),
     ])?;
     if is_defined {
         revise(db, now, &schedule, actor)?;

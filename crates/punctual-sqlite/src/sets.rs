@@ -50,7 +50,9 @@ fn is_fresh(
             if schedule.stamp != *stamp {
                 return Ok(false);
             }
-            entry.carry_out(&mut schedule, &ask.set, &ask.actor, now)?;
+            if !entry.carry_out(&mut schedule, &ask.set, &ask.actor, now)? {
+                return Ok(false);
+            }
             // Nobody else may have the name.
             let named = schedules::named(db, &schedule.tenant, &schedule.name)?;
             Ok(named.is_none_or(|named| named.id == *id))

@@ -1,5 +1,7 @@
 //! Ending attempts.
 
+use std::collections::BTreeSet;
+
 use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
 use punctual_core::{LeaseId, NodeId, Timestamp};
 use punctual_store::{Settled, Settlement, Settlements, rules};
@@ -8,7 +10,7 @@ use rusqlite::{Connection, params};
 use crate::error::Outcome;
 use crate::places::{self, End, Ended, Seat, Taken};
 use crate::rows::{self, Bound, Fields, Read};
-use crate::{jobs, sql};
+use crate::{jobs, queues, sql};
 
 /// An attempt whose lease row was just deleted.
 pub(crate) struct Held {
@@ -90,31 +92,53 @@ pub(crate) fn settle(
     now: Timestamp,
     batch: &[Settlement],
 ) -> Outcome<Settlements> {
-    let mut settlements = Settlements { at: now, answers: Vec::new(), frees: false };
+    let mut settlements =
+        Settlements { at: now, answers: Vec::new(), frees: false, has_room: false };
+    let mut queues = BTreeSet::new();
     for item in batch {
-        let (settled, frees) = settle_one(db, now, item)?;
+        let ItemAnswer { settled, frees, queue } = settle_one(db, now, item)?;
         settlements.answers.push(settled);
         settlements.frees |= frees;
+        queues.extend(queue);
+    }
+    for queue in &queues {
+        settlements.has_room |= queues::is_limited(db, queue)?;
     }
     Ok(settlements)
 }
 
-/// Settles one attempt, and says whether a job ended of whose schedule another waits.
+/// The result of one settlement.
+pub(crate) struct ItemAnswer {
+    pub(crate) settled: Settled,
+    /// Another job of the schedule waits for the job that ended.
+    frees: bool,
+    /// The queue of the attempt, if the settlement was applied.
+    queue: Option<String>,
+}
+
+impl ItemAnswer {
+    fn unapplied(settled: Settled) -> ItemAnswer {
+        ItemAnswer { settled, frees: false, queue: None }
+    }
+}
+
+/// Settles one attempt.
 pub(crate) fn settle_one(
     db: &Connection,
     now: Timestamp,
     item: &Settlement,
-) -> Outcome<(Settled, bool)> {
+) -> Outcome<ItemAnswer> {
     match take(db, item)? {
-        Some(held) => {
-            let (state, frees) = apply(db, now, item, held)?;
+        Some(mut held) => {
+            let (state, frees) = apply(db, now, item, &mut held)?;
             for job in &item.then {
                 jobs::enqueue_one(db, now, job)?;
             }
-            Ok((Settled::Applied(state), frees))
+            let queue = Some(held.taken.seat.queue);
+            Ok(ItemAnswer { settled: Settled::Applied(state), frees, queue })
         }
-        None if is_recorded(db, item)? => Ok((Settled::Already, false)),
-        None => Ok((Settled::Fenced, false)),
+        None if is_recorded(db, item)? => Ok(ItemAnswer::unapplied(Settled::Already)),
+        None => Ok(ItemAnswer::unapplied(Settled::Fenced)),
     }
 }
 
@@ -131,11 +155,11 @@ fn apply(
     db: &Connection,
     now: Timestamp,
     item: &Settlement,
-    mut held: Held,
+    held: &mut Held,
 ) -> Outcome<(JobState, bool)> {
     let transition = held.follow(item);
     if transition.outcome != AttemptOutcome::Succeeded {
-        record(db, now, item, &held, &transition)?;
+        record(db, now, item, held, &transition)?;
     }
     match transition.next {
         Next::Ready => Ok((held.seat().in_line(db, item.job)?, false)),

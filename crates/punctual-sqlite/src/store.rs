@@ -13,10 +13,11 @@ use crate::clock::instant;
 use crate::lists::all;
 use crate::open::{self, Options, Role};
 use crate::readers::Readers;
-use crate::writer::{Stopped, Writer};
+use crate::state::StoreState;
+use crate::writer::Writer;
 use crate::{
-    backup, check, claim, events, fire, jobs, leaders, lists, look, migrate, nodes, notes, queues,
-    rows, schedules, sets, settle, sql, stats, upkeep,
+    backup, check, claim, counts, events, expiry, fire, jobs, leaders, lists, look, migrate, nodes,
+    notes, queues, rows, schedules, sets, settle, sql, upkeep,
 };
 
 /// A store in one SQLite file.
@@ -34,6 +35,7 @@ pub struct SqliteStore {
     _changes: Option<Changes>,
     pub(crate) readers: Readers,
     pub(crate) writer: Writer,
+    state: StoreState,
     path: std::path::PathBuf,
     role: Role,
     bell: Arc<Bell>,
@@ -45,14 +47,22 @@ impl SqliteStore {
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<SqliteStore> {
         let owned = open::writer(path.as_ref(), options)?;
         let path = owned.path.clone();
-        let stopped = Stopped::default();
-        let writer = Writer::start(owned, stopped.clone())?;
-        let readers = Readers::start(path.clone(), stopped)?;
+        let state = StoreState::new(owned.guard()?);
+        let writer = Writer::start(owned, state.clone())?;
+        let readers = Readers::start(path.clone(), state.clone())?;
         let bell = Arc::<Bell>::default();
         // Only an engine acts on what others write.
         let asker = writer.asker().filter(|_| options.role == Role::Engine);
         let changes = asker.map(|asker| Changes::start(asker, bell.clone())).transpose()?;
-        Ok(SqliteStore { _changes: changes, readers, writer, path, role: options.role, bell })
+        Ok(SqliteStore {
+            _changes: changes,
+            readers,
+            writer,
+            state,
+            path,
+            role: options.role,
+            bell,
+        })
     }
 
     /// The file, by its one name.
@@ -63,14 +73,14 @@ impl SqliteStore {
     /// Copies the file, as it is at one moment, to a file that must not exist yet and appears when
     /// it is whole. Writers and readers go on meanwhile.
     pub async fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
-        self.readers.check()?;
+        self.state.check()?;
         backup::run(self.path.clone(), to.as_ref().to_owned()).await
     }
 
     /// Reads the whole file, and says what is wrong with it: nothing, if it is whole. Writers and
     /// readers go on meanwhile.
     pub async fn check(&self) -> Result<Vec<String>> {
-        self.readers.check()?;
+        self.state.check()?;
         check::run(self.path.clone()).await
     }
 
@@ -97,12 +107,29 @@ impl std::fmt::Debug for SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn now(&self, at: At) -> Result<Timestamp> {
-        self.readers.check()?;
+        self.state.check()?;
         Ok(instant(at))
     }
 
+    fn stopped(&self) -> Option<StoreError> {
+        self.state.check().err()
+    }
+
+    async fn check_writable(&self) -> Result<()> {
+        self.state.check()?;
+        if self.state.full().is_none() {
+            return Ok(());
+        }
+        let probe = |db: &rusqlite::Connection| {
+            let writes = open::meta(db, open::WRITE_PROBE)?;
+            Ok(db.execute(sql::META_PUT, (open::WRITE_PROBE, writes.wrapping_add(1)))?)
+        };
+        self.writer.write(1, probe).await?;
+        self.state.full().map_or(Ok(()), Err)
+    }
+
     async fn schema(&self) -> Result<Schema> {
-        let (version, _) = self.readers.read(|db| Ok(migrate::version(db)?)).await?;
+        let (version, _) = self.readers.rows(|db| Ok(migrate::version(db)?)).await?;
         Ok(Schema {
             backend: "sqlite",
             version,
@@ -130,7 +157,7 @@ impl Store for SqliteStore {
 
     async fn key_holder(&self, at: At, job: &NewJob) -> Result<Option<JobId>> {
         let job = job.clone();
-        self.readers.read(move |db| jobs::key_holder(db, instant(at), &job)).await
+        self.readers.rows(move |db| jobs::key_holder(db, instant(at), &job)).await
     }
 
     async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed> {
@@ -191,7 +218,7 @@ impl Store for SqliteStore {
     }
 
     async fn steps(&self, job: JobId) -> Result<Vec<StepView>> {
-        self.readers.read(move |db| notes::steps(db, job)).await
+        self.readers.engine(move |db| notes::steps(db, job)).await
     }
 
     async fn write_log(&self, at: At, lines: &[LogLine]) -> Result<Timestamp> {
@@ -208,7 +235,7 @@ impl Store for SqliteStore {
         after: Option<LogCursor>,
         most: usize,
     ) -> Result<Page<LogView, LogCursor>> {
-        self.readers.read(move |db| lists::log(db, job, after, most)).await
+        self.readers.list(move |db| lists::log(db, job, after, most)).await
     }
 
     async fn newest_log(
@@ -217,13 +244,15 @@ impl Store for SqliteStore {
         before: Option<LogCursor>,
         most: usize,
     ) -> Result<Page<LogView, LogCursor>> {
-        self.readers.read(move |db| lists::newest_log(db, job, before, most)).await
+        self.readers.list(move |db| lists::newest_log(db, job, before, most)).await
     }
 
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
         node.check()?;
         let info = node.clone();
-        self.engine("register nodes")?.write(1, move |db| nodes::join(db, instant(at), &info)).await
+        let join = move |db: &rusqlite::Connection| nodes::join(db, instant(at), &info);
+        let answer = self.engine("register nodes")?.write(1, join).await?;
+        Ok(self.bell.after(Topic::Schedules, answer, |(_, has_woken)| *has_woken).0)
     }
 
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten> {
@@ -246,7 +275,7 @@ impl Store for SqliteStore {
     }
 
     async fn nodes(&self) -> Result<Vec<Node>> {
-        self.readers.read(|db| all(db, sql::NODES, [], rows::node)).await
+        self.readers.engine(|db| all(db, sql::NODES, [], rows::node)).await
     }
 
     async fn acquire(
@@ -273,7 +302,7 @@ impl Store for SqliteStore {
     }
 
     async fn leaders(&self) -> Result<Vec<Leader>> {
-        self.readers.read(|db| all(db, sql::LEADERS, [], rows::leader)).await
+        self.readers.engine(|db| all(db, sql::LEADERS, [], rows::leader)).await
     }
 
     async fn leader_changes(&self, role: &str, most: usize) -> Result<Vec<LeaderChange>> {
@@ -281,7 +310,7 @@ impl Store for SqliteStore {
         let read = move |db: &rusqlite::Connection| {
             all(db, sql::LEADER_CHANGES, (role, most), rows::leader_change)
         };
-        self.readers.read(read).await
+        self.readers.list(read).await
     }
 
     async fn promote(&self, at: At, most: usize) -> Result<Promoted> {
@@ -291,12 +320,21 @@ impl Store for SqliteStore {
         Ok(self.bell.after(Topic::Work, answer, Promoted::has_any))
     }
 
+    async fn expire(&self, at: At, request: &ExpireRequest) -> Result<ExpireResponse> {
+        request.check()?;
+        let (request, rows) = (request.clone(), request.limit);
+        let expire = move |db: &rusqlite::Connection| expiry::expire(db, instant(at), &request);
+        self.engine("end expired jobs")?.write(rows, expire).await
+    }
+
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
         ask.check()?;
         let (ask, most) = (ask.clone(), ask.most);
         let reap = move |db: &rusqlite::Connection| upkeep::reap(db, instant(at), &ask);
         let answer = self.engine("reclaim leases")?.write(most, reap).await?;
-        Ok(self.bell.after(Topic::Work, answer, |reaped| !reaped.jobs.is_empty()))
+        Ok(self.bell.after(Topic::Work, answer, |reaped| {
+            !reaped.jobs.is_empty() || !reaped.overdue.is_empty()
+        }))
     }
 
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
@@ -323,7 +361,7 @@ impl Store for SqliteStore {
     ) -> Result<Page<RollupCount, RollupCursor>> {
         let (filter, after) = (filter.clone(), after.cloned());
         let read = move |db: &rusqlite::Connection| lists::rollups(db, &filter, after, most);
-        self.readers.read(read).await
+        self.readers.list(read).await
     }
 
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()> {
@@ -339,7 +377,7 @@ impl Store for SqliteStore {
         after: Option<AuditCursor>,
         most: usize,
     ) -> Result<Page<AuditView, AuditCursor>> {
-        self.readers.read(move |db| lists::audits(db, after, most)).await
+        self.readers.list(move |db| lists::audits(db, after, most)).await
     }
 
     async fn events(
@@ -393,12 +431,12 @@ impl Store for SqliteStore {
     }
 
     async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>> {
-        self.readers.read(move |db| schedules::find(db, id)).await
+        self.readers.engine(move |db| schedules::find(db, id)).await
     }
 
     async fn schedule_named(&self, tenant: &str, name: &str) -> Result<Option<Schedule>> {
         let (tenant, name) = (tenant.to_owned(), name.to_owned());
-        self.readers.read(move |db| schedules::named(db, &tenant, &name)).await
+        self.readers.rows(move |db| schedules::named(db, &tenant, &name)).await
     }
 
     async fn schedules(
@@ -410,7 +448,7 @@ impl Store for SqliteStore {
         let (tenant, after) = (tenant.to_owned(), after.map(str::to_owned));
         let read =
             move |db: &rusqlite::Connection| lists::schedules(db, &tenant, after.as_deref(), most);
-        self.readers.read(read).await
+        self.readers.list(read).await
     }
 
     async fn schedules_of(
@@ -424,7 +462,7 @@ impl Store for SqliteStore {
         let read = move |db: &rusqlite::Connection| {
             lists::schedules_of(db, &tenant, &set, after.as_deref(), most)
         };
-        self.readers.read(read).await
+        self.readers.list(read).await
     }
 
     async fn register(&self, at: At, ask: &Registration) -> Result<Registered> {
@@ -436,7 +474,7 @@ impl Store for SqliteStore {
 
     async fn generation(&self, set: &str) -> Result<Option<i64>> {
         let set = set.to_owned();
-        self.readers.read(move |db| sets::generation(db, &set)).await
+        self.readers.engine(move |db| sets::generation(db, &set)).await
     }
 
     async fn revisions(
@@ -445,12 +483,12 @@ impl Store for SqliteStore {
         after: Option<RevisionCursor>,
         most: usize,
     ) -> Result<Page<RevisionView, RevisionCursor>> {
-        self.readers.read(move |db| lists::revisions(db, id, after, most)).await
+        self.readers.list(move |db| lists::revisions(db, id, after, most)).await
     }
 
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due> {
         let read = move |db: &rusqlite::Connection| fire::due(db, instant(at), shard, most);
-        let (due, unreadable) = self.readers.read(read).await?;
+        let (due, unreadable) = self.readers.engine(read).await?;
         if !unreadable.is_empty() {
             let set_aside = move |db: &rusqlite::Connection| fire::set_aside(db, &unreadable);
             self.writer.write(1, set_aside).await?;
@@ -479,27 +517,27 @@ impl Store for SqliteStore {
         after: Option<SlotCursor>,
         most: usize,
     ) -> Result<Page<SlotView, SlotCursor>> {
-        self.readers.read(move |db| lists::slots(db, id, after, most)).await
+        self.readers.list(move |db| lists::slots(db, id, after, most)).await
     }
 
     async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<SlotRun>> {
         punctual_store::look::check_recent(schedules)?;
         let schedules = schedules.to_vec();
-        self.readers.read(move |db| look::recent_slots(db, &schedules, most)).await
+        self.readers.list(move |db| look::recent_slots(db, &schedules, most)).await
     }
 
     async fn upcoming(&self, shard: i16, most: usize) -> Result<Vec<Schedule>> {
-        self.readers.read(move |db| look::upcoming(db, shard, most)).await
+        self.readers.list(move |db| look::upcoming(db, shard, most)).await
     }
 
     async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {
         ask.check()?;
         let ask = *ask;
-        self.readers.read(move |db| look::sums(db, ask)).await
+        self.readers.list(move |db| look::sums(db, ask)).await
     }
 
     async fn spans(&self, since: Timestamp, until: Timestamp, most: usize) -> Result<Vec<Span>> {
-        self.readers.read(move |db| look::spans(db, since, until, most)).await
+        self.readers.list(move |db| look::spans(db, since, until, most)).await
     }
 
     async fn change_queue(
@@ -519,20 +557,31 @@ impl Store for SqliteStore {
     }
 
     async fn queues(&self) -> Result<Vec<Queue>> {
-        self.readers.read(|db| all(db, sql::QUEUES, [], rows::queue)).await
+        self.readers.rows(|db| all(db, sql::QUEUES, [], rows::queue)).await
     }
 
-    async fn queue_stats(
-        &self,
-        after: Option<&StatsCursor>,
-        most: usize,
-    ) -> Result<Page<QueueStats, StatsCursor>> {
+    async fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> Result<QueueCounts> {
         let after = after.cloned();
-        self.readers.read(move |db| stats::queue_stats(db, after, most)).await
+        self.readers.list(move |db| counts::queue_stats(db, after.as_ref(), most)).await
+    }
+
+    async fn count_queues(&self, at: At, request: &CountRequest) -> Result<CountResponse> {
+        let writer = self.engine("store job counts")?;
+        let counted_at = instant(at);
+        let counts = self.readers.scan(counts::count).await?;
+        let jobs = counts.jobs;
+        if !counts.is_changed {
+            return Ok(CountResponse { led: true, jobs });
+        }
+        let (request, rows) = (request.clone(), counts.rows());
+        let store = move |db: &rusqlite::Connection| {
+            counts::store(db, instant(at), &request, counted_at, &counts)
+        };
+        Ok(CountResponse { led: writer.write(rows, store).await?, jobs })
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>> {
-        self.readers.read(move |db| lists::job(db, id)).await
+        self.readers.rows(move |db| lists::job(db, id)).await
     }
 
     async fn jobs(
@@ -542,6 +591,6 @@ impl Store for SqliteStore {
         most: usize,
     ) -> Result<Page<JobView, Cursor>> {
         let filter = filter.clone();
-        self.readers.read(move |db| lists::jobs(db, &filter, after, most)).await
+        self.readers.list(move |db| lists::jobs(db, &filter, after, most)).await
     }
 }

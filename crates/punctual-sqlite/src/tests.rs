@@ -2,6 +2,7 @@
 
 mod damage;
 mod plans;
+mod reading;
 mod schema;
 mod writing;
 

@@ -5,17 +5,20 @@ use std::time::Duration;
 use punctual_core::job::{JobState, Next, Outcome as Ended, Standing, decide};
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 use punctual_store::{
-    Actor, Promoted, Pruned, ReapAsk, Reaped, ReapedJob, Retention, RollupCount, Settlement, rules,
+    Actor, Promoted, Pruned, ReapAsk, Reaped, ReapedAttempt, ReapedJob, Retention, RollupCount,
+    Settlement, rules,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Outcome;
 use crate::places::{self, Taken};
 use crate::rows::{self, Read};
-use crate::{claim, leaders, settle, sql};
+use crate::{claim, expiry, leaders, overdue, settle, sql};
 
 pub(crate) fn promote(db: &Connection, now: Timestamp, most: usize) -> Outcome<Promoted> {
-    let mut promoted = Promoted { at: now, queues: Default::default(), next_due: None };
+    let next_deadline = expiry::next(db)?;
+    let mut promoted =
+        Promoted { at: now, queues: Default::default(), next_due: None, next_deadline };
     let due = due_timers(db, now, most)?;
     if let Some(last) = due.last() {
         db.prepare_cached(sql::TIMER_DELETE)?.execute(params![last.due_at, last.key])?;
@@ -95,7 +98,7 @@ fn due_timers(db: &Connection, now: Timestamp, most: usize) -> Outcome<Vec<Timer
 }
 
 pub(crate) fn reap(db: &Connection, now: Timestamp, ask: &ReapAsk) -> Outcome<Reaped> {
-    let mut reaped = Reaped { at: now, led: false, dead: Vec::new(), jobs: Vec::new() };
+    let mut reaped = Reaped::nothing(now);
     let Some(renewed) = leaders::renew(db, now, &ask.fence, ask.lease)? else {
         return Ok(reaped);
     };
@@ -103,8 +106,8 @@ pub(crate) fn reap(db: &Connection, now: Timestamp, ask: &ReapAsk) -> Outcome<Re
     // A clock that was set back must not keep a dead node alive.
     let latest = now + ask.node_lifetime;
     db.prepare_cached(sql::NODE_UNSEEN)?.execute(params![now.as_micros(), latest.as_micros()])?;
-    if now.since(renewed.steady_since) >= ask.node_lifetime {
-        reaped.dead = bury(db, now, now - ask.node_lifetime)?;
+    if let Some(watch) = renewed.watched.checked_sub(ask.node_lifetime) {
+        reaped.dead = bury(db, now, now - ask.node_lifetime, watch)?;
     }
     let mut statement = db.prepare_cached(sql::LEASE_ORPHANS)?;
     let either = |row: &Row| Ok((rows::bytes(row, 0)?, read_orphan(row).ok()));
@@ -112,21 +115,31 @@ pub(crate) fn reap(db: &Connection, now: Timestamp, ask: &ReapAsk) -> Outcome<Re
         statement.query_map([rows::rows(ask.most)], either)?.collect::<Read<_>>()?;
     for (key, orphan) in orphans {
         match orphan {
-            Some(orphan) => reaped.jobs.push(take_back(db, now, ask, &orphan)?),
+            Some(orphan) => reaped.jobs.push(take_back(db, now, ask, orphan)?),
             None => {
                 let job = places::drop_lease(db, now, &key)?;
-                reaped.jobs.extend(job.map(|job| ReapedJob { job, next: Next::Failed }));
+                let failed = |job| ReapedJob { job, next: Next::Failed, attempt: None };
+                reaped.jobs.extend(job.map(failed));
             }
         }
     }
+    reaped.overdue = overdue::end(db, now, &ask.policy, ask.most - reaped.jobs.len())?;
     Ok(reaped)
 }
 
-/// Declares the nodes dead that were not seen since `silent_since`.
-fn bury(db: &Connection, now: Timestamp, silent_since: Timestamp) -> Outcome<Vec<NodeId>> {
+/// Declares the nodes dead whose last heartbeat is older than `silent_since` and not later than
+/// `watch` in watched time.
+fn bury(
+    db: &Connection,
+    now: Timestamp,
+    silent_since: Timestamp,
+    watch: Duration,
+) -> Outcome<Vec<NodeId>> {
     let mut statement = db.prepare_cached(sql::NODE_SILENT)?;
     let silent: Vec<Option<NodeId>> = statement
-        .query_map([silent_since.as_micros()], |row| Ok(rows::node_id(row, 0).ok()))?
+        .query_map([silent_since.as_micros(), rows::micros(watch)], |row| {
+            Ok(rows::node_id(row, 0).ok())
+        })?
         .collect::<Read<_>>()?;
     let silent: Vec<NodeId> = silent.into_iter().flatten().collect();
     for node in &silent {
@@ -144,6 +157,8 @@ struct Orphan {
     crashes: u32,
     claimed_at: Timestamp,
     cancel: Option<String>,
+    queue: String,
+    kind: String,
 }
 
 fn read_orphan(row: &Row) -> Read<Orphan> {
@@ -155,15 +170,12 @@ fn read_orphan(row: &Row) -> Read<Orphan> {
         crashes: row.get(4)?,
         claimed_at: rows::instant(row, 5)?,
         cancel: rows::text_opt(row, 6),
+        queue: rows::text(row, 7),
+        kind: rows::text(row, 8),
     })
 }
 
-fn take_back(
-    db: &Connection,
-    now: Timestamp,
-    ask: &ReapAsk,
-    orphan: &Orphan,
-) -> Outcome<ReapedJob> {
+fn take_back(db: &Connection, now: Timestamp, ask: &ReapAsk, orphan: Orphan) -> Outcome<ReapedJob> {
     let job = orphan.job;
     let (max_attempts, budget, expires_at) = match standing_of(db, job) {
         Ok(found) => found,
@@ -184,10 +196,17 @@ fn take_back(
         expires_at,
     };
     let transition = decide(&standing, Ended::Abandoned, &ask.policy, now);
-    let next = rules::with_cancel(&transition, orphan.cancel.as_deref()).next;
+    let applied = rules::with_cancel(&transition, orphan.cancel.as_deref());
+    let attempt = ReapedAttempt {
+        kind: orphan.kind,
+        queue: orphan.queue,
+        number: orphan.attempt,
+        held: now.since(orphan.claimed_at),
+        error: applied.error,
+    };
     let item = Settlement { job, lease: orphan.lease, transition, result: None, then: Vec::new() };
     settle::settle_one(db, now, &item)?;
-    Ok(ReapedJob { job, next })
+    Ok(ReapedJob { job, next: applied.next, attempt: Some(attempt) })
 }
 
 /// What a job's body says about further attempts.

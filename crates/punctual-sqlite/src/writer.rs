@@ -3,18 +3,17 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use punctual_store::{ErrorKind, Result, StoreError};
 use rusqlite::Connection;
-use rusqlite::config::DbConfig;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Fault, Outcome};
 use crate::open::Owned;
+use crate::state::StoreState;
 
 /// Requests that may wait: more callers than this wait to be let in, so that a slow disk shows
 /// in their latency and not in memory.
@@ -26,9 +25,6 @@ const BATCH_ROWS_MAX: usize = 1_000;
 /// How often the writer looks for another request, giving way to other threads in between, before
 /// it goes on with those it has or goes to sleep: some 50 µs, a quarter of a commit.
 const LOOKS_MAX: u32 = 100;
-
-/// Why the store has stopped, once it has: after that nothing is acknowledged.
-pub(crate) type Stopped = Arc<OnceLock<StoreError>>;
 
 /// Something to be done in a transaction. It may run again after a rollback.
 trait Work: Send {
@@ -90,10 +86,10 @@ impl<T: Send, F: FnMut(&Connection) -> Outcome<T> + Send> Work for Task<T, F> {
 
 impl Writer {
     /// Starts the thread that owns the connection from now on.
-    pub(crate) fn start(owned: Owned, stopped: Stopped) -> Result<Writer> {
+    pub(crate) fn start(owned: Owned, state: StoreState) -> Result<Writer> {
         let (requests, queue) = mpsc::channel(QUEUE_MAX);
         let path = owned.path.clone();
-        let desk = Desk { owned, stopped };
+        let desk = Desk { owned, state };
         let thread = thread::Builder::new()
             .name("punctual-writer".to_owned())
             .spawn(move || desk.serve(queue))
@@ -229,7 +225,7 @@ fn worth_waiting_for(around: usize, took: &Took) -> usize {
 /// Where the requests are dealt with.
 struct Desk {
     owned: Owned,
-    stopped: Stopped,
+    state: StoreState,
 }
 
 impl Desk {
@@ -242,12 +238,12 @@ impl Desk {
             }
             line.looks.drain(..).for_each(|look| look(&self.owned.db));
         }
-        self.owned.close(self.stopped.get().is_none());
+        self.owned.close(self.state.check().is_ok());
     }
 
     /// Commits a batch, and what comes in meanwhile, and answers it.
     fn settle_batch(&mut self, mut batch: Vec<Box<dyn Work>>, mut line: Option<&mut Line>) {
-        if let Some(error) = self.stopped.get() {
+        if let Some(error) = self.state.stopped() {
             batch.into_iter().for_each(|work| work.refuse(error));
             return;
         }
@@ -255,11 +251,24 @@ impl Desk {
         if let (Some(line), Ok(took)) = (line, &committed) {
             line.learn(batch.len(), took);
         }
+        // A commit to a deleted or replaced file is lost, so it must not be acknowledged. Such a
+        // file is also the cause of most fatal errors.
+        if (committed.is_ok() || committed.as_ref().is_err_and(|trouble| trouble.is_fatal))
+            && let Err(error) = self.state.check()
+        {
+            batch.into_iter().for_each(|work| work.refuse(&error));
+            return;
+        }
+        match &committed {
+            Ok(took) if took.has_written => self.state.write_succeeded(&self.owned.path),
+            Ok(_) => {}
+            Err(trouble) => self.state.write_failed(&trouble.error),
+        }
         match committed {
             Ok(_) => batch.into_iter().for_each(|work| work.answer(&self.owned.path)),
             Err(trouble) if trouble.is_for_all || batch.len() == 1 => {
                 if trouble.is_fatal {
-                    self.stop(trouble.error.clone());
+                    self.state.stop(trouble.error.clone());
                 }
                 batch.into_iter().for_each(|work| work.refuse(&trouble.error));
             }
@@ -287,6 +296,7 @@ impl Desk {
         // Who could not begin has waited for its turn already.
         execute("BEGIN IMMEDIATE").map_err(|error| trouble(&error.into(), true))?;
         let (mut run, mut rows) = (0, 0);
+        let changes = db.total_changes();
         while let Some(work) = batch.get_mut(run) {
             rows += work.rows();
             run += 1;
@@ -316,7 +326,8 @@ impl Desk {
             self.roll_back();
             trouble(&error.into(), false)
         })?;
-        Ok(Took { gathering: gathered - began, committing: gathered.elapsed() })
+        let has_written = db.total_changes() != changes;
+        Ok(Took { gathering: gathered - began, committing: gathered.elapsed(), has_written })
     }
 
     fn roll_back(&self) {
@@ -325,18 +336,14 @@ impl Desk {
             let _ = self.owned.db.execute_batch("ROLLBACK");
         }
     }
-
-    /// Nothing is acknowledged from here on, and the log is not copied into the file either.
-    fn stop(&self, error: StoreError) {
-        let _ = self.stopped.set(error);
-        let _ = self.owned.db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
-    }
 }
 
 /// Where the time of a transaction went.
 struct Took {
     gathering: Duration,
     committing: Duration,
+    /// Did it change rows?
+    has_written: bool,
 }
 
 #[expect(
@@ -379,6 +386,7 @@ mod tests {
         let took = |gathering, committing| Took {
             gathering: Duration::from_micros(gathering),
             committing: Duration::from_micros(committing),
+            has_written: true,
         };
         assert_eq!(worth_waiting_for(64, &took(400, 300)), 43);
         assert_eq!(worth_waiting_for(64, &took(400, 5_000)), 64);

@@ -38,6 +38,7 @@ fn ask(number: u32, most: usize) -> ClaimAsk {
     ClaimAsk {
         node: NodeId::mint(Timestamp::EPOCH, random(1)),
         lease: LeaseId::mint(Timestamp::EPOCH, random(number)),
+        more: Vec::new(),
         queues: vec![QueueShare { name: "default".to_owned(), most }],
         kinds: vec!["send".to_owned()],
         most,
@@ -190,6 +191,7 @@ async fn a_client_writes_jobs_and_leaves_the_rest_to_the_engine() {
     let node = ask(0, 0).node;
     let beat = BeatAsk {
         node,
+        is_remote: false,
         roles: Vec::new(),
         seeks: Vec::new(),
         lease,

@@ -19,16 +19,21 @@ fn fresh() -> (TempDir, PathBuf) {
     (directory, path)
 }
 
-/// Opens a file that cannot be opened, and tells why, with the directory left out.
+/// Opens a file that cannot be opened, and returns why, with the directory left out.
 fn refused(path: &Path, options: Options) -> String {
     let error = SqliteStore::open(path, options).expect_err("it is refused");
-    told(&error, path.parent().expect("a file lies in a directory"))
+    shown(&error, path.parent().expect("a file lies in a directory"))
 }
 
-fn told(error: &StoreError, directory: &Path) -> String {
+fn shown(error: &StoreError, directory: &Path) -> String {
     let message = error.to_string().replace(&directory.display().to_string(), "DIR");
     let message = message.replace(&std::process::id().to_string(), "PID");
     format!("{:?}: {message}", error.kind())
+}
+
+/// The path of a file that belongs to a database.
+fn sibling(path: &Path, suffix: &str) -> PathBuf {
+    PathBuf::from(format!("{}{suffix}", path.display()))
 }
 
 fn job(number: u32, bytes: usize) -> NewJob {
@@ -275,11 +280,15 @@ async fn a_full_disk_loses_nothing_that_was_acknowledged() {
             Err(error) => break error,
         }
     };
-    insta::assert_snapshot!(told(&error, &mount.0), @"Limit: no disk space for `DIR/jobs.db`; the request was not applied; free some space and try again");
+    insta::assert_snapshot!(shown(&error, &mount.0), @"Full: no disk space for `DIR/jobs.db`; the request was not applied; free some space and try again");
+    // The failed write is remembered while there is no space, although small writes still fit.
+    let not_writable = store.check_writable().await.unwrap_err();
+    assert_eq!(not_writable.kind(), ErrorKind::Full);
     // What is there can still be read, and the store goes on once there is room.
     assert!(store.job(acknowledged[0]).await.unwrap().is_some());
     assert!(acknowledged.len() > 50);
     fs::remove_file(&ballast).unwrap();
+    assert_eq!(store.check_writable().await, Ok(()));
     let last = job(1_000_000, 10);
     store.enqueue(At::Fixed(NOW), std::slice::from_ref(&last)).await.unwrap();
     acknowledged.push(last.id);
@@ -302,4 +311,127 @@ async fn a_full_disk_loses_nothing_that_was_acknowledged() {
     let db = Connection::open(&path).unwrap();
     let check: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(check, "ok");
+}
+
+/// Changes the files of an open store, and returns the errors of the next write, read and `now`.
+async fn errors_after(change: impl FnOnce(&Path)) -> [String; 3] {
+    let (_directory, path) = fresh();
+    let store = SqliteStore::open(&path, Options::engine()).expect("a store");
+    store.enqueue(At::Fixed(NOW), &[job(1, 10)]).await.expect("the first job is stored");
+    change(&path);
+    let write = store.enqueue(At::Fixed(NOW), &[job(2, 10)]).await.expect_err("a rejected write");
+    assert_eq!(store.stopped().as_ref(), Some(&write));
+    let read = store.job(job(1, 10).id).await.expect_err("a rejected read");
+    let now = store.now(At::Fixed(NOW)).await.expect_err("a rejected call");
+    let directory = path.parent().expect("the parent directory");
+    [write, read, now].map(|error| shown(&error, directory))
+}
+
+#[tokio::test]
+async fn a_deleted_database_is_detected_before_a_write_is_acknowledged() {
+    let [write, read, now] = errors_after(|path| fs::remove_file(path).unwrap()).await;
+    insta::assert_snapshot!(write, @"Unreachable: database file `DIR/jobs.db` was deleted or renamed while it was in use; no further requests are accepted; stop every process that uses it, restore the database, then start again");
+    assert_eq!([&read, &now], [&write; 2]);
+}
+
+#[tokio::test]
+async fn a_renamed_database_is_detected_before_a_write_is_acknowledged() {
+    let rename = |path: &Path| fs::rename(path, path.with_extension("old")).unwrap();
+    let [write, read, now] = errors_after(rename).await;
+    insta::assert_snapshot!(write, @"Unreachable: database file `DIR/jobs.db` was deleted or renamed while it was in use; no further requests are accepted; stop every process that uses it, restore the database, then start again");
+    assert_eq!([&read, &now], [&write; 2]);
+}
+
+#[tokio::test]
+async fn a_replaced_database_is_detected_before_a_write_is_acknowledged() {
+    let replace = |path: &Path| {
+        let backup = path.with_extension("backup");
+        drop(SqliteStore::open(&backup, Options::client()).unwrap());
+        fs::rename(backup, path).unwrap();
+    };
+    let [write, read, now] = errors_after(replace).await;
+    insta::assert_snapshot!(write, @"Unreachable: database file `DIR/jobs.db` was replaced while it was in use; no further requests are accepted; stop every process that uses it, restore the database, then start again");
+    assert_eq!([&read, &now], [&write; 2]);
+}
+
+#[tokio::test]
+async fn a_truncated_database_is_detected_before_a_write_is_acknowledged() {
+    let truncate = |path: &Path| {
+        run("truncate", &["--size", "0", &path.display().to_string()]);
+    };
+    let [write, read, now] = errors_after(truncate).await;
+    insta::assert_snapshot!(write, @"Unreachable: database file `DIR/jobs.db` was truncated while it was in use; no further requests are accepted; stop every process that uses it, restore the database, then start again");
+    assert_eq!([&read, &now], [&write; 2]);
+}
+
+#[tokio::test]
+async fn a_deleted_log_is_detected_before_a_write_is_acknowledged() {
+    let delete = |path: &Path| fs::remove_file(sibling(path, "-wal")).unwrap();
+    let [write, read, now] = errors_after(delete).await;
+    insta::assert_snapshot!(write, @"Unreachable: write-ahead log `DIR/jobs.db-wal` was deleted or renamed while it was in use; no further requests are accepted; stop every process that uses it, restore the database, then start again");
+    assert_eq!([&read, &now], [&write; 2]);
+}
+
+#[tokio::test]
+async fn a_deleted_lock_file_stops_the_engine_that_holds_it() {
+    let delete = |path: &Path| fs::remove_file(sibling(path, ".lock")).unwrap();
+    let [write, read, now] = errors_after(delete).await;
+    insta::assert_snapshot!(write, @"Unreachable: lock file `DIR/jobs.db.lock` was deleted or renamed while it was in use; no further requests are accepted; stop every process that uses it, restore the database, then start again");
+    assert_eq!([&read, &now], [&write; 2]);
+}
+
+#[tokio::test]
+async fn a_client_that_only_reads_detects_a_deleted_database() {
+    let (_directory, path) = fresh();
+    let store = SqliteStore::open(&path, Options::client()).unwrap();
+    assert!(store.job(job(1, 10).id).await.unwrap().is_none());
+    fs::remove_file(&path).unwrap();
+    let error = store.job(job(1, 10).id).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    assert_eq!(store.stopped(), Some(error));
+}
+
+#[tokio::test]
+async fn a_truncated_log_and_a_vacuum_of_another_process_are_no_reason_to_stop() {
+    let (_directory, path) = fresh();
+    let store = SqliteStore::open(&path, Options::engine()).unwrap();
+    store.enqueue(At::Fixed(NOW), &[job(1, 10)]).await.unwrap();
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch("VACUUM").unwrap();
+    let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+    let busy: i64 = db.query_row(checkpoint, [], |row| row.get(0)).unwrap();
+    assert_eq!(busy, 0);
+    assert_eq!(fs::metadata(sibling(&path, "-wal")).unwrap().len(), 0);
+    drop(db);
+    store.enqueue(At::Fixed(NOW), &[job(2, 10)]).await.unwrap();
+    assert_eq!(store.stopped(), None);
+}
+
+#[test]
+fn a_database_that_was_in_use_and_is_missing_is_not_created_again() {
+    let (_directory, path) = fresh();
+    drop(SqliteStore::open(&path, Options::engine()).unwrap());
+    for is_deleted in [true, false] {
+        fs::write(&path, "").unwrap();
+        if is_deleted {
+            fs::remove_file(&path).unwrap();
+        }
+        for options in [Options::engine(), Options::client()] {
+            insta::allow_duplicates! {
+                insta::assert_snapshot!(refused(&path, options), @"NotFound: database `DIR/jobs.db` is missing or empty, but its lock file `DIR/jobs.db.lock` shows that it was in use; restore the database from a backup, or delete the lock file to start with an empty database");
+            }
+        }
+    }
+    assert_eq!(fs::metadata(&path).unwrap().len(), 0, "the missing database was created");
+    fs::remove_file(sibling(&path, ".lock")).unwrap();
+    drop(SqliteStore::open(&path, Options::engine()).unwrap());
+}
+
+#[test]
+fn a_first_start_that_failed_does_not_prevent_the_next() {
+    let (_directory, path) = fresh();
+    let options = Options { auto_migrate: false, ..Options::engine() };
+    assert!(refused(&path, options).contains("punctual db migrate"));
+    assert!(sibling(&path, ".lock").exists() && !path.exists());
+    drop(SqliteStore::open(&path, Options::engine()).unwrap());
 }

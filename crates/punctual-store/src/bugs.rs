@@ -30,6 +30,18 @@ pub enum Bug {
     WatermarkFirst,
     /// Slots are fired under the term that the node remembers, whoever leads by now.
     CachedFence,
+    /// The time of a remote attempt counts from when its job was due.
+    OverdueSinceDue,
+    /// A change of a schedule ignores slots that become due before it is written.
+    ChangeByEarlierClock,
+    /// The watched time of a role starts at zero in each term.
+    WatchByTerm,
+    /// A job that waits past its start deadline ends only when a node claims it.
+    ExpireAtClaimOnly,
+    /// A job that expired stays among the unfinished jobs of its schedule.
+    ExpireKeepsUnfinished,
+    /// The watermark passes slots that no live node can run, without a decision.
+    HeldForgotten,
 }
 
 impl Bug {
@@ -48,6 +60,12 @@ impl Bug {
         Bug::TwoTransactionClaim,
         Bug::WatermarkFirst,
         Bug::CachedFence,
+        Bug::OverdueSinceDue,
+        Bug::ChangeByEarlierClock,
+        Bug::WatchByTerm,
+        Bug::ExpireAtClaimOnly,
+        Bug::ExpireKeepsUnfinished,
+        Bug::HeldForgotten,
     ];
 }
 

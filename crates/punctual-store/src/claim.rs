@@ -13,8 +13,11 @@ use crate::{Json, Origin, Result, StoreError, limits, rules};
 pub struct ClaimAsk {
     /// Who will work on them.
     pub node: NodeId,
-    /// The lease that all of them are taken under; a new random one for each claim.
+    /// The lease that they are taken under; a new random one for each claim.
     pub lease: LeaseId,
+    /// Further leases, of one job each, so that jobs can be released separately: the first job has
+    /// `lease`, and the jobs beyond these leases have the last one.
+    pub more: Vec<LeaseId>,
     /// Where to take them from, in this order.
     pub queues: Vec<QueueShare>,
     /// The kinds that the node has handlers for; others are never taken.
@@ -33,8 +36,15 @@ pub struct QueueShare {
 }
 
 impl ClaimAsk {
+    /// The lease of the job at this index.
+    pub fn lease_at(&self, index: usize) -> LeaseId {
+        let more = index.checked_sub(1).and_then(|index| self.more.get(index).or(self.more.last()));
+        *more.unwrap_or(&self.lease)
+    }
+
     /// Checks the wish against the bounds.
     pub fn check(&self) -> Result<()> {
+        rules::check_count(self.more.len(), limits::CLAIM_MAX, "leases")?;
         rules::check_count(self.most, limits::CLAIM_MAX, "jobs")?;
         rules::check_count(self.kinds.len(), limits::KINDS_MAX, "kinds")?;
         rules::check_count(self.queues.len(), limits::QUEUES_MAX, "queues")?;

@@ -251,6 +251,11 @@ impl NewJob {
         }
     }
 
+    /// The start deadline of the job, if it is written now.
+    pub fn expires_at(&self, now: Timestamp) -> Option<Timestamp> {
+        Some(self.delay.due_at(now) + self.start_within?)
+    }
+
     /// What a unique key stands for, as a hash: a key that is asked for again must mean the same work.
     pub fn meaning_hash(&self) -> i64 {
         self.meaning.unwrap_or_else(|| self.payload.meaning())

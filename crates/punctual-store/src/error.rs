@@ -18,6 +18,8 @@ pub enum ErrorKind {
     Fenced,
     /// A bound was reached.
     Limit,
+    /// The disk of the database is full; the request can be repeated after space was freed.
+    Full,
     /// Not allowed, for instance a read-only file.
     Denied,
     /// The database cannot be reached.
@@ -34,17 +36,29 @@ pub enum ErrorKind {
 pub struct StoreError {
     kind: ErrorKind,
     message: String,
+    is_timeout: bool,
 }
 
 impl StoreError {
     /// An error of this kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> StoreError {
-        StoreError { kind, message: message.into() }
+        StoreError { kind, message: message.into(), is_timeout: false }
     }
 
     /// A request that cannot be carried out as it is.
     pub fn invalid(message: impl Into<String>) -> StoreError {
         StoreError::new(ErrorKind::Invalid, message)
+    }
+
+    /// The same error, for a request that took too long. A smaller request may succeed.
+    #[must_use]
+    pub fn timed_out(self) -> StoreError {
+        StoreError { is_timeout: true, ..self }
+    }
+
+    /// Whether the request took too long.
+    pub fn is_timeout(&self) -> bool {
+        self.is_timeout
     }
 
     /// What the caller should do about it.

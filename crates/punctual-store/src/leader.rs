@@ -1,6 +1,11 @@
 //! Roles, each led by one node for a term.
 
+use std::time::Duration;
+
 use punctual_core::{NodeId, Nonce, Timestamp};
+
+/// The role whose leader reclaims the jobs of dead nodes.
+pub const MAINTENANCE: &str = "maintenance";
 
 /// What a leader shows with every write that needs leadership. The number alone would not do:
 /// after a failover to an older state it is handed out again.
@@ -48,8 +53,11 @@ pub struct Leader {
     pub since: Timestamp,
     /// The end of the lease.
     pub until: Timestamp,
-    /// When the present unbroken leadership began: the term's start, or the end of a lapse.
-    pub steady_since: Timestamp,
+    /// The last renewal; at first, the beginning of the term.
+    pub renewed_at: Timestamp,
+    /// For how long the database was reachable for leaders of the role, over all terms
+    /// ([`rules::watched_since`](crate::rules::watched_since)).
+    pub watched: Duration,
 }
 
 /// The beginning of a term.

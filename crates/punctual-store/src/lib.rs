@@ -5,17 +5,20 @@
 //! fix it. Every answer says which instant it used. Three stores implement the port and pass
 //! one conformance suite: [`memory`] here, which is the reference model, SQLite and PostgreSQL.
 
+mod advance;
 #[doc(hidden)]
 pub mod bugs;
 mod claim;
 mod enqueue;
 mod error;
 mod event;
+mod expiry;
 mod hints;
 mod json;
 mod leader;
 pub mod limits;
 mod list;
+mod list_limit;
 pub mod look;
 pub mod memory;
 mod node;
@@ -26,11 +29,13 @@ pub mod rules;
 mod schedule;
 mod set;
 mod settle;
+pub mod skipped;
 mod upkeep;
 
 use async_trait::async_trait;
 use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
 
+pub use advance::{Advance, HeldSlots};
 pub use claim::{ClaimAsk, Claimed, ClaimedJob, QueueShare};
 
 pub use enqueue::{
@@ -39,30 +44,35 @@ pub use enqueue::{
 };
 pub use error::{ErrorKind, Result, StoreError};
 pub use event::{Event, EventCursor, EventKey, EventRow, event_rows, merge_events};
+pub use expiry::{ExpireRequest, ExpireResponse, ExpiredJob};
 pub use hints::{Bell, Hints, Topic};
 pub use json::Json;
-pub use leader::{Acquired, Fence, Leader, LeaderChange};
+pub use leader::{Acquired, Fence, Leader, LeaderChange, MAINTENANCE};
 pub use list::{
     AttemptView, AuditCursor, Cursor, Hold, JobDetail, JobFilter, JobView, Page, Pager,
     ProgressView, RevisionCursor, RevisionView, RollupCursor, SlotCursor, SlotView, Source,
     StatsCursor,
 };
+pub use list_limit::{ListLimit, ListPermit};
 pub use look::{JobRun, RollupSum, SlotRun, Span, SumAsk};
-pub use node::{BeatAsk, Beaten, Node, NodeInfo, Progress, Released, RoleBeat};
+pub use node::{BeatAsk, Beaten, Node, NodeInfo, Progress, REMOTE_LABEL, Released, RoleBeat};
 pub use notes::{LogCursor, LogLine, LogView, StepAnswer, StepView};
-pub use placing::{Placed, place, queues_of_every_node, why_nobody};
-pub use queue::{Queue, QueueChange, QueueLimits, QueueStats};
+pub use placing::{Placed, awaited_queues, place, queues_of_every_node, why_nobody};
+pub use queue::{
+    CountRequest, CountResponse, Queue, QueueChange, QueueCounts, QueueLimits, QueueStats,
+};
 pub use schedule::{
-    Due, EditAnswer, FireAnswer, Fired, NewSchedule, Pause, Schedule, ScheduleChange, Seated,
-    Seats, SlotDecision, SlotPlan, SlotRow,
+    Due, EditAnswer, FireAnswer, Fired, NewSchedule, PassedSlots, Pause, Schedule, ScheduleChange,
+    Seated, Seats, SlotDecision, SlotPlan, SlotRow,
 };
 pub use set::{Registered, Registration, SetEntry};
 pub use settle::{
     CancelAnswer, MoveAnswer, Placement, RequeueAnswer, Settled, Settlement, Settlements,
 };
+pub use skipped::SkippedSlots;
 pub use upkeep::{
-    Actor, AuditEntry, AuditView, Promoted, Pruned, ReapAsk, Reaped, ReapedJob, Retention,
-    RollupCount, RollupFilter, Schema,
+    Actor, AuditEntry, AuditView, OverdueJob, Promoted, Pruned, ReapAsk, Reaped, ReapedAttempt,
+    ReapedJob, Retention, RollupCount, RollupFilter, Schema,
 };
 
 /// Whose clock a transaction goes by.
@@ -96,6 +106,19 @@ pub trait Store: Send + Sync {
     /// without reading what the store holds: nothing, if all is well.
     async fn faults(&self, _at: At, _retention: &Retention) -> Result<Vec<String>> {
         Ok(Vec::new())
+    }
+    /// Why the store accepts no calls until it is reopened; none while it accepts them.
+    fn stopped(&self) -> Option<StoreError> {
+        None
+    }
+    /// Checks whether writes can succeed. After a write that found the disk full, it writes to find out
+    /// whether there is space again; otherwise it costs nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Full`] until a write succeeds; the reason of a store that has stopped.
+    async fn check_writable(&self) -> Result<()> {
+        Ok(())
     }
     /// Where the store tells that something may have changed.
     fn hints(&self, topic: Topic) -> Hints;
@@ -191,7 +214,12 @@ pub trait Store: Send + Sync {
     /// schedule that has none unfinished but those that wait, its oldest; to the timers if it is
     /// due later.
     async fn promote(&self, at: At, most: usize) -> Result<Promoted>;
-    /// Declares silent nodes dead and takes their leases back.
+    /// Ends jobs that wait past their start deadline: they fail without an attempt, and what they held is
+    /// free. The deadlines to check are listed when jobs are written, and only for jobs that have one; see
+    /// [`Promoted::next_deadline`].
+    async fn expire(&self, at: At, request: &ExpireRequest) -> Result<ExpireResponse>;
+    /// Declares silent nodes dead and takes their leases back. Ends the attempts of live remote workers
+    /// (nodes with the label [`rules::REMOTE_LABEL`]) that exceed their time: other nodes do it themselves.
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped>;
     /// Drops history that is older than it must be kept.
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned>;
@@ -318,12 +346,15 @@ pub trait Store: Send + Sync {
     ) -> Result<Queue>;
     /// Queues that have a setting, by name.
     async fn queues(&self) -> Result<Vec<Queue>>;
-    /// What waits and runs, by queue and kind.
-    async fn queue_stats(
-        &self,
-        after: Option<&StatsCursor>,
-        most: usize,
-    ) -> Result<Page<QueueStats, StatsCursor>>;
+    /// Job counts by queue and kind: those that [`Store::count_queues`] stored, so that the cost of
+    /// a request does not grow with the number of jobs. If none are stored, there were few jobs or
+    /// nothing has counted yet, and jobs are counted now.
+    async fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> Result<QueueCounts>;
+    /// Counts all unfinished and failed jobs and replaces the stored counts, under the term of the
+    /// request. With at most [`limits::COUNT_LIVE_MAX`] jobs it removes the stored counts instead,
+    /// so that each request counts. The count is a read of its own before the transaction that
+    /// writes: it takes long, and the fence must not be locked meanwhile.
+    async fn count_queues(&self, at: At, request: &CountRequest) -> Result<CountResponse>;
     /// One job with its attempts.
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>>;
     /// Jobs, newest first.

@@ -15,6 +15,8 @@ pub const RELEASE_MAX: usize = 1_000;
 pub const REQUEUE_MAX: usize = 1_000;
 /// Timers promoted in one transaction: each is a job that moves, as in an enqueue.
 pub const PROMOTE_MAX: usize = 1_000;
+/// Start deadlines checked in one transaction: each may end a job, as in a settlement.
+pub const EXPIRE_MAX: usize = 1_000;
 /// Leases taken back in one transaction: each is settled.
 pub const REAP_MAX: usize = 1_000;
 /// Rows of each kind that one prune drops: old rows are in no hurry, and others wait to write.
@@ -29,11 +31,17 @@ pub const FIRE_SLOTS_MAX: usize = 2_000;
 /// Jobs that the slots of one plan become where each node has its own: as many as those of all plans.
 /// With more nodes, older slots are missed.
 pub const PLACE_MAX: usize = FIRE_SLOTS_MAX;
+/// Schedules with held slots that a node makes due when it joins: each is a write of the transaction
+/// in which it joins. Further ones are examined when their time comes.
+pub const HELD_WAKE_MAX: usize = 10_000;
 /// Unfinished jobs of a schedule that are looked at when it fires, and the most that wait for one
 /// another: a schedule whose workers are gone has any number.
 pub const LIVE_MAX: usize = 1_000;
 /// Jobs that one fire calls off for one schedule: each is settled or its worker asked.
 pub const FIRE_CANCEL_MAX: usize = 100;
+/// Lists that a store reads at the same time, with those that wait for a connection. Three of them
+/// are read at once on SQLite; if each takes 200 ms, the last one waits for two seconds.
+pub const LISTS_MAX: usize = 32;
 /// Rows of one page of a list.
 pub const PAGE_MAX: usize = 500;
 /// Rows that a page looks at: what is asked for may be rare, and nobody waits for a million others
@@ -45,9 +53,9 @@ pub const RECENT_SCHEDULES_MAX: usize = 100;
 pub const SPANS_MAX: usize = 2_000;
 /// The time over which counters are added up at once: each minute has a row for each kind and metric.
 pub const SUM_LENGTH_MAX: std::time::Duration = std::time::Duration::from_secs(7 * 86_400);
-/// Up to where jobs are counted for people: it takes a millisecond or two, and beyond it the next
-/// digit tells nobody anything.
-pub const COUNT_MAX: usize = 10_000;
+/// Unfinished and failed jobs up to which queue statistics are counted for each request. Counting
+/// this many takes about a millisecond; with more jobs, the counts are stored.
+pub const COUNT_LIVE_MAX: usize = 2_000;
 
 /// Queues that one node serves; a claim looks at each.
 pub const QUEUES_MAX: usize = 200;

@@ -193,6 +193,8 @@ pub struct JobDetail {
     pub spent: u32,
     /// Attempts that ended with the death of their node.
     pub crashes: u32,
+    /// Its start deadline: no attempt starts later.
+    pub expires_at: Option<Timestamp>,
     /// Has somebody asked its worker to stop?
     pub cancel_requested: bool,
     /// How far the attempt that is under way has come, if it said so.

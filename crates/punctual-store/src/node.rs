@@ -6,6 +6,9 @@ use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 
 use crate::{Fence, ProgressView, Result, StoreError, limits, rules};
 
+/// The label of remote workers, which run outside the process that writes their heartbeats.
+pub const REMOTE_LABEL: (&str, &str) = ("remote", "http");
+
 /// What a node says of itself when it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
@@ -32,6 +35,8 @@ pub struct Node {
     pub joined_at: Timestamp,
     /// Its last heartbeat.
     pub seen_at: Timestamp,
+    /// [`Leader::watched`](crate::Leader::watched) of the role `maintenance` at its last heartbeat.
+    pub seen_watch: Duration,
     /// When it was declared dead.
     pub dead_at: Option<Timestamp>,
     /// How many jobs it has under lease.
@@ -43,6 +48,9 @@ pub struct Node {
 pub struct BeatAsk {
     /// Who.
     pub node: NodeId,
+    /// Is it the heartbeat of a remote worker, which a server sends for it? The server's own must not
+    /// wait for it.
+    pub is_remote: bool,
     /// The roles that it leads and wants to go on leading.
     pub roles: Vec<Fence>,
     /// For how long.
@@ -97,12 +105,10 @@ pub struct Beaten {
 /// Whether a role was renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoleBeat {
-    /// Until this instant; and since when the role has been led without a lapse.
+    /// Until this instant.
     Renewed {
         /// The end of the lease.
         until: Timestamp,
-        /// When the present unbroken leadership began.
-        steady_since: Timestamp,
     },
     /// The term is over.
     Lost,
@@ -139,6 +145,16 @@ impl Progress {
 }
 
 impl NodeInfo {
+    /// Does the node have this label with this value?
+    pub fn has_label(&self, label: (&str, &str)) -> bool {
+        self.labels.iter().any(|(name, value)| (name.as_str(), value.as_str()) == label)
+    }
+
+    /// Is the node a remote worker?
+    pub fn is_remote(&self) -> bool {
+        self.has_label(REMOTE_LABEL)
+    }
+
     /// Checks it against the bounds.
     pub fn check(&self) -> Result<()> {
         rules::check_count(self.queues.len(), limits::QUEUES_MAX, "queues")?;

@@ -8,10 +8,10 @@ use punctual_core::job::SlotOutcome;
 use punctual_core::schedule::{EVERY_NODE_QUEUE, NODE_QUEUE, node_queue};
 use punctual_core::{JobId, NodeId, Timestamp, hash};
 
-use crate::{NewJob, NodeInfo, Seated, SlotDecision, SlotPlan, SlotRow, SlotView, limits};
+use crate::{Advance, NewJob, NodeInfo, Seated, SlotDecision, SlotPlan, SlotRow, SlotView, limits};
 
 /// A slot as it is written: as it was planned, for one of several nodes, or without a job because
-/// no node could run it.
+/// there are too many nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed<'a> {
     /// What is written.
@@ -21,7 +21,7 @@ pub struct Placed<'a> {
     pub run: i32,
     /// The node that it is for, if each has one.
     pub node: Option<String>,
-    /// Was it to have a job, which no node takes?
+    /// Was it to have jobs, but for too many nodes?
     pub is_unplaced: bool,
 }
 
@@ -41,20 +41,26 @@ impl SlotPlan {
             SlotDecision::Advance { slots, .. } => slots.as_slice(),
             SlotDecision::SetAside(_) => &[],
         };
-        slots.iter().filter_map(|row| Some(row.job.as_ref()?.queue.as_str()))
+        queues(slots)
     }
+}
+
+/// The queues of the jobs of slots.
+pub(crate) fn queues(slots: &[SlotRow]) -> impl Iterator<Item = &str> {
+    slots.iter().filter_map(|row| Some(row.job.as_ref()?.queue.as_str()))
 }
 
 /// Slots as they are written, where these nodes are alive. Each slot stays one, in order; one for
 /// every node has a row for each.
-pub fn place<'a>(slots: &'a [SlotRow], live: &[NodeInfo]) -> Vec<Placed<'a>> {
+pub fn place<'a>(advance: &Advance<'a>, live: &[NodeInfo]) -> Vec<Placed<'a>> {
+    let slots = advance.slots;
     let mut placed: Vec<Placed<'a>> = Vec::with_capacity(slots.len());
     let mut room = limits::PLACE_MAX;
     // The newest have their jobs first, as with all that is missed.
     for row in slots.iter().rev() {
-        let as_planned = Placed { row: Cow::Borrowed(row), run: 0, node: None, is_unplaced: false };
-        match row.job.as_ref().filter(|job| job.queue.starts_with(NODE_QUEUE)) {
-            None => placed.push(as_planned),
+        let as_planned = |row| Placed { row, run: 0, node: None, is_unplaced: false };
+        match row.job.as_ref() {
+            None => placed.push(as_planned(after_waiting(row, advance.awaited()))),
             Some(job) if job.queue == EVERY_NODE_QUEUE => {
                 let names = names(live, &job.kind);
                 if names.len() > room {
@@ -66,9 +72,6 @@ pub fn place<'a>(slots: &'a [SlotRow], live: &[NodeInfo]) -> Vec<Placed<'a>> {
                     placed.push(missed(row, reason));
                     continue;
                 }
-                if names.is_empty() {
-                    placed.push(missed(row, nobody(live, &job.queue, &job.kind)));
-                }
                 room -= names.len();
                 // In the order in which they come out when all is turned round.
                 for (number, name) in names.iter().enumerate().rev() {
@@ -76,14 +79,22 @@ pub fn place<'a>(slots: &'a [SlotRow], live: &[NodeInfo]) -> Vec<Placed<'a>> {
                     placed.push(Placed { run, ..for_node(row, job, name, number) });
                 }
             }
-            Some(job) if live.iter().any(|node| takes(node, &job.queue, &job.kind)) => {
-                placed.push(as_planned);
-            }
-            Some(job) => placed.push(missed(row, nobody(live, &job.queue, &job.kind))),
+            Some(_) => placed.push(as_planned(Cow::Borrowed(row))),
         }
     }
     placed.reverse();
     placed
+}
+
+/// A slot without a job; if it is missed after it waited for a node, its reason names the node.
+fn after_waiting<'a>(row: &'a SlotRow, awaited: Option<&str>) -> Cow<'a, SlotRow> {
+    match awaited.filter(|_| row.outcome == SlotOutcome::Missed) {
+        None => Cow::Borrowed(row),
+        Some(awaited) => {
+            let reason = row.reason.as_ref().map(|reason| format!("{reason}; {awaited}"));
+            Cow::Owned(SlotRow { reason, ..row.clone() })
+        }
+    }
 }
 
 /// The queues of the nodes that have a job of their own, where one is for every node.
@@ -94,12 +105,25 @@ pub fn queues_of_every_node(live: &[NodeInfo], kind: &str) -> Vec<String> {
 /// Why no node takes a job of this kind from this queue, if it is that of a node or label and none
 /// does.
 pub fn why_nobody(live: &[NodeInfo], queue: &str, kind: &str) -> Option<String> {
-    let is_taken = match queue {
-        EVERY_NODE_QUEUE => !names(live, kind).is_empty(),
-        queue if queue.starts_with(NODE_QUEUE) => live.iter().any(|node| takes(node, queue, kind)),
-        _ => true,
-    };
-    (!is_taken).then(|| nobody(live, queue, kind))
+    is_untaken(live, queue, kind).then(|| nobody(live, queue, kind))
+}
+
+/// Is the queue that of a node or label, and no node takes a job of this kind from it?
+pub(crate) fn is_untaken(live: &[NodeInfo], queue: &str, kind: &str) -> bool {
+    match queue {
+        EVERY_NODE_QUEUE => names(live, kind).is_empty(),
+        _ => queue.starts_with(NODE_QUEUE) && !live.iter().any(|node| takes(node, queue, kind)),
+    }
+}
+
+/// The queues for which a node that joins may run held slots.
+pub fn awaited_queues(node: &NodeInfo) -> Vec<&str> {
+    let own = node.queues.iter().map(String::as_str).filter(|queue| queue.starts_with(NODE_QUEUE));
+    let mut queues: Vec<&str> = own.collect();
+    if !queues.is_empty() {
+        queues.push(EVERY_NODE_QUEUE);
+    }
+    queues
 }
 
 /// The names of those that serve their own queue, each once: nodes are told apart by name.
@@ -176,10 +200,11 @@ impl Placed<'_> {
 mod tests {
     use std::time::Duration;
 
-    use punctual_core::schedule::label_queue;
+    use punctual_core::ScheduleId;
+    use punctual_core::schedule::{Overlap, label_queue};
 
     use super::*;
-    use crate::Json;
+    use crate::{HeldSlots, Json, Origin, rules};
 
     fn node(name: &str, labels: &[(&str, &str)]) -> NodeInfo {
         let mut queues = vec!["default".to_owned(), node_queue(name)];
@@ -197,8 +222,23 @@ mod tests {
     fn row(number: u8, queue: &str, kind: &str) -> SlotRow {
         let slot = Timestamp::EPOCH + Duration::from_secs(u64::from(number));
         let id = JobId::mint(slot, [number; 10]);
-        let job = Some(NewJob::new(id, queue, kind, Json::null()));
+        let schedule = ScheduleId::from_bytes([1; 16]);
+        let origin = Some(Origin { schedule, slot: Some(slot), facts: Json::null() });
+        let job = Some(NewJob { origin, ..NewJob::new(id, queue, kind, Json::null()) });
         SlotRow { slot, end: None, count: 1, outcome: SlotOutcome::Fired, reason: None, job }
+    }
+
+    fn plan(slots: Vec<SlotRow>) -> SlotPlan {
+        let schedule = ScheduleId::from_bytes([1; 16]);
+        let (overlap, hold_for) = (Overlap::Allow, Duration::from_secs(60));
+        let decision = SlotDecision::Advance { overlap, slots, next_slot: None, hold_for };
+        SlotPlan { schedule, stamp: 1, decision }
+    }
+
+    /// What is applied of a plan from its first slot on.
+    fn advance<'a>(plan: &'a SlotPlan, live: &[NodeInfo], now: Timestamp) -> Advance<'a> {
+        let SlotDecision::Advance { slots, .. } = &plan.decision else { panic!("{plan:?}") };
+        plan.check(slots.first().map(|row| row.slot), None, live, now).unwrap()
     }
 
     fn told(placed: &[Placed<'_>]) -> Vec<String> {
@@ -214,7 +254,9 @@ mod tests {
         // Two processes of one name are one node.
         let live = [node("b", &[]), node("a", &[]), node("b", &[])];
         let rows = [row(1, EVERY_NODE_QUEUE, "mail"), row(2, EVERY_NODE_QUEUE, "mail")];
-        let placed = place(&rows, &live);
+        let plan = plan(rows.to_vec());
+        let advance = advance(&plan, &live, rows[1].slot);
+        let placed = place(&advance, &live);
         assert_eq!(
             told(&placed),
             ["fired 0 @a None", "fired -1 @b None", "fired 0 @a None", "fired -1 @b None"]
@@ -222,16 +264,13 @@ mod tests {
         let ids: BTreeSet<JobId> =
             placed.iter().filter_map(|it| Some(it.row.job.as_ref()?.id)).collect();
         assert_eq!(ids.len(), 4, "each job has an id of its own");
-        assert_eq!(place(&rows, &live), placed, "and the same again");
+        assert_eq!(place(&advance, &live), placed, "and the same again");
     }
 
     #[test]
-    fn without_a_node_a_slot_is_missed_with_the_reason() {
+    fn the_reason_says_why_no_node_takes_a_job() {
         let live = [node("a", &[("zone", "eu")])];
-        let reason = |queue: &str, kind: &str| {
-            let rows = [row(1, queue, kind)];
-            place(&rows, &live)[0].row.reason.clone().unwrap_or_default()
-        };
+        let reason = |queue: &str, kind: &str| why_nobody(&live, queue, kind).unwrap_or_default();
         assert_eq!(reason("@a", "mail") + &reason("@zone=eu", "mail"), "");
         assert_eq!(reason("mails", "other"), "", "a queue like any other may wait for its nodes");
         assert_eq!(reason("@b", "mail"), "no live node is named `b`");
@@ -242,11 +281,96 @@ mod tests {
     }
 
     #[test]
+    fn slots_are_held_from_the_first_one_on_that_no_live_node_takes() {
+        let live = [node("a", &[])];
+        let skipped = |number: u8, outcome: SlotOutcome| {
+            let reason = Some("why".to_owned());
+            SlotRow { outcome, reason, job: None, ..row(number, "", "") }
+        };
+        let (missed, merged, paused) =
+            (SlotOutcome::Missed, SlotOutcome::Coalesced, SlotOutcome::SkippedPaused);
+        let check = |slots: Vec<SlotRow>, decided: usize| {
+            let now = slots.last().unwrap().slot;
+            let plan = plan(slots.clone());
+            let advance = advance(&plan, &live, now);
+            assert_eq!(advance.slots, &slots[..decided]);
+            assert_eq!(advance.next_slot, slots.get(decided).map(|row| row.slot));
+            advance.held.map(|held| (held.queue, held.since == now, held.until.since(now)))
+        };
+        let held = |queue: &str| Some((queue.to_owned(), true, rules::HELD_WAIT_MIN));
+        assert_eq!(check(vec![row(1, "@a", "mail"), row(2, "@a", "mail")], 2), None);
+        assert_eq!(check(vec![row(1, "@b", "mail"), row(2, "@b", "mail")], 0), held("@b"));
+        assert_eq!(check(vec![row(1, EVERY_NODE_QUEUE, "x")], 0), held("@*"));
+        // What is final is decided; what was merged into a held slot is not final.
+        let slots = vec![skipped(1, missed), skipped(2, paused), row(3, "@b", "mail")];
+        assert_eq!(check(slots, 2), held("@b"));
+        let slots = vec![
+            skipped(1, missed),
+            skipped(2, merged),
+            skipped(3, paused),
+            row(4, "@b", "mail"),
+            skipped(5, paused),
+        ];
+        assert_eq!(check(slots, 1), held("@b"));
+        let slots = vec![skipped(1, merged), row(2, "@a", "mail"), row(3, "@b", "mail")];
+        assert_eq!(check(slots, 2), held("@b"));
+    }
+
+    #[test]
+    fn held_slots_are_examined_less_often_the_longer_they_are_held() {
+        let since = Timestamp::from_seconds(1);
+        let until = |seconds: i64, hold_for: u64| {
+            let now = Timestamp::from_seconds(seconds);
+            let (mut plan, held) = (plan(vec![row(1, "@b", "mail")]), held("@b", since));
+            let SlotDecision::Advance { hold_for: of_plan, .. } = &mut plan.decision else {
+                panic!("{plan:?}")
+            };
+            *of_plan = Duration::from_secs(hold_for);
+            let advance = plan.check(Some(since), Some(&held), &[], now).unwrap();
+            let held = advance.held.unwrap();
+            assert_eq!(held.since, since);
+            held.until.since(now).as_secs()
+        };
+        assert_eq!(until(1, 86_400), 30);
+        assert_eq!(until(31, 86_400), 30);
+        assert_eq!(until(101, 86_400), 100);
+        assert_eq!(until(40_001, 86_400), 900);
+        assert_eq!(until(86_001, 86_400), 400, "when the policy gives them up");
+        assert_eq!(until(86_400, 86_400), 30);
+    }
+
+    #[test]
+    fn a_slot_that_is_missed_after_it_waited_for_a_node_says_so() {
+        let missed = SlotRow {
+            outcome: SlotOutcome::Missed,
+            reason: Some("missed = none".to_owned()),
+            job: None,
+            ..row(1, "", "")
+        };
+        let plan = plan(vec![missed]);
+        let now = Timestamp::from_seconds(90);
+        let reason = |queue: &str| {
+            let held = held(queue, now);
+            let advance = plan.check(Some(Timestamp::from_seconds(1)), Some(&held), &[], now);
+            place(&advance.unwrap(), &[])[0].row.reason.clone().unwrap()
+        };
+        assert_eq!(reason("@b"), "missed = none; waited for node `b`");
+        assert_eq!(reason("@zone=eu"), "missed = none; waited for a node with label zone=eu");
+        assert_eq!(reason("@*"), "missed = none; waited for a node that handles the kind");
+    }
+
+    fn held(queue: &str, since: Timestamp) -> HeldSlots {
+        HeldSlots { queue: queue.to_owned(), since, until: since }
+    }
+
+    #[test]
     fn the_newest_slots_have_their_jobs_where_there_are_too_many() {
         let live: Vec<NodeInfo> = (0..150).map(|n| node(&format!("n{n}"), &[])).collect();
         let rows: Vec<SlotRow> =
             (0..20).map(|number| row(number, EVERY_NODE_QUEUE, "mail")).collect();
-        let placed = place(&rows, &live);
+        let plan = plan(rows.clone());
+        let advance = advance(&plan, &live, rows[19].slot);
+        let placed = place(&advance, &live);
         let missed = placed.iter().filter(|it| it.row.outcome == SlotOutcome::Missed);
         let missed: Vec<Timestamp> = missed.map(|it| it.row.slot).collect();
         let kept = limits::PLACE_MAX / 150;

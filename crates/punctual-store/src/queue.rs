@@ -1,10 +1,12 @@
 //! Queues: pause, limits and what is in them.
 
+use std::time::Duration;
+
 use punctual_core::Timestamp;
 
 #[cfg(doc)]
 use crate::limits;
-use crate::{Actor, Pause, StatsCursor};
+use crate::{Actor, Fence, Page, Pause, StatsCursor};
 
 /// A queue that has a setting. A queue without any needs no row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +65,7 @@ pub enum QueueChange {
     Limit(QueueLimits),
 }
 
-/// What is in a queue, of one kind. A count that reaches [`limits::COUNT_MAX`] means as many or
-/// more.
+/// The jobs of one kind in one queue, counted by state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueStats {
     /// The queue.
@@ -83,7 +84,7 @@ pub struct QueueStats {
     pub running: u64,
     /// Dead letters.
     pub failed: u64,
-    /// When the oldest of the ready jobs that were counted, first in line first, was due.
+    /// Due time of the oldest ready job.
     pub oldest_due_at: Option<Timestamp>,
 }
 
@@ -108,8 +109,60 @@ impl QueueStats {
         StatsCursor { queue: self.queue.clone(), kind: self.kind.clone() }
     }
 
+    /// The number of jobs in all counted states.
+    pub fn jobs(&self) -> u64 {
+        self.ready + self.scheduled + self.retrying + self.blocked + self.running + self.failed
+    }
+
     /// Is there nothing to tell?
     pub fn is_empty(&self) -> bool {
-        self.ready + self.scheduled + self.retrying + self.blocked + self.running + self.failed == 0
+        self.jobs() == 0
     }
+}
+
+/// One page of job counts by queue and kind, and their age.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// The counts, by queue and kind.
+    pub items: Vec<QueueStats>,
+    /// Continues the list after this page; none: it was the last page.
+    pub next: Option<StatsCursor>,
+    /// When these counts were stored; none: they were counted for this response.
+    pub counted_at: Option<Timestamp>,
+}
+
+impl QueueCounts {
+    /// One page of counts that start behind the cursor, in order.
+    pub fn page(
+        stats: impl Iterator<Item = QueueStats>,
+        most: usize,
+        counted_at: Option<Timestamp>,
+    ) -> QueueCounts {
+        let Page { items, next } = Page::take(stats, most, QueueStats::cursor);
+        QueueCounts { items, next, counted_at }
+    }
+
+    /// One page of counts that were made for this response, from all of them.
+    pub fn live(stats: Vec<QueueStats>, after: Option<&StatsCursor>, most: usize) -> QueueCounts {
+        let is_after = |stats: &QueueStats| after.is_none_or(|after| stats.cursor() > *after);
+        QueueCounts::page(stats.into_iter().filter(is_after), most, None)
+    }
+}
+
+/// A request to count jobs by queue and kind and to store the counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountRequest {
+    /// The term under which the counts are stored.
+    pub fence: Fence,
+    /// For how long that role is renewed.
+    pub lease: Duration,
+}
+
+/// The result of a [`CountRequest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountResponse {
+    /// False if the term is over and nothing was stored.
+    pub led: bool,
+    /// The number of jobs that were counted; up to [`limits::COUNT_LIVE_MAX`], nothing is stored.
+    pub jobs: u64,
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
+use punctual_core::job::{
+    AttemptOutcome, JobState, Next, Outcome, RetryPolicy, Standing, Transition, decide, is_expired,
+};
+use punctual_core::schedule::Facts;
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp, hash};
 
 use crate::{
@@ -28,6 +31,18 @@ pub fn rank(due_at: Timestamp, priority: i16) -> Timestamp {
 
 /// A schedule that is due since less than this goes before those that are behind.
 pub const FRESH: Duration = punctual_core::schedule::ON_TIME;
+
+/// Held slots are examined again after this time at the earliest: a cluster whose node does not return
+/// must not plan them all the time.
+pub const HELD_WAIT_MIN: Duration = Duration::from_secs(30);
+/// And after this time at the latest. A join makes them due at once, so that this is a safeguard.
+pub const HELD_WAIT_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// When held slots are examined again: after as long as they have been held, within bounds. The first
+/// time also finds a node that joined while they became held, which no lock prevents.
+pub fn held_wait(since: Timestamp, now: Timestamp) -> Duration {
+    now.since(since).clamp(HELD_WAIT_MIN, HELD_WAIT_MAX)
+}
 
 /// Up to `most` of what is due: fresh ones before those that are behind, which have at least a
 /// tenth, so that none waits for ever.
@@ -249,6 +264,25 @@ pub fn final_state(next: Next) -> JobState {
     }
 }
 
+/// Start deadlines are checked at least this often, so that the list of deadlines does not keep
+/// finished jobs for years.
+const DEADLINE_CHECK_MAX: Duration = Duration::from_secs(86_400);
+
+/// After which instant the start deadline of a job is checked first.
+pub fn first_check(expires_at: Timestamp, now: Timestamp) -> Timestamp {
+    expires_at.min(now + DEADLINE_CHECK_MAX)
+}
+
+/// After which instant the start deadline of an unfinished job is checked again. A job whose deadline
+/// has passed runs, or is being moved at this moment.
+pub fn next_check(expires_at: Timestamp, now: Timestamp, recheck_after: Duration) -> Timestamp {
+    if is_expired(Some(expires_at), now) {
+        now + recheck_after
+    } else {
+        first_check(expires_at, now)
+    }
+}
+
 /// What is written down of who called a job off.
 pub fn cancel_reason(actor: &Actor) -> String {
     let reason = format!("cancelled by {}: {}", actor.who, actor.why);
@@ -259,6 +293,14 @@ pub fn cancel_reason(actor: &Actor) -> String {
 /// it counts as one given now.
 pub fn clamp_lease(until: Timestamp, now: Timestamp, lease: Duration) -> Timestamp {
     if until > now + lease + lease { now + lease } else { until }
+}
+
+/// What a renewal or a new term adds to the watched time of a role: the time since the last renewal,
+/// at most one lease. After more than one and a half leases the database may have been unreachable,
+/// and nothing is added; half a lease is enough for another node to take over from a dead leader.
+pub fn watched_since(renewed_at: Timestamp, now: Timestamp, lease: Duration) -> Duration {
+    let gap = now.since(renewed_at);
+    if gap > lease * 3 / 2 { Duration::ZERO } else { gap.min(lease) }
 }
 
 /// What becomes of a nonce when its term is resigned: nothing that is still under way under the
@@ -301,4 +343,34 @@ pub fn placed(schedule: &Schedule, name: &str, set: &str) -> Vec<&'static str> {
 pub fn name_taken(name: &str) -> StoreError {
     let message = format!("schedule `{name}` already exists; change it, or use another name");
     StoreError::new(ErrorKind::Conflict, message)
+}
+
+/// The label of a node that is a remote worker: a server claims and settles for it.
+pub const REMOTE_LABEL: (&str, &str) = ("remote", "http");
+
+/// How long an attempt of a remote worker may take if its job does not say: as for other nodes.
+pub const REMOTE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+
+/// How long an attempt of a remote worker may take: its own time, within what is left of its job's.
+pub fn remote_limit(
+    timeout: Option<Duration>,
+    budget: Option<Duration>,
+    used: Duration,
+) -> Duration {
+    let left = budget.map_or(Duration::MAX, |budget| budget.saturating_sub(used));
+    timeout.unwrap_or(REMOTE_TIMEOUT).min(left)
+}
+
+/// The transition of an attempt that exceeded its time. The schedule of the job (`facts`) can set the
+/// waits between attempts.
+pub fn time_out(
+    standing: &Standing,
+    limit: Duration,
+    policy: &RetryPolicy,
+    facts: Option<&str>,
+    now: Timestamp,
+) -> Transition {
+    let backoff = facts.and_then(Facts::backoff_of).unwrap_or(policy.backoff);
+    let policy = RetryPolicy { backoff, ..policy.clone() };
+    decide(standing, Outcome::TimedOut(limit), &policy, now)
 }

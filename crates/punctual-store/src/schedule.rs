@@ -1,12 +1,18 @@
 //! Schedules, their slots and the ledger.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use punctual_core::job::SlotOutcome;
 use punctual_core::schedule::{Overlap, Seat};
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 
-use crate::{Actor, CancelAnswer, Json, NewJob, Result, SlotView, StoreError, bugs, limits, rules};
+use crate::advance::check_rows;
+use crate::bugs::{self, Bug};
+use crate::{
+    Actor, Advance, CancelAnswer, HeldSlots, Json, NewJob, Result, SkippedSlots, SlotView,
+    StoreError, limits, rules,
+};
 
 /// A schedule to be created. What it means is text to the store; the watermark is the caller's
 /// first answer to what is due.
@@ -65,6 +71,8 @@ pub struct Schedule {
     pub set_aside: Option<String>,
     /// The watermark: everything before it is decided.
     pub next_slot: Option<Timestamp>,
+    /// The slots from the watermark on that wait for a node, if any do.
+    pub held: Option<HeldSlots>,
     /// The last slot that was decided.
     pub last_slot: Option<Timestamp>,
     /// When it was created.
@@ -95,8 +103,8 @@ pub enum ScheduleChange {
         owner: String,
         /// The next slot under it.
         next_slot: Option<Timestamp>,
-        /// What becomes of slots that were due under the old one and are undecided.
-        passed: Vec<SlotRow>,
+        /// The outcomes of slots that are due under the old definition and undecided.
+        passed: PassedSlots,
     },
     /// Slots are skipped.
     Pause {
@@ -109,14 +117,34 @@ pub enum ScheduleChange {
     Enable {
         /// The next slot.
         next_slot: Option<Timestamp>,
-        /// What becomes of slots that were due while it could not be planned.
-        passed: Vec<SlotRow>,
+        /// The outcomes of slots that became due while it could not be planned.
+        passed: PassedSlots,
     },
     /// Not planned any more.
     Disable {
-        /// What becomes of slots that are due and undecided.
-        passed: Vec<SlotRow>,
+        /// The outcomes of slots that are due and undecided.
+        passed: PassedSlots,
     },
+}
+
+/// The due slots that a change decides, because the leader will not decide them after it.
+///
+/// They are computed before the transaction that applies the change. A slot that becomes due in
+/// between makes the change stale: `next` is how the transaction detects it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PassedSlots {
+    /// The outcomes, in order, none of them with a job. If empty, no slot was due.
+    pub rows: Vec<SlotRow>,
+    /// The first slot after `rows` by the rule in force. Ignored if `rows` is empty: that slot is
+    /// the watermark then.
+    pub next: Option<Timestamp>,
+}
+
+impl From<Vec<SlotRow>> for PassedSlots {
+    /// These slots, and none after them.
+    fn from(rows: Vec<SlotRow>) -> PassedSlots {
+        PassedSlots { rows, next: None }
+    }
 }
 
 /// What became of a change.
@@ -124,7 +152,8 @@ pub enum ScheduleChange {
 pub enum EditAnswer {
     /// Done; the schedule as it is now (or was, if it was deleted).
     Done(Schedule),
-    /// It has changed since the caller saw it; this is how it is.
+    /// It has changed since the caller saw it, or a slot became due that the change does not
+    /// decide. Nothing was written; this is the current schedule.
     Stale(Schedule),
     /// There is no such schedule.
     NotFound,
@@ -163,6 +192,9 @@ pub enum SlotDecision {
         slots: Vec<SlotRow>,
         /// The next slot to decide.
         next_slot: Option<Timestamp>,
+        /// How long after its due time a slot can still get a job. A slot that no live node can run stays
+        /// undecided for so long.
+        hold_for: Duration,
     },
     /// It cannot be planned, for this reason, until somebody mends it.
     SetAside(String),
@@ -196,8 +228,10 @@ pub struct Fired {
     pub answers: Vec<FireAnswer>,
     /// How many slots asked for a job and have none because earlier ones were unfinished.
     pub refused: usize,
-    /// How many slots asked for a job and have none because no live node takes it.
+    /// How many slots asked for jobs and have none because there are too many nodes.
     pub unplaced: usize,
+    /// The slots that were decided without a job.
+    pub skipped: Vec<SkippedSlots>,
 }
 
 /// What became of one plan.
@@ -205,6 +239,9 @@ pub struct Fired {
 pub enum FireAnswer {
     /// It was applied.
     Applied,
+    /// Its first rows were applied, so many of them. No live node can run the next slot, so that all
+    /// slots from that one on are held.
+    Held(usize, HeldSlots),
     /// The schedule had changed, or was gone, or the clock was set back so that it is early: read
     /// it again.
     Stale,
@@ -243,6 +280,7 @@ impl NewSchedule {
             pause: None,
             set_aside: None,
             next_slot: self.next_slot,
+            held: None,
             last_slot: None,
             created_at: now,
             changed_at: now,
@@ -251,13 +289,25 @@ impl NewSchedule {
 }
 
 impl ScheduleChange {
-    /// The slots that would be undecided after it, and what becomes of them: none of them a job.
-    pub fn passed(&self) -> &[SlotRow] {
+    /// Is its first slot due already? Then that slot precedes the change.
+    fn starts_before(&self, now: Timestamp) -> bool {
+        match self {
+            ScheduleChange::Define { next_slot, .. } | ScheduleChange::Enable { next_slot, .. } => {
+                next_slot.is_some_and(|next| next <= now)
+            }
+            ScheduleChange::Pause { .. }
+            | ScheduleChange::Resume
+            | ScheduleChange::Disable { .. } => false,
+        }
+    }
+
+    /// The due slots that it decides. None if it leaves all of them to the leader.
+    pub fn passed(&self) -> Option<&PassedSlots> {
         match self {
             ScheduleChange::Define { passed, .. }
             | ScheduleChange::Enable { passed, .. }
-            | ScheduleChange::Disable { passed } => passed,
-            ScheduleChange::Pause { .. } | ScheduleChange::Resume => &[],
+            | ScheduleChange::Disable { passed } => Some(passed),
+            ScheduleChange::Pause { .. } | ScheduleChange::Resume => None,
         }
     }
 
@@ -279,29 +329,38 @@ impl Schedule {
         self.pause.as_ref().is_some_and(|pause| pause.is_in_force(now))
     }
 
-    /// When the leader has something to decide: at the next slot, or when a pause ends.
+    /// When the leader has something to decide: at the next slot, when a pause ends, or when held slots
+    /// are to be examined again.
     pub fn due_at(&self) -> Option<Timestamp> {
         let next = self.next_slot.filter(|_| self.enabled && self.set_aside.is_none())?;
+        let next = self.held.as_ref().map_or(next, |held| held.until);
         match &self.pause {
             None => Some(next),
             Some(pause) => pause.until.map(|until| until.max(next)),
         }
     }
 
-    /// Carries out a change that somebody made, unless it would let a slot come again: what was
-    /// decided was decided, also after it has been pruned. The answer is what the ledger gets: the
-    /// slots that would be undecided.
+    /// Applies a change and returns the ledger rows of the slots that it decides. Returns none and
+    /// changes nothing if a slot became due since the change was computed: a slot of the old rule
+    /// would have no outcome, and one of the new rule would fire although it precedes the change.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the change is invalid, or if a decided slot would become due again. That
+    /// includes slots whose ledger rows have been pruned. The schedule must not be used after it.
     pub fn change(
         &mut self,
         change: &ScheduleChange,
         actor: &Actor,
         now: Timestamp,
-    ) -> Result<Vec<SlotView>> {
+    ) -> Result<Option<Vec<SlotView>>> {
         if let ScheduleChange::Define { owner, spec, .. } = change {
             limits::check_name("owner", owner, true).map_err(StoreError::invalid)?;
             rules::check_spec(spec)?;
         }
-        let passed = self.pass(change.passed(), now)?;
+        if change.passed().is_some_and(|passed| self.has_slot_between(passed, now)) {
+            return Ok(None);
+        }
         if let ScheduleChange::Define { next_slot: Some(next), .. }
         | ScheduleChange::Enable { next_slot: Some(next), .. } = change
             && let Some(last) = self.last_slot.filter(|last| next <= last)
@@ -311,8 +370,16 @@ impl Schedule {
             );
             return Err(StoreError::invalid(message));
         }
+        if change.starts_before(now) {
+            return Ok(None);
+        }
+        let passed =
+            self.pass(change.passed().map_or(&[], |passed| passed.rows.as_slice()), now)?;
         self.stamp = rules::next_stamp(self.stamp, now);
         self.changed_at = now;
+        if change.passed().is_some() {
+            self.held = None;
+        }
         match change {
             ScheduleChange::Define { spec, owner, next_slot, .. } => {
                 self.revision += 1;
@@ -339,10 +406,17 @@ impl Schedule {
             ScheduleChange::Disable { passed } => {
                 self.enabled = false;
                 // Nothing is due until somebody enables it, from then on.
-                self.next_slot = self.next_slot.filter(|_| passed.is_empty());
+                self.next_slot = self.next_slot.filter(|_| passed.rows.is_empty());
             }
         }
-        Ok(passed)
+        Ok(Some(passed))
+    }
+
+    /// Is a slot due that follows the ones that a change decides?
+    fn has_slot_between(&self, passed: &PassedSlots, now: Timestamp) -> bool {
+        let next = if passed.rows.is_empty() { self.next_slot } else { passed.next };
+        let is_due = self.enabled && next.is_some_and(|next| next <= now);
+        is_due && !bugs::is_planted(Bug::ChangeByEarlierClock)
     }
 
     /// Gives it this name, and makes it one of this set.
@@ -380,117 +454,6 @@ impl Pause {
     }
 }
 
-impl SlotPlan {
-    /// Does it decide a slot before its time? The database's clock was set back since it was made.
-    pub fn is_early(&self, now: Timestamp) -> bool {
-        let SlotDecision::Advance { slots, .. } = &self.decision else { return false };
-        slots.last().is_some_and(|row| row.end.unwrap_or(row.slot) > now)
-    }
-
-    /// What the plan writes, if it keeps the rules: slots ascend from the watermark and pass over
-    /// none, the watermark moves beyond them, and just those have a job that say so. A plan that
-    /// breaks one comes from a bug or from bad data; its reason sets the schedule aside.
-    pub fn check(
-        &self,
-        watermark: Option<Timestamp>,
-    ) -> std::result::Result<(&[SlotRow], Option<Timestamp>), String> {
-        let (slots, next_slot) = match &self.decision {
-            SlotDecision::SetAside(reason) => {
-                return Err(limits::cut(reason, limits::REASON_BYTES_MAX).to_owned());
-            }
-            SlotDecision::Advance { slots, next_slot, .. } => (slots, *next_slot),
-        };
-        if bugs::has_lax_plans() {
-            return Ok((slots, next_slot));
-        }
-        let first = slots.first().map_or(next_slot, |row| Some(row.slot));
-        if let Some(from) = watermark.filter(|from| first.is_none_or(|first| first > *from)) {
-            return Err(format!("slot {from} was skipped without a decision"));
-        }
-        let from = check_rows(self.schedule, slots, watermark)?;
-        match next_slot {
-            Some(next_slot) if next_slot < from => {
-                Err(format!("the next slot {next_slot} is before the last decided slot"))
-            }
-            _ => Ok((slots, next_slot)),
-        }
-    }
-}
-
-/// Checks slots that are decided from the watermark on; the answer is the instant after the last.
-fn check_rows(
-    schedule: ScheduleId,
-    slots: &[SlotRow],
-    watermark: Option<Timestamp>,
-) -> std::result::Result<Timestamp, String> {
-    let Some(mut from) = watermark else {
-        return Err("a slot was planned although the schedule has no slots left".to_owned());
-    };
-    if let Some(first) = slots.first().filter(|first| first.slot > from) {
-        return Err(format!(
-            "slot {from} was skipped without a decision; the plan starts with {}",
-            first.slot
-        ));
-    }
-    for row in slots {
-        let last = row.end.unwrap_or(row.slot);
-        if row.count == 0 || (row.end.is_some() && row.outcome.has_job()) {
-            return Err(format!("slot {} has an invalid slot count: {}", row.slot, row.count));
-        }
-        if row.slot < from || last < row.slot {
-            return Err(format!("slot {} was planned twice or out of order", row.slot));
-        }
-        if row.job.is_some() != row.outcome.has_job() {
-            return Err(format!(
-                "slot {} has the outcome {}, which does not match its job",
-                row.slot, row.outcome
-            ));
-        }
-        if let Some(job) = &row.job {
-            job.check()?;
-            let origin = job.origin.as_ref().map(|origin| (origin.schedule, origin.slot));
-            if origin != Some((schedule, Some(row.slot))) {
-                return Err(format!(
-                    "the job of slot {} belongs to another schedule or slot",
-                    row.slot
-                ));
-            }
-            if job.unique.is_some() {
-                return Err("the job of a slot cannot have a unique key".to_owned());
-            }
-        }
-        from = last + std::time::Duration::from_micros(1);
-    }
-    Ok(from)
-}
-
-impl SlotPlan {
-    /// What becomes of slots while earlier jobs are unfinished.
-    fn overlap(&self) -> Overlap {
-        match &self.decision {
-            SlotDecision::Advance { overlap, .. } => *overlap,
-            SlotDecision::SetAside(_) => Overlap::Allow,
-        }
-    }
-
-    /// The last slot that asks for a job.
-    fn last_job(&self) -> Option<Timestamp> {
-        let SlotDecision::Advance { slots, .. } = &self.decision else { return None };
-        slots.iter().rev().find(|row| row.job.is_some()).map(|row| row.slot)
-    }
-
-    /// Does it depend on the schedule's unfinished jobs?
-    pub fn asks_for_unfinished(&self) -> bool {
-        self.overlap() != Overlap::Allow && self.last_job().is_some()
-    }
-
-    /// Who calls off the schedule's unfinished jobs, if the plan does.
-    pub fn calls_off(&self) -> Option<Actor> {
-        let slot = self.last_job().filter(|_| self.overlap() == Overlap::CancelRunning)?;
-        Some(rules::overlap_actor(slot))
-    }
-}
-
 /// Which slots of a plan become jobs, and which of these have to wait: decided in the transaction
 /// that fires them, from the unfinished jobs that it finds, with those that are called off left out.
 #[derive(Clone, Debug)]
@@ -517,14 +480,14 @@ pub enum Seated {
 impl Seats {
     /// For the slots of a plan, where these jobs of its schedule are unfinished, oldest first, and
     /// so many of them wait for others.
-    pub fn new(plan: &SlotPlan, unfinished: Vec<JobId>, waiting: usize) -> Seats {
-        let (overlap, last) = (plan.overlap(), plan.last_job());
+    pub fn new(plan: &Advance<'_>, unfinished: Vec<JobId>, waiting: usize) -> Seats {
+        let (overlap, last) = (plan.overlap, plan.last_job());
         Seats { overlap, unfinished, waiting, last, of_nodes: None }
     }
 
     /// For the slots of a plan by which each node has jobs of its own, where these are unfinished,
     /// each with its queue.
-    pub fn of_nodes(plan: &SlotPlan, unfinished: Vec<(JobId, String)>) -> Seats {
+    pub fn of_nodes(plan: &Advance<'_>, unfinished: Vec<(JobId, String)>) -> Seats {
         let mut of_nodes: BTreeMap<String, Vec<JobId>> = BTreeMap::new();
         for (job, queue) in unfinished {
             of_nodes.entry(queue).or_default().push(job);

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use punctual_core::{ScheduleId, Timestamp};
 
 use crate::{
-    Actor, NewSchedule, Result, Schedule, ScheduleChange, SlotRow, StoreError, limits, rules,
+    Actor, NewSchedule, PassedSlots, Result, Schedule, ScheduleChange, StoreError, limits, rules,
 };
 
 /// What a program declares of its schedules, as far as it has to be written.
@@ -56,8 +56,8 @@ pub enum SetEntry {
         id: ScheduleId,
         /// The stamp that this was made from.
         stamp: i64,
-        /// What becomes of slots that are due and undecided.
-        passed: Vec<SlotRow>,
+        /// The outcomes of slots that are due and undecided.
+        passed: PassedSlots,
     },
 }
 
@@ -69,8 +69,8 @@ pub enum Registered {
     Done(Vec<Schedule>),
     /// This generation is in force, which is higher; nothing was written.
     Superseded(i64),
-    /// A schedule has changed or is gone, or a name was taken meanwhile: nothing was written. Look
-    /// again.
+    /// A schedule has changed or is gone, a name was taken meanwhile, or a slot became due that its
+    /// change does not decide. Nothing was written; read the schedules again.
     Stale,
 }
 
@@ -134,23 +134,30 @@ impl SetEntry {
         }
     }
 
-    /// What changes of a schedule that is there: its place first, then the rest in order. The set is
-    /// the one that asks. Whatever is wrong with it is the error, and the schedule is of no use then.
+    /// Applies the entry to an existing schedule: name and set first, then the changes in order.
+    /// Returns false if a change is stale ([`Schedule::change`]).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a change is invalid or the schedule belongs to another set. The schedule
+    /// must not be used after it, nor after false.
     pub fn carry_out(
         &self,
         schedule: &mut Schedule,
         set: &str,
         actor: &Actor,
         now: Timestamp,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         self.check_owner(schedule, set)?;
         if let SetEntry::Bring { name, .. } = self {
             schedule.place(name, set, now);
         }
         for change in self.changes().iter() {
-            schedule.change(change, actor, now)?;
+            if schedule.change(change, actor, now)?.is_none() {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// May this set write this schedule?

@@ -41,13 +41,16 @@ pub struct Settlements {
     pub answers: Vec<Settled>,
     /// Did a job end for which others of its schedule wait? They go on with the next promote.
     pub frees: bool,
+    /// Did an attempt end in a queue with a limit for all nodes? Then another job of it may start.
+    pub has_room: bool,
 }
 
 impl Settlements {
-    /// May a job be claimed now that was not to be claimed before: one that is ready again, or one
-    /// that was written with its settlement?
+    /// Can a job be claimed now that could not be claimed before: one that is ready again, one that
+    /// was written with its settlement, or one of a limited queue?
     pub fn has_work(&self, batch: &[Settlement]) -> bool {
-        self.answers.contains(&Settled::Applied(JobState::Ready))
+        self.has_room
+            || self.answers.contains(&Settled::Applied(JobState::Ready))
             || batch.iter().zip(&self.answers).any(|(item, answer)| {
                 matches!(answer, Settled::Applied(_)) && !item.then.is_empty()
             })

@@ -39,6 +39,10 @@ pub struct Promoted {
     pub queues: BTreeMap<String, u64>,
     /// When the next timer is due.
     pub next_due: Option<Timestamp>,
+    /// The first instant after which a start deadline must be checked, by [`Store::expire`].
+    ///
+    /// [`Store::expire`]: crate::Store::expire
+    pub next_deadline: Option<Timestamp>,
 }
 
 impl Promoted {
@@ -48,15 +52,16 @@ impl Promoted {
     }
 }
 
-/// A wish to take back the leases of dead nodes.
+/// A request to take back the leases of dead nodes, and the leases of remote workers whose time is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReapAsk {
     /// The term under which it is done.
     pub fence: Fence,
     /// For how long that role is renewed.
     pub lease: Duration,
-    /// A node that was silent for longer is dead. Nobody is declared dead within as long of the
-    /// beginning of steady leadership: after an outage of the database every heartbeat is old.
+    /// A node is dead if its last heartbeat is older, also in watched time
+    /// ([`Leader::watched`](crate::Leader::watched)): after an outage of the database every heartbeat
+    /// is old.
     pub node_lifetime: Duration,
     /// When jobs are tried again.
     pub policy: RetryPolicy,
@@ -82,15 +87,62 @@ pub struct Reaped {
     pub dead: Vec<NodeId>,
     /// Jobs that were taken back.
     pub jobs: Vec<ReapedJob>,
+    /// Attempts of remote workers that exceeded their time and were ended.
+    pub overdue: Vec<OverdueJob>,
+}
+
+impl Reaped {
+    /// The answer before anything is done.
+    pub fn nothing(at: Timestamp) -> Reaped {
+        Reaped { at, led: false, dead: Vec::new(), jobs: Vec::new(), overdue: Vec::new() }
+    }
+}
+
+/// A job whose attempt exceeded its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverdueJob {
+    /// The job.
+    pub job: JobId,
+    /// The number of the attempt.
+    pub attempt: u32,
+    /// Its queue.
+    pub queue: String,
+    /// Its kind.
+    pub kind: String,
+    /// When the attempt was claimed.
+    pub claimed_at: Timestamp,
+    /// How long it was allowed to take.
+    pub limit: Duration,
+    /// Where it goes.
+    pub next: Next,
+    /// The recorded error.
+    pub error: Option<String>,
 }
 
 /// A job whose lease was taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReapedJob {
     /// The job.
     pub job: JobId,
     /// Where it goes.
     pub next: Next,
+    /// The attempt that the dead node had begun; none if the row of the lease cannot be read.
+    pub attempt: Option<ReapedAttempt>,
+}
+
+/// An attempt that ended with the death of its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReapedAttempt {
+    /// The kind of the job.
+    pub kind: String,
+    /// The queue of the job.
+    pub queue: String,
+    /// The number of the attempt, from 1.
+    pub number: u32,
+    /// Time from the claim until the lease was taken back.
+    pub held: Duration,
+    /// The recorded error.
+    pub error: Option<String>,
 }
 
 /// How long history is kept.

@@ -8,9 +8,9 @@ use punctual_engine::{Applied, Manner, ScheduleError, Schedules, Seen, Wanted};
 use punctual_store::{
     Actor, AuditCursor, AuditEntry, AuditView, CancelAnswer, Cursor, Hints, JobDetail, JobFilter,
     JobView, Leader, LeaderChange, LogCursor, LogView, MoveAnswer, Node, Page, Placement, Queue,
-    QueueChange, QueueLimits, QueueStats, RequeueAnswer, RevisionCursor, RevisionView, RollupCount,
-    RollupCursor, RollupFilter, RollupSum, Schedule, Schema, SlotCursor, SlotRun, SlotView, Span,
-    StatsCursor, StepView, SumAsk, Topic, UniqueKey, limits,
+    QueueChange, QueueCounts, QueueLimits, RequeueAnswer, RevisionCursor, RevisionView,
+    RollupCount, RollupCursor, RollupFilter, RollupSum, Schedule, Schema, SlotCursor, SlotRun,
+    SlotView, Span, StatsCursor, StepView, SumAsk, Topic, UniqueKey, limits,
 };
 
 use crate::ctx::Shared;
@@ -62,6 +62,17 @@ impl Admin {
     /// What time it is, by the database's clock.
     pub async fn now(&self) -> Result<Timestamp> {
         Ok(self.shared.store.now(self.shared.env.at()).await?)
+    }
+
+    /// Checks whether writes can succeed: not after one that found the disk full, until there is
+    /// space again.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Full`](crate::ErrorKind::Full) while the disk is full; the reason of a store that
+    /// accepts no requests.
+    pub async fn check_writable(&self) -> Result<()> {
+        Ok(self.shared.store.check_writable().await?)
     }
 
     /// Which schema the store has.
@@ -361,12 +372,13 @@ impl Admin {
         Ok(self.shared.store.queues().await?)
     }
 
-    /// What waits and runs, by queue and kind.
+    /// Job counts by queue and kind, and their age. With many jobs these are the counts that the
+    /// leader of the role `maintenance` stored last.
     pub async fn queue_stats(
         &self,
         after: Option<&StatsCursor>,
         most: usize,
-    ) -> Result<Page<QueueStats, StatsCursor>> {
+    ) -> Result<QueueCounts> {
         Ok(self.shared.store.queue_stats(after, most).await?)
     }
 
@@ -447,11 +459,11 @@ impl Admin {
     }
 
     /// What is in a queue by kind, and why the queue is as it is: of one reading.
-    pub async fn queue_and_why(&self, name: &str) -> Result<(Vec<QueueStats>, Why)> {
+    pub async fn queue_and_why(&self, name: &str) -> Result<(QueueCounts, Why)> {
         let store = &*self.shared.store;
-        let stats = why::line::counts(store, name).await?;
-        let why = why::counted(store, self.shared.env.at(), name, stats.clone()).await?;
-        Ok((stats, why))
+        let counts = why::line::counts(store, name).await?;
+        let why = why::counted(store, self.shared.env.at(), name, counts.clone()).await?;
+        Ok((counts, why))
     }
 
     /// Who holds the unique key of an order, in words.

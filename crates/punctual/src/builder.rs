@@ -19,6 +19,7 @@ use crate::job::{Job, Settings};
 use crate::order::Order;
 use crate::outcome::BoxError;
 use crate::punctual::{Known, Punctual};
+use crate::start_check::{HandlerQueue, log_warnings};
 use crate::when::When;
 
 /// A node before it starts: its state, handlers and schedules, and how it works.
@@ -52,7 +53,6 @@ pub(crate) struct Plan {
     elsewhere: BTreeSet<String>,
     schedules: Vec<(String, When, Order)>,
     set: (String, i64),
-    is_named: bool,
     layers: Vec<Wrap>,
     queues: Option<Vec<ServedQueue>>,
     config: Config,
@@ -68,13 +68,12 @@ impl Builder {
     pub(crate) fn on(ground: Ground) -> Builder {
         let Ground { env, store, backend, is_producer } = ground;
         let plan = Plan {
-            shared: Shared { env, store, backend, trace: None },
+            shared: Shared { env, store, backend, trace: None, counts: Arc::default() },
             is_producer,
             handlers: Vec::new(),
             elsewhere: BTreeSet::new(),
             schedules: Vec::new(),
             set: (program(), 0),
-            is_named: false,
             layers: Vec::new(),
             queues: None,
             config: Config { name: program(), ..Config::default() },
@@ -144,12 +143,14 @@ impl<S: Clone + Send + Sync + 'static> Builder<S> {
         self.set(|plan| plan.schedules.push((name.to_owned(), when, order)))
     }
 
-    /// The name under which the schedules of this program are a set; that of the executable unless
-    /// said otherwise. Programs that share a database need names of their own. A program that is
-    /// named and registers no schedule pauses those that it registered before; one that is not
-    /// named leaves them alone.
+    /// The name of the set that contains the schedules of this program [default: the name of the
+    /// executable]. Different programs that share a database need different names.
+    ///
+    /// A process that registers no schedules never changes the schedules of its app: it may be a
+    /// producer or a worker of the same app. After removing the last schedule from the code, pause
+    /// or delete it with [`Admin`](crate::Admin).
     pub fn app(self, name: &str) -> Builder<S> {
-        self.set(|plan| (plan.set.0, plan.is_named) = (name.to_owned(), true))
+        self.set(|plan| plan.set.0 = name.to_owned())
     }
 
     /// The generation of this program's schedules, for instance the number of the build. One that
@@ -174,7 +175,8 @@ impl<S: Clone + Send + Sync + 'static> Builder<S> {
         self.set(|plan| plan.config.labels.push((name.to_owned(), value.to_owned())))
     }
 
-    /// The queues that it serves; unless said otherwise `default` and those of its handlers' jobs.
+    /// The queues that the node serves [default: `default` and the queues of its handlers' jobs].
+    /// A handler whose queue no live node serves is logged as a warning at start.
     pub fn queues(self, queues: impl IntoIterator<Item = ServedQueue>) -> Builder<S> {
         self.set(|plan| plan.queues = Some(queues.into_iter().collect()))
     }
@@ -227,6 +229,9 @@ impl<S: Clone + Send + Sync + 'static> Builder<S> {
     }
 
     /// Registers its schedules and starts the node.
+    ///
+    /// Logs a warning for each handler whose queue no live node serves, and for waiting jobs of
+    /// kinds that no live node handles.
     pub async fn start(self) -> Result<Punctual> {
         self.plan.start().await
     }
@@ -244,16 +249,31 @@ pub(crate) struct Ready {
     pub(crate) handlers: Handlers,
     pub(crate) known: Known,
     pub(crate) is_producer: bool,
+    /// The handlers that the node is to run; none for a node that runs no jobs.
+    pub(crate) handler_queues: Vec<HandlerQueue>,
 }
 
 impl Plan {
     async fn start(self) -> Result<Punctual> {
-        let Ready { shared, config, handlers, known, is_producer } = self.ready().await?;
+        let ready = self.ready().await?;
+        let Ready { shared, config, handlers, known, is_producer, handler_queues } = ready;
         let engine = if is_producer {
             None
         } else {
             let (env, store) = (shared.env.clone(), shared.store.clone());
-            Some(Engine::start(env, store, config, handlers).await?)
+            let timing = config.timing;
+            let engine = Engine::start(env.clone(), store.clone(), config, handlers).await?;
+            let timeout = env.sleep(timing.call);
+            let at = env.at();
+            // In the background: counting jobs must not delay the start.
+            env.spawn(Box::pin(async move {
+                let check = log_warnings(&*store, at, timing.dead, &handler_queues);
+                tokio::select! {
+                    () = check => {}
+                    () = timeout => tracing::warn!("start check timed out"),
+                }
+            }));
+            Some(engine)
         };
         Ok(Punctual::new(shared, known, engine))
     }
@@ -281,6 +301,7 @@ impl Plan {
             }
         }
         let shared = Arc::new(self.shared.clone());
+        let handler_queues = self.handler_queues();
         let mut handlers = Handlers::default();
         for Entry { kind, settings, make } in std::mem::take(&mut self.handlers) {
             let service = make(shared.clone());
@@ -295,8 +316,8 @@ impl Plan {
                 )));
             }
         }
-        // A program that declares none may be another part of one that does.
-        if !definitions.is_empty() || self.is_named {
+        // A process without schedules may be another part of an app that has some.
+        if !definitions.is_empty() {
             let schedules = Schedules::new(shared.env.clone(), shared.store.clone());
             let (set, generation) = (format!("code:{}", self.set.0), self.set.1);
             let declared = schedules.register("", &set, generation, &definitions).await?;
@@ -310,7 +331,13 @@ impl Plan {
             }
         }
         let Plan { config, is_producer, .. } = self;
-        Ok(Ready { shared, config, handlers, known, is_producer })
+        Ok(Ready { shared, config, handlers, known, is_producer, handler_queues })
+    }
+
+    /// The queue of each handler, unless the node runs no jobs at all.
+    fn handler_queues(&self) -> Vec<HandlerQueue> {
+        let handlers = self.handlers.iter().filter(|_| !self.config.queues.is_empty());
+        handlers.map(|it| HandlerQueue { kind: it.kind, queue: it.settings.queue }).collect()
     }
 
     /// The queues that it serves.

@@ -15,7 +15,7 @@ use crate::admin::Admin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::order::Order;
 use crate::punctual::{Receipt, receipt};
-use crate::remote::Held;
+use crate::remote::{Counts, Held};
 use crate::transaction::{Backend, Transaction};
 
 /// What a handler is given beside its job: the state of the application, what is known about this
@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) backend: Backend,
     pub(crate) trace: Option<fn() -> Option<String>>,
+    /// Of remote workers.
+    pub(crate) counts: Arc<Counts>,
 }
 
 /// The longest wait before the result of a step is kept again.
@@ -210,15 +212,35 @@ impl<S> Ctx<S> {
         self.attempt.log(level, text);
     }
 
-    /// Ends when the attempt has to stop, and says why. A handler that goes on is dropped a
-    /// little later.
+    /// Ends when the attempt has to stop, and says why.
+    ///
+    /// At a shutdown of the node ([`StopReason::Shutdown`]) it ends at once: the handler may finish
+    /// its work until the shutdown grace ends, or save it and return an error. For all other
+    /// reasons it has a few seconds. Then it is dropped: see [`time_left`](Ctx::time_left). An
+    /// error that a handler returns because of a shutdown uses no attempt; the job runs again
+    /// elsewhere or after the restart.
     pub async fn cancelled(&self) -> StopReason {
         self.attempt.stopped().await
     }
 
-    /// Why the attempt has to stop, if it has to.
+    /// Why the attempt has to stop, if it has to; a shutdown of the node is seen at its start, as
+    /// in [`cancelled`](Ctx::cancelled).
     pub fn stop_reason(&self) -> Option<StopReason> {
         self.attempt.stop_reason()
+    }
+
+    /// Ends when the attempt has to stop now, and says why: for handlers that rather finish than
+    /// stop early.
+    ///
+    /// Differs from [`cancelled`](Ctx::cancelled) only at a shutdown of the node: it ends shortly
+    /// before the shutdown grace does, by [`Timing::cancel_grace`](crate::Timing::cancel_grace).
+    pub async fn must_stop(&self) -> StopReason {
+        self.attempt.must_stop().await
+    }
+
+    /// How long until the handler is dropped, once it has to stop ([`cancelled`](Ctx::cancelled)).
+    pub fn time_left(&self) -> Option<Duration> {
+        self.attempt.time_left()
     }
 
     /// Orders a job that is written together with the success of this one: both are there or

@@ -36,7 +36,7 @@ use crate::order::Order;
 /// | `max_attempts = 5` | the most counted attempts | 5 |
 /// | `timeout = "30s"` | the most time for one attempt | the node's, 15 minutes |
 /// | `budget = "1h"` | the most time for all attempts together | none |
-/// | `start_within = "10m"` | no attempt starts later than this after the job was due | none |
+/// | `start_within = "10m"` | no attempt starts later than this after the job was due; a job that waits longer fails | none |
 /// | `backoff = "linear 5s to 10m"` | waits between attempts: `fixed`, `linear`, `exponential` | the node's |
 /// | `unique`, `unique = "field"`, `unique(by = "field", during = "1h")` | one unfinished job per payload or per value of a field; or one per length of time | any number |
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {

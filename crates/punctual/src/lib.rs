@@ -66,6 +66,7 @@ mod order;
 mod outcome;
 mod punctual;
 pub mod remote;
+mod start_check;
 #[cfg(feature = "testing")]
 pub mod testing;
 #[doc(hidden)]
@@ -100,11 +101,12 @@ pub use punctual_engine::{
     Ended, Fired, Health, Leadership, QueueOrder, Seen, ServedQueue, StopReason, Stopped, Timing,
 };
 pub use punctual_store::{
-    Actor, AttemptView, AuditCursor, AuditView, ClaimedJob, Cursor, Event, EventCursor, Hints,
-    JobDetail, JobFilter, JobRun, JobView, Json, Leader, LeaderChange, LogCursor, LogView, Node,
-    NodeInfo, Page, Pause, Placement, ProgressView, Queue, QueueLimits, QueueStats, Retention,
-    RevisionCursor, RevisionView, RollupCount, RollupCursor, RollupFilter, RollupSum, Schedule,
-    Schema, SlotCursor, SlotRun, SlotView, Span, StatsCursor, StepView, SumAsk, Topic,
+    Actor, AttemptView, AuditCursor, AuditView, ClaimedJob, Cursor, Event, EventCursor, HeldSlots,
+    Hints, JobDetail, JobFilter, JobRun, JobView, Json, Leader, LeaderChange, LogCursor, LogView,
+    Node, NodeInfo, Page, Pause, Placement, ProgressView, Queue, QueueCounts, QueueLimits,
+    QueueStats, Retention, RevisionCursor, RevisionView, RollupCount, RollupCursor, RollupFilter,
+    RollupSum, Schedule, Schema, SlotCursor, SlotRun, SlotView, Span, StatsCursor, StepView,
+    SumAsk, Topic,
 };
 #[cfg(feature = "sqlite")]
 pub use rusqlite;

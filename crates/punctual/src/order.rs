@@ -120,7 +120,8 @@ impl Order {
         self.set(|job| job.budget = Some(limit))
     }
 
-    /// No attempt starts later than this after the job was due.
+    /// No attempt starts later than this after the job was due. A job that waits longer fails without
+    /// an attempt.
     pub fn start_within(self, limit: Duration) -> Order {
         self.set(|job| job.start_within = Some(limit))
     }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use punctual_core::JobId;
@@ -11,6 +10,7 @@ use punctual_core::job::JobState;
 use punctual_engine::{Engine, Health, Leadership, Stopped};
 use punctual_store::{EnqueueAnswer, NewJob, Rejection, Retention, limits};
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 
 use crate::admin::Admin;
 use crate::ctx::Shared;
@@ -19,8 +19,19 @@ use crate::order::Order;
 use crate::remote::Remote;
 use crate::transaction::Transaction;
 
-/// A running node, or a producer: orders work, waits for it, manages it. Cheap to clone; when the
+/// A running node, or a producer: enqueues jobs, waits for them, manages them. Cheap to clone; when the
 /// last clone is dropped, the node stops at once.
+///
+/// A node that is not kept in a variable stops immediately, so the compiler warns about it:
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// # use punctual::Punctual;
+/// # #[tokio::main] async fn main() -> punctual::Result<()> {
+/// Punctual::memory().start().await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "the node stops when its last handle is dropped; keep the handle"]
 #[derive(Clone)]
 pub struct Punctual {
     inner: Arc<Inner>,
@@ -30,10 +41,19 @@ struct Inner {
     shared: Arc<Shared>,
     known: Known,
     engine: Option<Engine>,
-    is_stopped: AtomicBool,
+    phase: watch::Sender<Phase>,
     /// What follows an order in tests that want it done at once.
     #[cfg(feature = "testing")]
     after_enqueue: std::sync::OnceLock<AfterEnqueue>,
+}
+
+/// How far the handle has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Running,
+    /// It was asked to stop: it enqueues nothing more.
+    Stopping,
+    Stopped,
 }
 
 #[cfg(feature = "testing")]
@@ -106,6 +126,10 @@ impl Known {
 /// longer and longer.
 const LOOK_FIRST: Duration = Duration::from_millis(10);
 const LOOK_LAST: Duration = Duration::from_secs(1);
+/// How long the last look at a job may take, once the node has stopped.
+const LAST_LOOK: Duration = Duration::from_secs(1);
+/// How long a producer may take to stop.
+const ENDING: Duration = Duration::from_millis(900);
 
 impl Punctual {
     pub(crate) fn new(shared: Arc<Shared>, known: Known, engine: Option<Engine>) -> Punctual {
@@ -113,7 +137,7 @@ impl Punctual {
             shared,
             known,
             engine,
-            is_stopped: AtomicBool::new(false),
+            phase: watch::Sender::new(Phase::Running),
             #[cfg(feature = "testing")]
             after_enqueue: std::sync::OnceLock::new(),
         };
@@ -150,7 +174,42 @@ impl Punctual {
 
     /// Has it been told to stop? Then it takes no orders, and only finishes what runs.
     pub fn is_stopped(&self) -> bool {
-        self.inner.is_stopped.load(Ordering::Acquire)
+        *self.inner.phase.borrow() >= Phase::Stopping
+    }
+
+    /// Ends when the node or producer is asked to stop, with [`stop`](Punctual::stop) or by a signal
+    /// in [`run_until_signal`](Punctual::run_until_signal), or when the node has ended by itself.
+    ///
+    /// ```no_run
+    /// # use punctual::Punctual;
+    /// # async fn serve(graceful: impl Future<Output = ()>) {}
+    /// # #[tokio::main] async fn main() -> punctual::Result<()> {
+    /// let punctual = Punctual::memory().start().await?;
+    /// // For example axum: `axum::serve(listener, app).with_graceful_shutdown(stopping)`
+    /// let server = tokio::spawn(serve(punctual.stopping()));
+    /// let stopped = punctual.run_until_signal().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn stopping(&self) -> impl Future<Output = ()> + Send + use<> {
+        let asked = self.reached(Phase::Stopping);
+        let ended = self.inner.engine.as_ref().map(Engine::ended);
+        async move {
+            match ended {
+                Some(ended) => tokio::select! {
+                    () = asked => {}
+                    () = ended => {}
+                },
+                None => asked.await,
+            }
+        }
+    }
+
+    fn reached(&self, phase: Phase) -> impl Future<Output = ()> + Send + use<> {
+        let mut phases = self.inner.phase.subscribe();
+        async move {
+            // An error means that all handles are dropped, which stops the node, too.
+            let _ = phases.wait_for(|reached| *reached >= phase).await;
+        }
     }
 
     /// The job of an order, if it may be ordered here and now.
@@ -236,16 +295,49 @@ impl Punctual {
         })
     }
 
-    /// Waits until a job has ended, however.
+    /// Waits until a job has ended, with any outcome.
+    ///
+    /// # Errors
+    ///
+    /// Of kind `NotFound` if there is no such job, and of kind `Denied` if the node or producer
+    /// stops first.
     pub async fn wait(&self, id: JobId) -> Result<Finished> {
+        tokio::select! {
+            biased;
+            finished = self.look_until_finished(id) => finished,
+            () = self.reached(Phase::Stopped) => self.last_look(id).await,
+        }
+    }
+
+    /// The job after the node has stopped: it may have been the last one to end.
+    async fn last_look(&self, id: JobId) -> Result<Finished> {
+        let found = tokio::select! {
+            biased;
+            found = self.finished(id) => match found {
+                Err(error) if is_passing(&error) => None,
+                found => found?,
+            },
+            () = self.shared().env.sleep(LAST_LOOK) => None,
+        };
+        found.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Denied,
+                format!(
+                    "punctual was stopped in this program before job {id} finished; wait for the \
+                     job in another program, or look at its state later"
+                ),
+            )
+        })
+    }
+
+    async fn look_until_finished(&self, id: JobId) -> Result<Finished> {
         let mut wait = LOOK_FIRST;
         loop {
             match self.finished(id).await {
                 Ok(Some(finished)) => return Ok(finished),
                 Ok(None) => {}
                 // A database that is away for a while comes back.
-                Err(error) if matches!(error.kind(), ErrorKind::Retry | ErrorKind::Unreachable) => {
-                }
+                Err(error) if is_passing(&error) => {}
                 Err(error) => return Err(error),
             }
             self.shared().env.sleep(wait).await;
@@ -253,7 +345,8 @@ impl Punctual {
         }
     }
 
-    /// Waits until a job has ended, but no longer than this; none if it has not.
+    /// Waits until a job has ended, but no longer than this; none if it has not. The errors are
+    /// those of [`wait`](Punctual::wait).
     pub async fn wait_at_most(&self, id: JobId, patience: Duration) -> Result<Option<Finished>> {
         tokio::select! {
             biased;
@@ -293,6 +386,12 @@ impl Punctual {
         self.inner.engine.as_ref().map(Engine::health)
     }
 
+    /// Why the store accepts no requests until the process is restarted, for example because the
+    /// file of a SQLite database was deleted; none while it accepts them.
+    pub fn store_failure(&self) -> Option<Error> {
+        self.shared().store.stopped().map(Error::from)
+    }
+
     /// How long this node keeps history when it looks after the store; none of a producer and of a node
     /// that never leads.
     pub fn retention(&self) -> Option<Retention> {
@@ -305,19 +404,50 @@ impl Punctual {
         self.inner.engine.as_ref().map(|engine| engine.lead(role))
     }
 
-    /// Finishes what runs, for as long as the grace allows, gives the rest back, and stops.
+    /// Finishes running jobs until the shutdown grace ends, releases the others, and stops.
+    ///
+    /// Takes at most the [grace](crate::Builder::shutdown_grace) plus one second, even if a handler
+    /// ignores the request or blocks its thread, or the database does not respond. Handlers learn
+    /// of it at once ([`Ctx::cancelled`](crate::Ctx::cancelled)); released jobs use no attempt.
+    /// After that, waits for jobs end with an error.
     pub async fn stop(&self) -> Stopped {
-        self.inner.is_stopped.store(true, Ordering::Release);
-        match &self.inner.engine {
+        self.enter(Phase::Stopping);
+        let stopped = match &self.inner.engine {
             Some(engine) => {
                 engine.stop();
-                engine.stopped().await
+                let stop = async {
+                    let stopped = engine.stopped().await;
+                    self.shared().write_counts().await;
+                    stopped
+                };
+                tokio::select! {
+                    biased;
+                    stopped = stop => stopped,
+                    stopped = engine.out_of_time() => stopped,
+                }
             }
-            None => Stopped { unsettled: 0 },
-        }
+            None => {
+                tokio::select! {
+                    biased;
+                    () = self.shared().write_counts() => {}
+                    () = self.shared().env.sleep(ENDING) => {}
+                }
+                Stopped { unsettled: 0 }
+            }
+        };
+        self.enter(Phase::Stopped);
+        stopped
     }
 
-    /// Gives back what runs, without waiting for it, and stops.
+    fn enter(&self, phase: Phase) {
+        self.inner.phase.send_if_modified(|reached| {
+            let is_later = phase > *reached;
+            *reached = phase.max(*reached);
+            is_later
+        });
+    }
+
+    /// Releases running jobs without waiting for them, and stops. Takes at most one second.
     pub async fn stop_now(&self) -> Stopped {
         if let Some(engine) = &self.inner.engine {
             engine.stop_now();
@@ -333,7 +463,7 @@ impl Punctual {
         let mut signals = Signals::new()?;
         tokio::select! {
             () = signals.next() => {}
-            () = self.over() => {}
+            () = self.stopping() => {}
         }
         let stopped = self.stop();
         tokio::select! {
@@ -343,20 +473,15 @@ impl Punctual {
     }
 }
 
-impl Punctual {
-    /// Ends when the node has stopped; never for a producer.
-    async fn over(&self) {
-        match &self.inner.engine {
-            Some(engine) => drop(engine.stopped().await),
-            None => std::future::pending().await,
-        }
-    }
-}
-
 impl std::fmt::Debug for Punctual {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Punctual").field("health", &self.health()).finish_non_exhaustive()
     }
+}
+
+/// May the same request succeed later?
+fn is_passing(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Retry | ErrorKind::Unreachable)
 }
 
 /// What became of one order.

@@ -4,7 +4,6 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use punctual_core::{Timestamp, format_duration};
-use punctual_store::limits;
 
 /// A length of time as people say it: no finer than seconds, and from a day on than minutes.
 pub(crate) fn length(length: Duration) -> String {
@@ -35,11 +34,10 @@ pub(crate) fn lasting(now: Timestamp, since: Timestamp) -> String {
     format!("for {} (since {})", length(now.since(since)), instant(since))
 }
 
-/// A count and what is counted; one that stores do not count beyond means as many or more.
+/// A count and what is counted.
 pub(crate) fn count(count: u64, one: &str, many: &str) -> String {
     match count {
         1 => format!("1 {one}"),
-        _ if count >= limits::COUNT_MAX as u64 => format!("{count} or more {many}"),
         _ => format!("{count} {many}"),
     }
 }
@@ -141,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_counts_end_somewhere() {
+    fn long_lists_are_cut_and_counts_have_a_plural() {
         assert_eq!(listed(["a"]), "a");
         assert_eq!(listed(["a", "b"]), "a and b");
         assert_eq!(listed(["a", "b", "c", "d", "e", "f"]), "a, b, c, d, e and f");
@@ -150,7 +148,7 @@ mod tests {
         assert_eq!(apart(["a", "b"]), "a; b");
         assert_eq!(apart(["a"; 8]), "a; a; a; a; a; and 3 more");
         assert_eq!(count(1, "job", "jobs"), "1 job");
-        assert_eq!(count(10_000, "job", "jobs"), "10000 or more jobs");
+        assert_eq!(count(10_000, "job", "jobs"), "10000 jobs");
     }
 
     #[test]

@@ -26,6 +26,7 @@ fn sound() -> Records {
         id: id(second),
         schedule: Some(id(1)),
         slot: Some(second * SECOND),
+        finished_at: Some(second * SECOND + 900_000),
     };
     let attempt = |second: i64| AttemptRecord {
         job: id(second),
@@ -58,6 +59,7 @@ fn judge(is_always: bool, spoil: impl Fn(&mut Records)) -> Verdict {
         name: "each second".to_owned(),
         step: 1,
         is_always,
+        is_skipping: !is_always,
         asked_at: CREATED - 1_000,
     };
     Verdict::of(&records, &[known], &Quiet::default(), UNTIL)
@@ -73,6 +75,7 @@ fn wrong(verdict: &Verdict) -> Vec<(&'static str, u64)> {
         ("skipped", verdict.skipped),
         ("out_of_term", verdict.out_of_term),
         ("at_once", verdict.at_once),
+        ("overlapping", verdict.overlapping),
         ("unfinished", verdict.unfinished),
     ];
     let wrong: Vec<_> = all.into_iter().filter(|(_, count)| *count > 0).collect();
@@ -106,7 +109,7 @@ fn a_run_that_was_skipped_covers_all_its_slots() {
 #[test]
 fn every_defect_is_found() {
     type Spoil = fn(&mut Records);
-    let cases: [(Spoil, &[(&str, u64)]); 14] = [
+    let cases: [(Spoil, &[(&str, u64)]); 16] = [
         // The row and its job, the job alone, the row alone.
         (
             |it| {
@@ -148,6 +151,7 @@ fn every_defect_is_found() {
                     id: id(7),
                     schedule: Some(id(1)),
                     slot: Some(103 * SECOND),
+                    finished_at: Some(104 * SECOND),
                 });
             },
             &[("doubled", 1)],
@@ -171,6 +175,9 @@ fn every_defect_is_found() {
         (|it| it.slots[3].term = 1, &[("out_of_term", 3)]),
         (|it| it.slots[3].node = id(8), &[("out_of_term", 1)]),
         (|it| it.attempts[2].ended_at += SECOND, &[("at_once", 1)]),
+        // Two slots fired before the end of a job, which waited for another attempt or still does.
+        (|it| it.jobs[2].finished_at = Some(105 * SECOND + 5_001), &[("overlapping", 2)]),
+        (|it| it.jobs[3].finished_at = None, &[("overlapping", 1)]),
     ];
     for (number, (spoil, expected)) in cases.into_iter().enumerate() {
         assert_eq!(wrong(&judge(false, spoil)), expected, "case {number}");

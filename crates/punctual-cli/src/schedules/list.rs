@@ -56,6 +56,7 @@ pub(super) fn status(schedule: &Schedule) -> String {
         (None, _) if !schedule.enabled => "disabled".to_owned(),
         (None, Some(pause)) => output::paused(pause),
         (None, None) if schedule.next_slot.is_none() => "finished".to_owned(),
+        (None, None) if schedule.held.is_some() => "unserved".to_owned(),
         (None, None) if streak(schedule) > 0 => FAILING.to_owned(),
         (None, None) => "active".to_owned(),
     }
@@ -104,7 +105,8 @@ pub(super) fn history(schedule: &Schedule) -> String {
 /// How long it takes until the next slot, in its largest unit.
 fn left(schedule: &Schedule, now: Timestamp) -> String {
     let next = schedule.next_slot.as_ref().and_then(|next| next.parse::<Timestamp>().ok());
-    let Some(next) = next.filter(|_| schedule.enabled && schedule.pause.is_none()) else {
+    let fires = schedule.enabled && schedule.pause.is_none() && schedule.held.is_none();
+    let Some(next) = next.filter(|_| fires) else {
         return "–".to_owned();
     };
     match next.since(now).as_secs() {
@@ -117,7 +119,7 @@ fn left(schedule: &Schedule, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use punctual_api::Pause;
+    use punctual_api::{HeldSlots, Pause};
 
     use super::*;
 
@@ -136,6 +138,7 @@ mod tests {
             pause: None,
             quarantine_reason: None,
             next_slot: None,
+            held: None,
             last_slot: Some(instant.clone()),
             created_at: instant.clone(),
             changed_at: instant,
@@ -149,6 +152,17 @@ mod tests {
         assert_eq!(status(&schedule()), "finished");
         assert_eq!(status(&Schedule { next_slot, ..schedule() }), "active");
         assert_eq!(status(&Schedule { enabled: false, ..schedule() }), "disabled");
+        let held = HeldSlots {
+            queue: "@db-1".to_owned(),
+            since: "2027-01-01T00:00:00Z".to_owned(),
+            until: None,
+        };
+        let held =
+            Schedule { held: Some(held), next_slot: Some(schedule().created_at), ..schedule() };
+        assert_eq!(
+            (status(&held), left(&held, Timestamp::EPOCH)),
+            ("unserved".to_owned(), "–".to_owned())
+        );
         let pause = Pause {
             by: "ada".to_owned(),
             why: String::new(),

@@ -48,7 +48,7 @@ async fn sleep(job: Sleep, cx: Ctx) -> Result<(), BoxError> {
         cx.progress(part * 10, &format!("slept {}% of {}s", part * 10, job.seconds));
         tokio::select! {
             () = tokio::time::sleep(length / u32::from(parts)) => {}
-            reason = cx.cancelled() => return Err(format!("sleep interrupted: {reason:?}").into()),
+            reason = cx.must_stop() => return Err(format!("sleep interrupted: {reason:?}").into()),
         }
     }
     Ok(())

@@ -4,20 +4,27 @@ mod demo;
 mod http;
 mod invalid;
 pub(crate) mod kinds;
+mod log;
+mod lossy_writer;
 pub(crate) mod settings;
+mod start;
 pub(crate) mod systemd;
 
+use std::future::pending;
+use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use axum::Router;
+use axum::extract::Request;
 use metrics_exporter_prometheus::PrometheusHandle;
-use punctual::{Builder, Punctual, ServedQueue, Timing};
 use punctual_command::Commands;
-use punctual_http::Http;
-use punctual_server::{Check, Closing, OPERATIONS, Server, Token};
+use punctual_server::{Check, Closing, Server, Token};
 use settings::{Role, Settings};
+use start::start_when_reachable;
 use tokio::net::TcpListener;
+use tower::ServiceExt;
 
 use crate::exit::Failure;
 use crate::target;
@@ -31,11 +38,23 @@ pub(crate) fn serve(
     token: Option<&str>,
     is_demo: bool,
 ) -> Result<(), Failure> {
-    log();
     let token = admitted(settings, token)?;
     let settings = if is_demo { demo::settings(settings)? } else { settings.clone() };
-    target::runtime()?.block_on(run(&settings, token, is_demo))
+    let runtime = target::runtime()?;
+    let log = log::init(&settings.log)?;
+    let served = runtime.block_on(run(&settings, token, is_demo));
+    // All jobs are settled or released. What still blocks a thread, such as a lookup of a name, must
+    // not keep the process from ending; nor must a stderr without a reader.
+    runtime.shutdown_timeout(LAST_TASKS);
+    log.flush(LAST_LINES);
+    served.map_err(|failure| failure.report_within(LAST_LINES))
 }
+
+/// How long tasks may take to end once the node has stopped.
+const LAST_TASKS: Duration = Duration::from_millis(500);
+
+/// How long stderr may take to accept the last lines.
+const LAST_LINES: Duration = Duration::from_millis(500);
 
 /// The token that requests must carry, if the settings are such that a process may start with them.
 pub(crate) fn admitted(settings: &Settings, token: Option<&str>) -> Result<Option<Token>, Failure> {
@@ -67,10 +86,13 @@ async fn keep_up(metrics: PrometheusHandle) {
 }
 
 async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result<(), Failure> {
+    // From the first moment on: a server that still waits for its database stops, too.
+    let mut signals = Signals::new()?;
     let metrics = metrics_exporter_prometheus::PrometheusBuilder::new()
         .install_recorder()
         .map_err(|error| Failure::failed(format!("cannot start the metrics recorder: {error}")))?;
     punctual::describe_metrics();
+    lossy_writer::describe_metrics();
     tokio::spawn(keep_up(metrics.clone()));
     let roles = settings.roles()?;
     let listen = settings.listen()?;
@@ -105,8 +127,19 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
     // One for all: what a job was handed stays masked, even if the secret has changed since.
     let secrets = settings.secrets()?;
     let commands = settings.commands(&secrets)?;
-    let worker = (&commands, http::handler(settings, &secrets, listens_at, is_demo)?);
-    let punctual = start(settings, &roles, worker, is_demo).await?;
+    let http = http::handler(settings, &secrets, listens_at, is_demo)?;
+    let (closing, app) = (Closing::default(), Arc::<OnceLock<Router>>::default());
+    let address = listens_at.unwrap_or(listen);
+    let answering =
+        listener.map(|listener| tokio::spawn(answer(listener, app.clone(), closing.clone())));
+    let punctual = tokio::select! {
+        biased;
+        () = signals.next() => {
+            tracing::info!("stopped by a signal before the database was reached");
+            return Ok(());
+        }
+        started = start_when_reachable(settings, &roles, (&commands, &http), is_demo) => started?,
+    };
     let demo = is_demo.then(|| demo::keep_busy(punctual.clone()));
     let told = roles.iter().map(|role| role.as_str().to_owned()).collect();
     // Only who runs commands knows which there are.
@@ -120,36 +153,45 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
         secrets,
         unknown_kinds: settings.unknown_kinds()?,
         kinds: kinds::ALL.map(str::to_owned).to_vec(),
+        closing: closing.clone(),
         ..Server::new(punctual.clone())
     };
-    let closing = server.closing.clone();
-    let answering = listener.map(|listener| {
-        let address = listener.local_addr().unwrap_or(listen);
-        let app = match is_api {
-            true => {
-                say_hello(settings, address, is_demo);
-                server.router()
-            }
-            false => {
-                let kept = settings.shown_database();
-                anstream::println!(
-                    "Serving health checks and metrics on http://{address} (database: {kept})"
-                );
-                server.probes()
-            }
-        };
-        tokio::spawn(answer(listener, app, closing.clone()))
-    });
-    systemd::ready();
-    let stopped = until_signal(&punctual, &closing).await;
-    drop(demo);
-    if let Some(answering) = answering
-        && tokio::time::timeout(LAST_ANSWERS, answering).await.is_err()
-    {
-        tracing::warn!("requests still running after the shutdown timeout were aborted");
+    if answering.is_some() {
+        // It is set once.
+        let _ = app.set(if is_api { server.router() } else { server.probes() });
+        say_hello(settings, address, is_api, is_demo);
     }
-    let stopped = stopped?;
+    systemd::ready();
+    let has_ended_by_itself = tokio::select! {
+        biased;
+        () = signals.next() => false,
+        () = punctual.stopping() => true,
+    };
+    systemd::stopping();
+    closing.begin();
+    // Requests have no more time than jobs.
+    let grace = settings.shutdown_grace()?.saturating_add(ENDING);
+    let out_of_time = tokio::time::timeout(grace, pending::<()>());
+    let stopped = tokio::select! {
+        stopped = punctual.stop() => stopped,
+        () = signals.next() => punctual.stop_now().await,
+    };
+    drop(demo);
+    if let Some(answering) = answering {
+        tokio::select! {
+            biased;
+            _ = answering => {}
+            _ = tokio::time::timeout(LAST_ANSWERS, pending::<()>()) => unanswered(),
+            _ = out_of_time => unanswered(),
+        }
+    }
+    if let Some(error) = punctual.store_failure() {
+        return Err(Failure::failed(error));
+    }
     match stopped.unsettled {
+        0 if has_ended_by_itself => {
+            Err(Failure::failed("the node ended unexpectedly; see the log"))
+        }
         0 => Ok(()),
         jobs => {
             let message =
@@ -159,12 +201,24 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
     }
 }
 
-/// How long requests that are under way may take once all jobs are put away.
+/// How long requests may take after the last job was settled or released.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
-/// Answers until the process is about to end. Then nobody new is let in, streams end, and what is
-/// under way is answered.
-async fn answer(listener: TcpListener, app: axum::Router, closing: Closing) {
+/// How long requests may take after the shutdown grace.
+const ENDING: Duration = Duration::from_secs(1);
+
+fn unanswered() {
+    tracing::warn!("requests still running after the shutdown timeout were aborted");
+}
+
+/// Answers requests, as `app` does once it is set, until the shutdown begins. Then no connections are
+/// accepted, streams end, and requests in progress are answered.
+async fn answer(listener: TcpListener, app: Arc<OnceLock<Router>>, closing: Closing) {
+    let starting = punctual_server::starting();
+    let app = Router::new().fallback(move |request: Request| {
+        let app = app.get().unwrap_or(&starting).clone();
+        app.oneshot(request)
+    });
     let served =
         axum::serve(listener, app).with_graceful_shutdown(async move { closing.begun().await });
     if let Err(error) = served.await {
@@ -172,27 +226,7 @@ async fn answer(listener: TcpListener, app: axum::Router, closing: Closing) {
     }
 }
 
-/// Runs until the process is asked to end, and tells systemd and whoever is connected when that is.
-async fn until_signal(
-    punctual: &Punctual,
-    closing: &Closing,
-) -> Result<punctual::Stopped, Failure> {
-    let mut signals = Signals::new()?;
-    let run = punctual.run_until_signal();
-    tokio::pin!(run);
-    let stopped = tokio::select! {
-        stopped = &mut run => Some(stopped?),
-        () = signals.next() => None,
-    };
-    systemd::stopping();
-    closing.begin();
-    match stopped {
-        Some(stopped) => Ok(stopped),
-        None => Ok(run.await?),
-    }
-}
-
-/// Requests to end the process, beside those who act on them.
+/// Requests to end the process.
 struct Signals([tokio::signal::unix::Signal; 2]);
 
 impl Signals {
@@ -222,50 +256,16 @@ fn check(commands: Commands) -> Check {
     })
 }
 
-/// How long a handler that was told to stop may take: longer than a command that is killed.
-fn cancel_grace(commands: &Commands) -> Duration {
-    Timing::default().cancel_grace.max(commands.kill_grace() + Duration::from_secs(1))
-}
-
-async fn start(
-    settings: &Settings,
-    roles: &[Role],
-    (commands, http): (&Commands, Http),
-    is_demo: bool,
-) -> Result<Punctual, Failure> {
-    let has = |role: Role| roles.contains(&role);
-    let url = &settings.database.url;
-    if !has(Role::Scheduler) && !has(Role::Worker) {
-        return target::opened(url, true).await;
-    }
-    let mut builder = target::node(url).await?.name(&settings.node.name);
-    for (label, value) in &settings.node.labels {
-        builder = builder.label(label, value);
-    }
-    let builder = punctual_server::handle_operations(kinds::handle(builder, commands))
-        .timing(Timing { cancel_grace: cancel_grace(commands), ..Timing::default() })
-        .max_running(settings.worker.max_running)
-        .shutdown_grace(settings.shutdown_grace()?);
-    let builder = match has(Role::Worker) {
-        true => http.handle(serving(builder, settings)),
-        false => builder.never_works(),
+fn say_hello(settings: &Settings, address: SocketAddr, is_api: bool, is_demo: bool) {
+    let database = settings.shown_database();
+    let mut hello = match is_api {
+        true => format!("Listening on http://{address} (database: {database})\n"),
+        false => format!(
+            "Serving health checks and metrics on http://{address} (database: {database})\n"
+        ),
     };
-    let builder = if has(Role::Scheduler) { builder } else { builder.never_leads() };
-    let builder = if is_demo { demo::schedules(builder) } else { builder };
-    Ok(builder.start().await?)
-}
-
-fn serving(builder: Builder, settings: &Settings) -> Builder {
-    // Operations have a queue of their own, which is served wherever jobs are done.
-    let names = settings.worker.queues.iter().map(String::as_str);
-    let names = names.filter(|name| *name != OPERATIONS).chain([OPERATIONS]);
-    builder.queues(names.map(ServedQueue::new))
-}
-
-fn say_hello(settings: &Settings, address: SocketAddr, is_demo: bool) {
-    anstream::println!("Listening on http://{address} (database: {})", settings.shown_database());
-    if is_demo {
-        anstream::println!(
+    if is_demo && is_api {
+        hello.push_str(&format!(
             "
   dashboard  http://{address}/
   API        http://{address}/api/openapi.json
@@ -276,17 +276,14 @@ Try in another terminal:
   punctual job enqueue echo --payload '\"hello\"' --wait
   punctual job list --state failed
 
-Press Ctrl-C to stop. The data is kept."
-        );
+Press Ctrl-C to stop. The data is kept.
+"
+        ));
     }
-}
-
-/// What happens goes to stderr; `RUST_LOG` says how much.
-fn log() {
-    use tracing_subscriber::EnvFilter;
-    let filter =
-        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,punctual=info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A second call, as in tests, changes nothing.
-    let _ = log.try_init();
+    // On a thread of its own: the reader of stdout may be stopped or may have exited, which must not
+    // stop a server.
+    let print = move || anstream::stdout().write_all(hello.as_bytes());
+    if let Err(error) = std::thread::Builder::new().spawn(print) {
+        tracing::warn!(%error, "cannot start a thread to print the address");
+    }
 }

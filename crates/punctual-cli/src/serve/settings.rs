@@ -27,6 +27,7 @@ pub(crate) struct Settings {
     pub(crate) node: NodeSettings,
     pub(crate) worker: WorkerSettings,
     pub(crate) http: HttpSettings,
+    pub(crate) log: LogSettings,
     /// How commands run.
     pub(crate) command: CommandSettings,
     /// Commands with a name.
@@ -55,6 +56,8 @@ pub(crate) struct ServerSettings {
 pub(crate) struct DatabaseSettings {
     /// sqlite://FILE or postgres://…
     pub(crate) url: String,
+    /// How long the server waits at its start for a database that cannot be reached.
+    pub(crate) wait: String,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -84,6 +87,15 @@ pub(crate) struct HttpSettings {
     pub(crate) allow: Vec<String>,
     /// Certificates of authorities to trust beside those of the machine.
     pub(crate) ca_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LogSettings {
+    /// The levels to log, as `LEVEL` or `TARGET=LEVEL`, separated by commas.
+    pub(crate) level: String,
+    /// How a log event is written: text, json.
+    pub(crate) format: String,
 }
 
 /// What the process does.
@@ -116,7 +128,10 @@ impl Default for Settings {
                 roles: Role::ALL.map(|role| role.as_str().to_owned()).to_vec(),
                 unknown_kinds: "refuse".to_owned(),
             },
-            database: DatabaseSettings { url: "sqlite://punctual.db".to_owned() },
+            database: DatabaseSettings {
+                url: "sqlite://punctual.db".to_owned(),
+                wait: "60s".to_owned(),
+            },
             node: NodeSettings { name: host_name(), labels: BTreeMap::new() },
             worker: WorkerSettings {
                 queues: vec!["default".to_owned()],
@@ -124,6 +139,7 @@ impl Default for Settings {
                 shutdown_grace: "30s".to_owned(),
             },
             http: HttpSettings::default(),
+            log: LogSettings { level: "warn,punctual=info".to_owned(), format: "text".to_owned() },
             command: CommandSettings::default(),
             commands: BTreeMap::new(),
             secrets: BTreeMap::new(),
@@ -154,6 +170,10 @@ pub(crate) struct Flags {
     /// --token-file or --token
     #[arg(long, value_name = "FILE", help_heading = SERVER)]
     token_file: Option<PathBuf>,
+    /// Maximum time to wait at start for a PostgreSQL database that cannot be reached
+    /// [default: 60s]
+    #[arg(long, value_name = "DURATION", help_heading = SERVER)]
+    database_wait: Option<String>,
     /// Reject all changes over HTTP, from the dashboard and the API
     #[arg(long, help_heading = SERVER)]
     read_only: bool,
@@ -183,6 +203,7 @@ pub(crate) const KEYS: &[&str] = &[
     "server.roles",
     "server.unknown_kinds",
     "database.url",
+    "database.wait",
     "node.name",
     "node.labels",
     "worker.queues",
@@ -190,6 +211,8 @@ pub(crate) const KEYS: &[&str] = &[
     "worker.shutdown_grace",
     "http.allow",
     "http.ca_file",
+    "log.level",
+    "log.format",
     "command.search_path",
     "command.env",
     "command.cwd",
@@ -233,6 +256,7 @@ impl Flags {
             (!values.is_empty()).then(|| figment::value::Value::from(values.clone()))
         };
         flag("server.listen", text(&self.listen));
+        flag("database.wait", text(&self.database_wait));
         flag("server.roles", list(&self.roles));
         flag("worker.queues", list(&self.queues));
         flag("node.name", text(&self.name));
@@ -267,7 +291,11 @@ impl Flags {
                 say(flag, absolute(file)?.display().to_string());
             }
         }
-        for (flag, value) in [("--listen", &self.listen), ("--name", &self.name)] {
+        for (flag, value) in [
+            ("--listen", &self.listen),
+            ("--database-wait", &self.database_wait),
+            ("--name", &self.name),
+        ] {
             if let Some(value) = value {
                 say(flag, value.clone());
             }
@@ -315,6 +343,8 @@ pub(crate) fn read(layers: &Figment) -> Result<Settings, Failure> {
     settings.roles()?;
     settings.unknown_kinds()?;
     settings.shutdown_grace()?;
+    settings.database_wait()?;
+    super::log::check(&settings.log)?;
     let secrets = settings.secrets()?;
     settings.commands(&secrets)?;
     super::http::handler(&settings, &secrets, None, false)?;
@@ -368,6 +398,17 @@ impl Settings {
     pub(crate) fn shutdown_grace(&self) -> Result<Duration, Failure> {
         punctual_core::parse_duration(&self.worker.shutdown_grace)
             .map_err(|error| Failure::usage(format!("worker.shutdown_grace: {error}")))
+    }
+
+    /// How long the server waits at its start for a database that cannot be reached.
+    pub(crate) fn database_wait(&self) -> Result<Duration, Failure> {
+        punctual_core::parse_duration(&self.database.wait)
+            .map_err(|error| Failure::usage(format!("database.wait: {error}")))
+    }
+
+    /// Is the database a server that may be unreachable for a while?
+    pub(crate) fn is_postgres(&self) -> bool {
+        self.database.url.starts_with("postgres")
     }
 
     /// The commands that jobs may ask for.

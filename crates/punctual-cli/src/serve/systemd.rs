@@ -58,7 +58,9 @@ pub(crate) fn unit(
         ));
     }
     super::admitted(&settings, None)?;
-    let grace = settings.shutdown_grace()?.as_secs() + 10;
+    let grace = settings.shutdown_grace()?.as_secs().saturating_add(10);
+    // Besides waiting for its database, the first start with a new version upgrades the tables.
+    let start = settings.database_wait()?.as_secs().saturating_add(90);
     let mut command = vec![program.display().to_string(), "serve".to_owned()];
     command.extend(flags.words()?);
     command.extend(database.into_iter().flat_map(|url| ["--database".to_owned(), url.to_owned()]));
@@ -75,6 +77,7 @@ Wants=network-online.target
 Type=notify
 ExecStart={command}
 WatchdogSec=30
+TimeoutStartSec={start}
 KillMode=mixed
 TimeoutStopSec={grace}
 Restart=always

@@ -1,5 +1,6 @@
 //! Three nodes on one PostgreSQL.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -32,6 +33,16 @@ impl Database {
             tokio::spawn(connection);
             client.batch_execute(statement).await.unwrap();
         });
+    }
+
+    /// Where the server listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        let config: tokio_postgres::Config = self.server.parse().unwrap();
+        let host = match &config.get_hosts()[0] {
+            tokio_postgres::config::Host::Tcp(host) => host.clone(),
+            host => panic!("{host:?} has no address"),
+        };
+        SocketAddr::new(host.parse().unwrap(), config.get_ports()[0])
     }
 
     pub(crate) fn url(&self) -> String {

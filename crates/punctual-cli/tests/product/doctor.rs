@@ -21,8 +21,8 @@ fn well(directory: &Path) {
         directory,
         "INSERT INTO punctual_node (id, name, version, queues, kinds, labels, joined_at, seen_at)
          VALUES (x'01932b2f7c007a3e8f210d6f3c5b9a10', 'web-1', '0.1.0', '[\"default\"]', '[\"echo\"]', '[]', {now}, {now});
-         INSERT INTO punctual_leader (role, term, nonce, node, since, lease_until, steady_since)
-         SELECT role, 1, id, id, {now}, {now} + 3600000000, {now}
+         INSERT INTO punctual_leader (role, term, nonce, node, since, lease_until, renewed_at, watched)
+         SELECT role, 1, id, id, {now}, {now} + 3600000000, {now}, 0
          FROM punctual_node, (SELECT 'scheduler/0' AS role UNION ALL SELECT 'maintenance')",
     );
 }
@@ -66,7 +66,7 @@ fn doctor_finds_what_is_wrong_and_says_so_with_its_exit_code() {
             "a node that is silent, and nobody declares it dead",
             vec![],
             format!(
-                "UPDATE punctual_leader SET steady_since = {{now}} - {hour};
+                "UPDATE punctual_leader SET watched = {hour};
                  INSERT INTO punctual_node (id, name, version, queues, kinds, labels, joined_at, seen_at)
                  VALUES (x'01932b2f7c007a3e8f210d6f3c5b9a11', 'web-2', '0.1.0', '[]', '[]', '[]', 0, {{now}} - {hour})"
             ),

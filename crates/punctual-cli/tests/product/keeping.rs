@@ -118,6 +118,7 @@ fn a_unit_for_systemd_is_printed() {
     Type=notify
     ExecStart=PROGRAM serve
     WatchdogSec=30
+    TimeoutStartSec=150
     KillMode=mixed
     TimeoutStopSec=40
     Restart=always

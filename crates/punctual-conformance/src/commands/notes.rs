@@ -77,7 +77,11 @@ impl Run<'_> {
                         let name = format!("s{}", self.below(6));
                         SetEntry::Bring { id, stamp, name, changes: vec![change] }
                     }
-                    1 => SetEntry::Remove { id, stamp, passed: change.passed().to_vec() },
+                    1 => SetEntry::Remove {
+                        id,
+                        stamp,
+                        passed: change.passed().cloned().unwrap_or_default(),
+                    },
                     _ => SetEntry::Change { id, stamp, change },
                 });
             } else if self.one_in(4) {

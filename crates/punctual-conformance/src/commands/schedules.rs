@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual_core::job::SlotOutcome;
-use punctual_core::schedule::Overlap;
+use punctual_core::schedule::{ON_TIME, Overlap};
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::*;
 
@@ -76,17 +76,20 @@ impl Run<'_> {
     }
 
     /// What is due and undecided, as it would be passed over; now and then it is wrong.
-    fn passed(&mut self, watermark: Option<Timestamp>) -> Vec<SlotRow> {
+    fn passed(&mut self, watermark: Option<Timestamp>) -> PassedSlots {
         let Some(slot) = watermark.filter(|slot| *slot <= self.now || self.one_in(8)) else {
-            return Vec::new();
+            return PassedSlots::default();
         };
         if self.one_in(3) {
-            return Vec::new();
+            return PassedSlots::default();
         }
         let slot = if self.one_in(10) { slot + self.seconds(5) } else { slot };
         let end = self.one_in(2).then(|| slot + self.seconds(10));
         let reason = Some("passed over".to_owned());
-        vec![SlotRow { slot, end, count: 2, outcome: SlotOutcome::Missed, reason, job: None }]
+        let row = SlotRow { slot, end, count: 2, outcome: SlotOutcome::Missed, reason, job: None };
+        // Now and then the next slot became due meanwhile.
+        let next = Some(self.now + self.seconds(40) - self.seconds(5));
+        PassedSlots { rows: vec![row], next }
     }
 
     pub(super) async fn fire(&mut self) {
@@ -162,7 +165,8 @@ impl Run<'_> {
             slots.push(SlotRow { slot, end: None, count: 1, outcome, reason: None, job });
             next_slot = Some(slot + step);
         }
-        let decision = SlotDecision::Advance { overlap, slots, next_slot };
+        let hold_for = [ON_TIME, Duration::from_secs(600)][self.below(2) as usize];
+        let decision = SlotDecision::Advance { overlap, slots, next_slot, hold_for };
         SlotPlan { schedule: schedule.id, stamp: schedule.stamp, decision }
     }
 
@@ -172,6 +176,10 @@ impl Run<'_> {
         let unique = job.unique.filter(|_| self.one_in(20));
         let id = if is_fresh { job.id } else { JobId::mint(self.now, self.random()) };
         let slot = if self.one_in(30) { None } else { Some(slot) };
-        NewJob { id, unique, origin: self.origin(schedule, slot), ..job }
+        let mut job = NewJob { id, unique, origin: self.origin(schedule, slot), ..job };
+        if self.one_in(4) {
+            job.queue = ["@n0", "@zone=a", "@*"][self.below(3) as usize].to_owned();
+        }
+        job
     }
 }

@@ -9,6 +9,7 @@ pub mod deciding;
 pub mod editing;
 pub mod excluding;
 pub mod failing;
+pub mod held;
 pub mod leading;
 pub mod placing;
 pub mod telling_time;
@@ -55,6 +56,13 @@ macro_rules! firing_suite {
             failing: failures_in_a_row_pause_a_schedule,
                 a_count_of_failures_begins_anew_when_somebody_resumes,
                 a_failed_job_waits_as_its_schedule_says;
+            held: a_slot_during_a_clean_restart_of_its_node_fires,
+                held_slots_are_caught_up_when_their_node_returns,
+                held_slots_are_given_up_by_the_policy,
+                a_change_of_a_schedule_decides_its_held_slots,
+                held_slots_cost_little_while_their_node_is_away,
+                a_pause_is_remembered_while_slots_from_it_are_held,
+                a_held_slot_does_not_cancel_running_jobs;
             applying: what_is_applied_is_there_and_stays, two_sets_never_touch_each_other,
                 a_pause_survives_apply, an_edit_never_fires_in_the_past,
                 a_renamed_schedule_keeps_its_history, what_nobody_wants_goes_only_if_asked,
@@ -251,8 +259,14 @@ impl Stage {
     }
 
     async fn join_with(&self, name: &str, queues: &[&str], labels: &[(&str, &str)]) -> NodeId {
+        let id = NodeId::mint(self.now(), self.seed());
+        self.join_as(id, name, queues, labels).await;
+        id
+    }
+
+    async fn join_as(&self, id: NodeId, name: &str, queues: &[&str], labels: &[(&str, &str)]) {
         let info = NodeInfo {
-            id: NodeId::mint(self.now(), self.seed()),
+            id,
             name: name.to_owned(),
             version: "0.1.0".to_owned(),
             queues: queues.iter().map(|queue| (*queue).to_owned()).collect(),
@@ -263,15 +277,21 @@ impl Stage {
                 .collect(),
         };
         self.store.join(self.at(), &info).await.expect("the node joins");
-        info.id
     }
 
     /// A node that works, and serves its own queues.
     pub async fn worker(&self, name: &str, labels: &[(&str, &str)]) -> NodeId {
+        let id = NodeId::mint(self.now(), self.seed());
+        self.worker_again(id, name, labels).await;
+        id
+    }
+
+    /// The same node, perhaps with other labels.
+    pub async fn worker_again(&self, id: NodeId, name: &str, labels: &[(&str, &str)]) {
         let mut queues = vec!["default".to_owned(), node_queue(name)];
         queues.extend(labels.iter().map(|(name, value)| label_queue(name, value)));
         let queues: Vec<&str> = queues.iter().map(String::as_str).collect();
-        self.join_with(name, &queues, labels).await
+        self.join_as(id, name, &queues, labels).await;
     }
 
     /// Claims what a node may of these queues.
@@ -280,6 +300,7 @@ impl Stage {
         let ask = ClaimAsk {
             node,
             lease: LeaseId::mint(self.now(), self.seed()),
+            more: Vec::new(),
             queues: queues.iter().map(share).collect(),
             kinds: vec!["mail".to_owned()],
             most: 200,
@@ -313,6 +334,7 @@ impl Stage {
             for node in &others {
                 let ask = BeatAsk {
                     node: *node,
+                    is_remote: false,
                     roles: Vec::new(),
                     lease,
                     seeks: Vec::new(),
@@ -384,6 +406,7 @@ impl Stage {
         let ask = ClaimAsk {
             node: self.join("worker").await,
             lease: LeaseId::mint(self.now(), self.seed()),
+            more: Vec::new(),
             queues: vec![QueueShare { name: "default".to_owned(), most: 200 }],
             kinds: vec!["mail".to_owned()],
             most: 200,
@@ -439,6 +462,7 @@ mod tests {
             include_str!("editing.rs"),
             include_str!("excluding.rs"),
             include_str!("failing.rs"),
+            include_str!("held.rs"),
             include_str!("leading.rs"),
             include_str!("placing.rs"),
             include_str!("telling_time.rs"),
@@ -446,7 +470,7 @@ mod tests {
         let lines = sources.iter().flat_map(|source| source.lines());
         let names = lines.filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
         let names: Vec<&str> = names.collect();
-        assert_eq!(names.len(), 43);
+        assert_eq!(names.len(), 50);
         for name in names {
             let is_listed = list.split([' ', ',', ';', '\n']).any(|word| word == name);
             assert!(is_listed, "{name} is not in the suite");

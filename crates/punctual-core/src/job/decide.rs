@@ -85,6 +85,14 @@ impl Next {
     pub const fn is_final(self) -> bool {
         matches!(self, Next::Succeeded | Next::Failed | Next::Cancelled)
     }
+
+    /// The wait before the next attempt, if there is a wait.
+    pub const fn wait(self) -> Option<Duration> {
+        match self {
+            Next::After(wait) => Some(wait),
+            Next::Succeeded | Next::Failed | Next::Cancelled | Next::Ready => None,
+        }
+    }
 }
 
 /// What is to be written about an attempt.
@@ -158,24 +166,30 @@ fn after_failure(
     if standing.budget.is_some_and(|budget| used >= budget) {
         return (Next::Failed, format!("{error} (and {BUDGET_USED_UP})"));
     }
-    if standing.expires_at.is_some_and(|expires_at| now + wait > expires_at) {
+    if is_expired(standing.expires_at, now + wait) {
         return (Next::Failed, format!("{error} (and {EXPIRES_FIRST})"));
     }
     (Next::After(wait), error)
 }
 
-/// Why an attempt that was just claimed must not start, if it must not.
+/// Whether the start deadline of a job has passed. An attempt may still start at the deadline itself.
+pub fn is_expired(expires_at: Option<Timestamp>, now: Timestamp) -> bool {
+    expires_at.is_some_and(|expires_at| now > expires_at)
+}
+
+/// Why an attempt that was just claimed must not start, if it must not. A job that expired used no
+/// attempt, because nothing was executed.
 pub fn refuse_start(standing: &Standing, now: Timestamp) -> Option<Transition> {
-    let failed = |error: &str| Transition {
-        outcome: AttemptOutcome::Cancelled,
+    let failed = |outcome: AttemptOutcome, error: &str| Transition {
+        outcome,
         next: Next::Failed,
         error: Some(error.to_owned()),
     };
-    if standing.expires_at.is_some_and(|expires_at| now > expires_at) {
-        return Some(failed(EXPIRED));
+    if is_expired(standing.expires_at, now) {
+        return Some(failed(AttemptOutcome::Released, EXPIRED));
     }
     if standing.budget.is_some_and(|budget| standing.used >= budget) {
-        return Some(failed(BUDGET_USED_UP));
+        return Some(failed(AttemptOutcome::Cancelled, BUDGET_USED_UP));
     }
     None
 }

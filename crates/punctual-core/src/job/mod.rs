@@ -6,7 +6,7 @@ mod state;
 
 pub use decide::{
     BUDGET_USED_UP, CRASHES_MAX, EXPIRED, EXPIRES_FIRST, Next, Outcome, Standing, Transition,
-    decide, refuse_start,
+    decide, is_expired, refuse_start,
 };
 pub use retry::{Backoff, BackoffError, ErrorRule, Growth, Reaction, RetryPolicy, Spread};
 pub use state::{AttemptOutcome, JobState, LogLevel, SlotOutcome};

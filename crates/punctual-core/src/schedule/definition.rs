@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Missed, NODE_QUEUE, OnExcluded, Overlap, RunOn};
+use super::{Missed, NODE_QUEUE, ON_TIME, OnExcluded, Overlap, RunOn};
 use crate::job::Backoff;
 use crate::{
     Calendar, Cron, DstFold, DstGap, Moved, Spec, Timestamp, When, Window, Zone, format_duration,
@@ -202,6 +202,14 @@ impl Rule {
         self.excluded.excludes(self.spec.zone(), slot)
     }
 
+    /// How long after its due time a slot can still get a job.
+    pub fn hold_for(&self) -> Duration {
+        match self.missed {
+            Missed::None => ON_TIME,
+            Missed::Latest | Missed::All => self.missed_window,
+        }
+    }
+
     /// Where an excluded slot goes, in words; none if it is not excluded or stays where it is.
     pub fn moved(&self, slot: Timestamp) -> Option<String> {
         let zone = self.spec.zone();
@@ -306,8 +314,8 @@ impl Definition {
     /// What it means for a schedule of this name, or the first thing that is wrong with it.
     pub fn rule(&self, name: &str) -> Result<Rule, DefinitionError> {
         let missed_window = length("missed_window", &self.missed_window)?;
-        if missed_window < super::ON_TIME {
-            let least = format_duration(super::ON_TIME);
+        if missed_window < ON_TIME {
+            let least = format_duration(ON_TIME);
             let message = format!("must be at least {least}; slots up to {least} late always fire");
             return Err(DefinitionError::new("missed_window", message));
         }

@@ -210,3 +210,20 @@ fn a_handler_that_blocks_is_reported_and_keeps_its_place_until_it_returns() {
     assert_eq!(detail.view.state, JobState::Failed);
     assert_eq!(detail.attempts[0].outcome, Some(AttemptOutcome::TimedOut));
 }
+
+#[test]
+fn a_stop_ends_while_handlers_block_every_thread() {
+    // The only thread of the runtime, so that no timer of it ever ends.
+    let scene = Scene::new(1, "blocks");
+    let job = scene.enqueue("blocks", None);
+    assert_eq!(scene.began.recv_timeout(NEVER), Ok(job));
+    scene.engine.stop_now();
+    let (tell, ended) = channel();
+    std::thread::scope(|threads| {
+        let (engine, handle) = (&scene.engine, scene.runtime.handle());
+        threads.spawn(move || tell.send(handle.block_on(engine.stopped())).unwrap());
+        let stopped = ended.recv_timeout(NEVER);
+        scene.letting_go.send(()).unwrap();
+        assert_eq!(stopped.expect("it stops").unsettled, 1);
+    });
+}

@@ -193,6 +193,32 @@ async fn a_queue_that_is_limited_for_all_nodes_goes_on_as_soon_as_a_job_ends() {
     assert!(node.line.calls("claim") <= 20, "{} looks", node.line.calls("claim"));
 }
 
+/// The clock advances only when no task can run, so that no wait of a claimer can end in between.
+#[tokio::test(start_paused = true)]
+async fn the_next_job_of_a_limited_queue_starts_without_a_poll_on_any_node() {
+    let world = World::new();
+    let limit = QueueChange::Limit(QueueLimits { max_running: Some(1) });
+    let actor = Actor::new("ana", "one at a time");
+    world.memory.change_queue(At::Database, "default", &limit, &actor).await.unwrap();
+    let gate = Gate::new();
+    // Each node has one permit, so that either of them can run the next job.
+    let first = world.start(config("a", 1), on("mail", gate.handler())).await;
+    let second = world.start(config("b", 1), on("mail", gate.handler())).await;
+    world.enqueue_some("mail", 20).await;
+    world.until("the first one runs", || gate.began().len() == 1).await;
+    for done in 1..20 {
+        // So long that both have polled, and wait for their longest time.
+        world.pass(s(30)).await;
+        assert_eq!((gate.began().len(), world.stats("mail").await.running), (done, 1));
+        let polls = first.line.calls("claim") + second.line.calls("claim");
+        gate.open(1);
+        world.pass(ms(1)).await;
+        assert_eq!(gate.began().len(), done + 1, "the next job waits for a poll");
+        let looks = first.line.calls("claim") + second.line.calls("claim") - polls;
+        assert!(looks <= 4, "{looks} claims for one job");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn room_for_more_than_one_claim_is_filled_by_two_at_once() {
     let world = World::new();

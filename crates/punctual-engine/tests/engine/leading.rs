@@ -3,10 +3,15 @@
 use std::sync::Arc;
 
 use punctual_conformance::Fault;
-use punctual_engine::{Config, Leadership, MAINTENANCE};
-use punctual_store::{Fence, Leader, Store, limits};
+use punctual_core::job::JobState;
+use punctual_core::{LeaseId, NodeId};
+use punctual_engine::{Config, Handlers, Leadership, MAINTENANCE};
+use punctual_store::{
+    At, BeatAsk, ClaimAsk, Fence, Leader, NewJob, NodeInfo, QueueShare, Store, limits, rules,
+};
 use tokio::sync::Notify;
 
+use crate::logging::Logged;
 use crate::world::*;
 
 const ROLE: &str = "reports";
@@ -288,4 +293,56 @@ async fn a_failover_that_forgets_the_term_ends_it() {
     let second = world.soon(led.won()).await;
     assert_eq!(second.term, first.term, "numbers come again after a failover");
     assert_ne!(second.nonce, first.nonce, "and nonces do not");
+}
+
+/// Its server forwards what a remote worker says; if it says nothing, only the leader ends its attempt.
+#[tokio::test(start_paused = true)]
+async fn the_maintenance_leader_ends_overdue_attempts_of_remote_workers() {
+    let world = World::new();
+    let leader = world.start(producer("a"), Handlers::default()).await;
+    let remote = NodeId::mint(START, [9; 10]);
+    let (name, value) = rules::REMOTE_LABEL;
+    let info = NodeInfo {
+        id: remote,
+        name: "remote-1".to_owned(),
+        version: String::new(),
+        queues: vec!["default".to_owned()],
+        kinds: vec!["paint".to_owned()],
+        labels: vec![(name.to_owned(), value.to_owned())],
+    };
+    world.memory.join(At::Database, &info).await.unwrap();
+    let job = NewJob { timeout: Some(s(60)), max_attempts: 1, ..world.job("paint") };
+    let id = world.enqueue(job).await;
+    let ask = ClaimAsk {
+        node: remote,
+        lease: LeaseId::mint(START, [8; 10]),
+        more: Vec::new(),
+        queues: vec![QueueShare { name: "default".to_owned(), most: 1 }],
+        kinds: info.kinds.clone(),
+        most: 1,
+    };
+    assert_eq!(world.memory.claim(At::Database, &ask).await.unwrap().jobs.len(), 1);
+    let beat = BeatAsk {
+        node: remote,
+        is_remote: true,
+        roles: Vec::new(),
+        lease: s(5),
+        seeks: Vec::new(),
+        leases: vec![ask.lease],
+        progress: Vec::new(),
+    };
+    for _ in 0..60 {
+        assert_eq!(world.state(id).await, JobState::Running);
+        world.pass(s(1)).await;
+        assert!(world.memory.beat(At::Database, &beat).await.unwrap().alive);
+    }
+    let logged = Logged::start();
+    world.pass(s(3)).await;
+    insta::assert_snapshot!(logged.attempts(id), @r#"ERROR job failed for good kind="paint" queue="default" job=JOB attempt=1 duration_ms=62000 outcome="timed_out" error="exceeded the time limit of 1m""#);
+    let failed = world.detail(id).await.view;
+    assert_eq!(failed.state, JobState::Failed);
+    assert_eq!(failed.error.as_deref(), Some("exceeded the time limit of 1m"));
+    leader.stop();
+    world.soon(leader.stopped()).await;
+    assert_eq!(world.counted().await, 1, "it is in the statistics");
 }

@@ -6,7 +6,9 @@
 mod blocking;
 mod claiming;
 mod configuring;
+mod expiring;
 mod leading;
+mod logging;
 mod outcomes;
 mod placing;
 mod predecessors;

@@ -207,6 +207,7 @@ async fn f15_an_idle_node_beats_and_the_leader_looks_after_the_store_and_that_is
     assert!(calls.remove("claim").unwrap() <= 12);
     assert!(calls.remove("promote").unwrap() <= 60);
     assert!(calls.remove("reap").unwrap() <= 30);
+    assert!(calls.remove("count_queues").unwrap() <= 30);
     assert!(calls.remove("prune").unwrap() <= 1);
     assert!(calls.remove("due").unwrap() <= 2);
     // Whose jobs fail again and again.

@@ -10,9 +10,14 @@ use punctual_core::{ScheduleId, Timestamp};
 use punctual_engine::{
     Attempt, Ended, Fired, Handler, SCHEDULER, ScheduleError, Schedules, Timing,
 };
-use punctual_store::{Actor, At, EditAnswer, ErrorKind, Schedule, ScheduleChange, SlotView, Store};
+use punctual_store::{
+    Actor, At, EditAnswer, ErrorKind, PassedSlots, Schedule, ScheduleChange, SlotView, Store,
+    limits,
+};
 
-use crate::world::{Gate, START, World, config, done, hangs, ms, on, producer, s, serving, timing};
+use crate::world::{
+    Gate, Line, START, World, config, done, hangs, ms, on, producer, s, serving, timing,
+};
 
 pub(crate) fn ana() -> Actor {
     Actor::new("ana", "needed")
@@ -92,6 +97,35 @@ async fn each_slot_fires_when_it_is_due_and_its_handler_is_told_so() {
     let ledger = ledger(&world, schedule.id).await;
     assert!(ledger.iter().all(|view| view.decided_at.since(view.slot) < ms(20)), "{ledger:?}");
     assert!(ledger.iter().all(|view| view.node == node.node() && view.term == 1));
+}
+
+/// With a backlog after an outage, a transaction that the database cannot finish in time is repeated with
+/// half of its schedules, and a fresh slot is in each of them.
+#[tokio::test(start_paused = true)]
+async fn a_fire_that_takes_too_long_is_sent_again_with_half_of_its_schedules_and_the_fresh_one() {
+    let world = World::new();
+    let mut late = Vec::new();
+    for number in 0..limits::FIRE_MAX + 100 {
+        let hourly = Definition::new("@every 1h", "mail");
+        late.push(create(&world, &format!("late {number}"), &hourly).await);
+    }
+    world.pass(s(3_700)).await;
+    let fresh = create(&world, "fresh", &often()).await;
+    world.pass(s(12)).await;
+    let line = Arc::<Line>::default();
+    let mut script = [Fault::Timeout, Fault::Timeout, Fault::None].into_iter();
+    line.suffer(move |method| match method {
+        "fire" => script.next().unwrap_or(Fault::Request),
+        _ => Fault::None,
+    });
+    let _engine = world.start_on(&line, config("a", 3), on("mail", done)).await;
+    world.until("a fire is applied and the next one is sent", || line.calls("fire") > 3).await;
+    assert!(!ledger(&world, fresh.id).await.is_empty());
+    let mut decided = 0;
+    for schedule in &late {
+        decided += usize::from(!ledger(&world, schedule.id).await.is_empty());
+    }
+    assert_eq!(decided, limits::FIRE_MAX / 4 - 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -246,7 +280,7 @@ async fn a_schedule_that_cannot_be_read_is_set_aside_and_can_be_mended() {
         .unwrap(),
         owner: String::new(),
         next_slot: Some(START + s(20)),
-        passed: Vec::new(),
+        passed: PassedSlots::default(),
     };
     let who = ana();
     world.memory.change_schedule(At::Database, schedule.id, 1, &bad, &who).await.unwrap();
@@ -494,7 +528,7 @@ async fn a_change_made_from_a_lost_state_is_stale() {
     world.pass(ms(5)).await;
     let kept = schedules(&world).pause("", "mails", None, &ana()).await.unwrap();
     assert!(lost.stamp > created.stamp && kept.stamp > created.stamp);
-    let (disable, actor) = (ScheduleChange::Disable { passed: Vec::new() }, ana());
+    let (disable, actor) = (ScheduleChange::Disable { passed: PassedSlots::default() }, ana());
     let change =
         world.memory.change_schedule(At::Database, created.id, lost.stamp, &disable, &actor);
     assert_eq!(change.await.unwrap(), EditAnswer::Stale(kept));

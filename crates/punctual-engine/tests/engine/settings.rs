@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use punctual_conformance::Fault;
 use punctual_core::job::{JobState, Outcome, SlotOutcome};
-use punctual_core::schedule::Overlap;
+use punctual_core::schedule::{ON_TIME, Overlap};
 use punctual_core::{ScheduleId, Timestamp};
 use punctual_engine::{Attempt, Config, Env, MAINTENANCE, Timing};
 use punctual_store::{
@@ -142,6 +142,7 @@ async fn one_slot(world: &World, fence: &Fence) -> ScheduleId {
             overlap: Overlap::Allow,
             slots: vec![row],
             next_slot: None,
+            hold_for: ON_TIME,
         },
     };
     world.memory.fire(At::Database, fence, s(5), &[plan]).await.unwrap();
@@ -238,14 +239,14 @@ async fn each_patience_is_as_long_as_it_was_told() {
     check("give_up", stopped, s(10));
     check("cancel_grace", dropped, s(13));
     check("leader_lease", replaced, s(5));
-    // The new leader gives everybody a life's time before it declares anybody dead.
-    check("dead", reaped, s(20));
+    // The new leader continues the count of the time in which the database was reachable.
+    check("dead", reaped, s(15));
 
     let changed = Timing { give_up: s(20), cancel_grace: s(10), dead: s(40), ..base };
     let [stopped, dropped, _, _, reaped] = after_the_cut(changed).await;
     check("give_up", stopped, s(20));
     check("cancel_grace", dropped, s(30));
-    check("dead", reaped, s(45));
+    check("dead", reaped, s(40));
 
     let longer = Timing { leader_lease: s(15), call: s(20), ..base };
     let [_, _, lost, replaced, _] = after_the_cut(longer).await;

@@ -67,6 +67,35 @@ async fn outcomes_that_gather_are_settled_together() {
     assert!(node.line.calls("settle") <= 2, "{} settles", node.line.calls("settle"));
 }
 
+/// The same batch would take too long again, and the node would settle nothing more.
+#[tokio::test(start_paused = true)]
+async fn a_settle_that_takes_too_long_is_sent_again_with_half_of_its_batch() {
+    let world = World::new();
+    let gate = Gate::new();
+    world.enqueue_some("mail", 80).await;
+    let node = world.start(config("a", 80), on("mail", gate.handler())).await;
+    world.until("all run", || gate.began().len() == 80).await;
+    node.line.fail(&["settle"], Fault::Request);
+    gate.open(80);
+    world.pass(s(1)).await;
+    // What each call of settle meets, and how many jobs are not settled after the last one. A timeout
+    // halves the batch: 80, 40, 20. Success doubles it: 20, 40.
+    for (script, left) in
+        [(vec![Fault::Timeout, Fault::Timeout, Fault::None], 60), (vec![Fault::None], 20)]
+    {
+        let (calls, count) = (node.line.calls("settle"), script.len());
+        let mut script = script.into_iter();
+        node.line.suffer(move |method| match method {
+            "settle" => script.next().unwrap_or(Fault::Request),
+            _ => Fault::None,
+        });
+        world.until("all of it is sent", || node.line.calls("settle") > calls + count).await;
+        assert_eq!(world.stats("mail").await.running, left);
+    }
+    node.line.heal();
+    world.until("all are settled", || node.health().held == 0).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_result_that_comes_too_late_is_dropped_and_the_node_lets_go() {
     let world = World::new();

@@ -19,6 +19,7 @@ async fn marked(schema: &Schema, took: Duration) -> (PostgresStore, ClaimAsk) {
     let ask = ClaimAsk {
         node: NodeId::mint(NOW, [1; 10]),
         lease: LeaseId::mint(NOW, [2; 10]),
+        more: Vec::new(),
         queues: vec![QueueShare { name: "default".to_owned(), most: 1 }],
         kinds: vec!["send".to_owned()],
         most: 1,

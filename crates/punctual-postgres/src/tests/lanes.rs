@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use punctual_core::job::RetryPolicy;
 use punctual_core::{NodeId, Nonce};
-use punctual_store::{Acquired, At, Fence, ReapAsk, Store};
+use punctual_store::{Acquired, At, BeatAsk, ErrorKind, Fence, JobFilter, ReapAsk, Store, limits};
 
 use super::{NOW, Schema, node};
 use crate::{PostgresStore, wake};
 
 const AT: At = At::Fixed(NOW);
 
-/// Somebody reads as much as may be read at once; slots, timers and roles do not wait for that.
+/// A client reads as much as it can at once; slots, timers and roles do not wait for it.
 #[tokio::test]
 async fn what_leaders_do_waits_behind_nobodys_lists() {
     let schema = Schema::new();
@@ -35,6 +35,67 @@ async fn what_leaders_do_waits_behind_nobodys_lists() {
     };
     tokio::time::timeout(Duration::from_secs(20), lead).await.expect("it waits for the list");
     drop(list);
+}
+
+/// Remote workers are many, and a server must not be declared dead because of them.
+#[tokio::test]
+async fn the_heartbeat_of_a_server_waits_for_no_remote_worker() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let (own, other) = (NodeId::mint(NOW, [1; 10]), NodeId::mint(NOW, [2; 10]));
+    for id in [own, other] {
+        store.join(AT, &node(id)).await.unwrap();
+    }
+    let beat = |node: NodeId, is_remote: bool| BeatAsk {
+        node,
+        is_remote,
+        roles: Vec::new(),
+        lease: Duration::from_secs(5),
+        seeks: Vec::new(),
+        leases: Vec::new(),
+        progress: Vec::new(),
+    };
+    let mut client = super::connect().await;
+    let locked = client.transaction().await.unwrap();
+    let lock = format!("SELECT FROM {}.node WHERE id = $1 FOR UPDATE", schema.0);
+    locked.query(&lock, &[&other.as_uuid()]).await.unwrap();
+    let (remote, server) = (beat(other, true), beat(own, false));
+    let mut waiting = Box::pin(store.beat(AT, &remote));
+    let beats = async {
+        loop {
+            let own = store.beat(AT, &server);
+            tokio::select! {
+                biased;
+                _ = &mut waiting => panic!("the node is locked"),
+                beaten = own => assert!(beaten.unwrap().alive),
+            }
+            // The heartbeat of the worker has a connection, and waits for its row.
+            let waits =
+                "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
+            let query = format!("%{}.node%", schema.0);
+            if !locked.query(waits, &[&query]).await.unwrap().is_empty() {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), beats).await.expect("the server beats");
+    assert!(store.beat(AT, &server).await.unwrap().alive);
+    locked.rollback().await.unwrap();
+    assert!(waiting.await.unwrap().alive);
+}
+
+#[tokio::test]
+async fn lists_beyond_the_bound_are_rejected_at_once() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let all = JobFilter::default();
+    let admitted: Vec<_> = (0..limits::LISTS_MAX).map(|_| store.lists.admit().unwrap()).collect();
+    let refused = store.jobs(&all, None, 10).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Retry);
+    store.due(AT, 0, 10).await.unwrap();
+    assert!(store.nodes().await.unwrap().is_empty());
+    drop(admitted);
+    store.jobs(&all, None, 10).await.unwrap();
 }
 
 /// Whoever is not let listen tries again ever more seldom, and not at once for ever.

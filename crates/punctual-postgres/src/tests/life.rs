@@ -42,6 +42,7 @@ async fn claim(store: &PostgresStore, at: Timestamp, number: u8) -> Vec<(JobId, 
     let ask = ClaimAsk {
         node: worker(),
         lease: LeaseId::mint(at, [number; 10]),
+        more: Vec::new(),
         queues: vec![QueueShare { name: "default".to_owned(), most: 200 }],
         kinds: vec!["send".to_owned()],
         most: 200,
@@ -274,7 +275,7 @@ async fn a_day_of_many_jobs_is_dropped_without_being_read() {
         let explain = format!("EXPLAIN (COSTS OFF) EXECUTE dropping {values}");
         let steps = client.simple_query(&explain).await.unwrap();
         client.batch_execute("DEALLOCATE dropping").await.unwrap();
-        super::plans::told(steps)
+        super::plans::explained(steps)
     };
     let (staying, moving) = partitions::dropping_texts(&schema.0, NOW);
     let plan_of_staying = plan(&staying).await;
@@ -291,7 +292,7 @@ async fn a_day_of_many_jobs_is_dropped_without_being_read() {
     let mut pruned = std::pin::pin!(prune(&store, later));
     let mut number = 2;
     let dropped = loop {
-        // Whoever comes meanwhile is let in.
+        // A connection that arrives meanwhile is accepted.
         tokio::select! {
             dropped = &mut pruned => break dropped,
             _ = enqueue(&store, job(later, number)) => number += 1,

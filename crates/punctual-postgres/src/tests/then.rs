@@ -17,6 +17,7 @@ fn ask(number: u8) -> ClaimAsk {
     ClaimAsk {
         node: NodeId::mint(NOW, [1; 10]),
         lease: LeaseId::mint(NOW, [number; 10]),
+        more: Vec::new(),
         queues: vec![QueueShare { name: "default".to_owned(), most: 1 }],
         kinds: vec!["send".to_owned()],
         most: 1,

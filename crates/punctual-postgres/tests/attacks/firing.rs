@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use punctual_core::job::{Outcome, SlotOutcome, decide};
-use punctual_core::schedule::Overlap;
+use punctual_core::schedule::{ON_TIME, Overlap};
 use punctual_core::{Nonce, ScheduleId, Timestamp};
 use punctual_store::*;
 
@@ -81,7 +81,7 @@ async fn slots_are_fired_once_each_and_without_gaps_whoever_leads() {
                     spec: Json::null(),
                     owner: String::new(),
                     next_slot: seen.next_slot,
-                    passed: Vec::new(),
+                    passed: PassedSlots::default(),
                 };
                 let actor = Actor::new("ana", "edit");
                 store.change_schedule(AT, id, seen.stamp, &change, &actor).await.unwrap();
@@ -123,7 +123,7 @@ async fn slots_are_fired_once_each_and_without_gaps_whoever_leads() {
 }
 
 /// Fires one slot.
-fn plan(schedule: &Schedule, now: Timestamp, step: Duration) -> SlotPlan {
+pub(crate) fn plan(schedule: &Schedule, now: Timestamp, step: Duration) -> SlotPlan {
     let slot = schedule.next_slot.unwrap_or(now);
     let origin = Origin { schedule: schedule.id, slot: Some(slot), facts: Json::null() };
     let job = NewJob::new(mint(now), "q", "k", Json::null());
@@ -139,7 +139,12 @@ fn plan(schedule: &Schedule, now: Timestamp, step: Duration) -> SlotPlan {
     SlotPlan {
         schedule: schedule.id,
         stamp: schedule.stamp,
-        decision: SlotDecision::Advance { overlap, slots, next_slot: Some(slot + step) },
+        decision: SlotDecision::Advance {
+            overlap,
+            slots,
+            next_slot: Some(slot + step),
+            hold_for: ON_TIME,
+        },
     }
 }
 

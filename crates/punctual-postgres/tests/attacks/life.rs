@@ -123,6 +123,7 @@ async fn work(
         while !is_over.load(Ordering::SeqCst) {
             let beat = BeatAsk {
                 node,
+                is_remote: false,
                 seeks: Vec::new(),
                 roles: Vec::new(),
                 lease: LIFETIME,

@@ -9,6 +9,7 @@
 mod common;
 mod firing;
 mod life;
+mod overlap;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,6 +92,7 @@ fn ask(node: NodeId, queues: &[&str], kinds: &[&str], most: usize) -> ClaimAsk {
     ClaimAsk {
         node,
         lease: LeaseId::mint(Timestamp::EPOCH, random()),
+        more: Vec::new(),
         queues: queues.iter().map(|name| QueueShare { name: (*name).to_owned(), most }).collect(),
         kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
         most,

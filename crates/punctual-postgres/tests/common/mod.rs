@@ -99,6 +99,7 @@ impl Fresh {
             "job_log",
             "job_key",
             "job_live",
+            "job_deadline",
             "queue",
             "node",
             "leader",

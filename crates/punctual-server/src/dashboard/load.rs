@@ -157,6 +157,7 @@ mod tests {
             },
             joined_at: second(joined),
             seen_at: second(joined),
+            seen_watch: Duration::ZERO,
             dead_at: None,
             running: 0,
         };

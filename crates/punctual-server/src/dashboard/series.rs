@@ -61,7 +61,7 @@ pub(super) type Lengths = [u64; histogram::BUCKETS];
 pub(super) struct Step {
     pub(super) at: Timestamp,
     pub(super) succeeded: u64,
-    /// Attempts that count and did not succeed.
+    /// Attempts that count and did not succeed, and jobs that expired without one.
     pub(super) failed: u64,
     /// Attempts that were given back, snoozed or called off.
     pub(super) other: u64,
@@ -100,6 +100,10 @@ impl Step {
                 }
                 _ => self.failed += count,
             }
+            return;
+        }
+        if sum.metric == "jobs_expired" {
+            self.failed += count;
             return;
         }
         if sum.metric == "slots_missed" {

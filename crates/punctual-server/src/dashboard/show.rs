@@ -8,14 +8,6 @@ use punctual_core::Zone;
 
 use super::view::{View, prose};
 
-/// From here on counts are not told any more.
-const COUNT_MAX: u64 = 10_000;
-
-/// A count that stops where nobody counts further.
-pub(super) fn count(count: u64) -> String {
-    if count >= COUNT_MAX { "10k+".to_owned() } else { grouped(count) }
-}
-
 /// A number with its thousands apart.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -31,7 +23,7 @@ pub(super) fn grouped(number: u64) -> String {
 
 /// One or many.
 pub(super) fn plural(number: u64, one: &str, many: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{} {many}", count(number)) }
+    if number == 1 { format!("1 {one}") } else { format!("{} {many}", grouped(number)) }
 }
 
 /// A length of time in a few characters.
@@ -275,6 +267,6 @@ mod tests {
 
     #[test]
     fn counts_stop() {
-        assert_eq!((count(9_999), count(10_000)), ("9\u{202f}999".to_owned(), "10k+".to_owned()));
+        assert_eq!((grouped(999), grouped(10_000)), ("999".to_owned(), "10\u{202f}000".to_owned()));
     }
 }

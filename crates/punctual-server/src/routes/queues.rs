@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use punctual::QueueLimits;
+use punctual::{QueueLimits, Timestamp};
 use punctual_api::{Limits, List, Pause, PauseRequest, Queue};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -23,18 +23,19 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(resume))
 }
 
-/// Every queue that has a setting or a job.
-async fn all(app: &App) -> Result<BTreeMap<String, Queue>, Fault> {
+/// Every queue that has a setting or a job, and when the jobs were counted.
+async fn all(app: &App) -> Result<(BTreeMap<String, Queue>, Timestamp), Fault> {
     let admin = app.punctual().admin();
     let now = admin.now().await?;
     let mut queues: BTreeMap<String, Queue> = BTreeMap::new();
     for queue in admin.queues().await? {
         let limits = Limits { max_running: queue.limits.max_running };
         let pause = Pause::at(queue.pause.as_ref(), now);
-        let shown = Queue { name: queue.name.clone(), pause, limits, kinds: Vec::new() };
+        let name = queue.name.clone();
+        let shown = Queue { name, pause, limits, ..Queue::default() };
         queues.insert(queue.name, shown);
     }
-    let mut after = None;
+    let (mut after, mut counted_at) = (None, now);
     loop {
         let page = admin.queue_stats(after.as_ref(), 500).await?;
         for stats in page.items {
@@ -43,17 +44,26 @@ async fn all(app: &App) -> Result<BTreeMap<String, Queue>, Fault> {
                 .or_insert_with(|| Queue { name: stats.queue.clone(), ..Queue::default() });
             queue.kinds.push(stats.into());
         }
+        // Each page can be from another count: the oldest is reported.
+        counted_at = counted_at.min(page.counted_at.unwrap_or(now));
         after = page.next;
         if after.is_none() {
-            return Ok(queues);
+            break;
         }
     }
+    for queue in queues.values_mut() {
+        queue.counted_at = counted_at.to_string();
+    }
+    Ok((queues, counted_at))
 }
 
 async fn one(app: &App, name: &str) -> Result<Queue, Fault> {
-    let queue = all(app).await?.remove(name);
+    let (mut queues, counted_at) = all(app).await?;
+    let queue = queues.remove(name);
     // A queue without settings and jobs needs nothing to exist.
-    Ok(queue.unwrap_or_else(|| Queue { name: name.to_owned(), ..Queue::default() }))
+    let empty =
+        || Queue { name: name.to_owned(), counted_at: counted_at.to_string(), ..Queue::default() };
+    Ok(queue.unwrap_or_else(empty))
 }
 
 /// List queues
@@ -64,7 +74,7 @@ async fn one(app: &App, name: &str) -> Result<Queue, Fault> {
     responses((status = 200, description = "The queues", body = List<Queue>), ErrorResponse),
 )]
 async fn list(State(app): State<App>) -> Answer<List<Queue>> {
-    Ok(Json(List::whole(all(&app).await?.into_values().collect())))
+    Ok(Json(List::whole(all(&app).await?.0.into_values().collect())))
 }
 
 /// Get a queue

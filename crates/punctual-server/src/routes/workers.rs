@@ -4,15 +4,17 @@
 //! A worker may have been handed a secret, as the receiver of a request has, and may send it back in
 //! whatever it says. So each text of it passes the mask of this process before anything is kept.
 
+use std::collections::HashSet;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use punctual::remote::{Failed, Held, HeldError, Report, Wish};
+use punctual::remote::{End, Failed, Held, HeldError, Report, Wish};
 use punctual::{ErrorKind, LogLevel, NodeId};
 use punctual_api::{
     ClaimRequest, ClaimResponse, CompleteRequest, DrainRequest, FailRequest, HeartbeatRequest,
-    HeartbeatResponse, Lease, LogAppendResponse, NewLogLine, Node, Problem, SettleResponse,
-    SnoozeRequest,
+    HeartbeatResponse, Lease, LogAppendResponse, NewLogLine, Node, Problem, SettleItem,
+    SettleManyRequest, SettleManyResponse, SettleResponse, SettleResult, SnoozeRequest,
 };
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -28,6 +30,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(complete))
         .routes(routes!(fail))
         .routes(routes!(snooze))
+        .routes(routes!(settle))
         .routes(routes!(logs))
         .routes(routes!(drained, drain))
         .routes(routes!(leave))
@@ -186,10 +189,19 @@ async fn complete(
     Id(held): Id<Held>,
     MaybeBody(ask): MaybeBody<CompleteRequest>,
 ) -> Answer<SettleResponse> {
-    let result = ask.result.map(|result| punctual::Json::new(&app.mask().json(result)));
-    let result = result.transpose();
-    let result = result.map_err(|error| Fault::invalid("/result", error.to_string()))?;
+    let result = result(&app, ask, "")?;
     settled(&held, app.remote.complete(&held, result).await)
+}
+
+/// The masked result of a job, from the part of a request body at `pointer`.
+fn result(
+    app: &App,
+    request: CompleteRequest,
+    pointer: &str,
+) -> Result<Option<punctual::Json>, Fault> {
+    let result = request.result.map(|result| punctual::Json::new(&app.mask().json(result)));
+    let pointer = format!("{pointer}/result");
+    result.transpose().map_err(|error| Fault::invalid(&pointer, error.to_string()))
 }
 
 /// Fail a job
@@ -216,18 +228,23 @@ async fn fail(
     Id(held): Id<Held>,
     Body(ask): Body<FailRequest>,
 ) -> Answer<SettleResponse> {
+    let failed = failure(&app, ask, "")?;
+    settled(&held, app.remote.fail(&held, failed).await)
+}
+
+/// The masked failure of a job, from the part of a request body at `pointer`.
+fn failure(app: &App, request: FailRequest, pointer: &str) -> Result<Failed, Fault> {
+    let pointer = format!("{pointer}/retry_after");
     let failed = Failed {
-        error: app.mask().text(&ask.error).into_owned(),
-        retry: ask.retry.unwrap_or(true),
-        retry_after: length("/retry_after", ask.retry_after.as_deref())?,
+        error: app.mask().text(&request.error).into_owned(),
+        retry: request.retry.unwrap_or(true),
+        retry_after: length(&pointer, request.retry_after.as_deref())?,
     };
     if !failed.retry && failed.retry_after.is_some() {
-        return Err(Fault::invalid(
-            "/retry_after",
-            "`retry_after` cannot be combined with `retry: false`",
-        ));
+        let detail = "`retry_after` cannot be combined with `retry: false`";
+        return Err(Fault::invalid(&pointer, detail));
     }
-    settled(&held, app.remote.fail(&held, failed).await)
+    Ok(failed)
 }
 
 /// Snooze a job
@@ -257,6 +274,76 @@ async fn snooze(
     settled(&held, app.remote.snooze(&held, wait).await)
 }
 
+/// Settle many jobs
+///
+/// Completes, fails or snoozes up to 1,000 jobs in one request. The status is 200 even if some of
+/// them could not be settled: check `error` of each result. The request can be repeated safely.
+#[utoipa::path(
+    post, path = "/api/v1/leases:settle", tag = "workers",
+    request_body = SettleManyRequest,
+    responses(
+        (status = 200, description = "One result per lease", body = SettleManyResponse),
+        ErrorResponse,
+    ),
+)]
+async fn settle(
+    State(app): State<App>,
+    Body(request): Body<SettleManyRequest>,
+) -> Answer<SettleManyResponse> {
+    let count = request.leases.len();
+    if count > SETTLE_MANY_MAX {
+        let detail = format!(
+            "too many leases: {count}, maximum {SETTLE_MANY_MAX} per request; split the request"
+        );
+        return Err(Fault::invalid("/leases", detail));
+    }
+    let mut ends: Vec<(Held, End)> = Vec::with_capacity(count);
+    let mut seen = HashSet::with_capacity(count);
+    for (index, item) in request.leases.into_iter().enumerate() {
+        let pointer = format!("/leases/{index}");
+        let held: Held = item.lease.parse().map_err(|error: HeldError| {
+            Fault::invalid(&format!("{pointer}/lease"), error.to_string())
+        })?;
+        if !seen.insert((held.job, held.lease)) {
+            let detail = "the lease occurs twice in this request; send one result per lease";
+            return Err(Fault::invalid(&format!("{pointer}/lease"), detail));
+        }
+        ends.push((held, end(&app, item, &pointer)?));
+    }
+    let jobs: Vec<_> = ends.iter().map(|(held, _)| held.job).collect();
+    let states = app.remote.settle(ends).await;
+    let results = jobs.into_iter().zip(states).map(|(job, state)| match state {
+        Ok(state) => {
+            SettleResult { job: job.to_string(), state: Some(state.to_string()), error: None }
+        }
+        Err(error) => {
+            let problem = about_lease(error).problem();
+            SettleResult { job: job.to_string(), state: None, error: Some(problem) }
+        }
+    });
+    Ok(Json(SettleManyResponse { results: results.collect() }))
+}
+
+/// How one attempt of a request for many ended. Exactly one of the three must be given.
+fn end(app: &App, item: SettleItem, pointer: &str) -> Result<End, Fault> {
+    match (item.complete, item.fail, item.snooze) {
+        (Some(request), None, None) => {
+            Ok(End::Completed(result(app, request, &format!("{pointer}/complete"))?))
+        }
+        (None, Some(request), None) => {
+            Ok(End::Failed(failure(app, request, &format!("{pointer}/fail"))?))
+        }
+        (None, None, Some(request)) => {
+            let pointer = format!("{pointer}/snooze/for");
+            Ok(End::Snoozed(length(&pointer, Some(&request.length))?.unwrap_or_default()))
+        }
+        _ => {
+            let detail = "expected exactly one of `complete`, `fail` and `snooze`";
+            Err(Fault::invalid(pointer, detail))
+        }
+    }
+}
+
 /// Where lines of a log go.
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -267,6 +354,9 @@ struct Numbered {
     #[serde(default)]
     first: Option<u32>,
 }
+
+/// Maximum leases of one request that settles many: as many as one transaction of the store settles.
+const SETTLE_MANY_MAX: usize = 1_000;
 
 /// Lines of one request.
 const LINES_MAX: usize = 1_000;

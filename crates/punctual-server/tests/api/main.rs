@@ -19,6 +19,7 @@ mod refusals;
 mod schedules;
 mod schema;
 mod sets;
+mod settling;
 mod slow;
 mod tail;
 mod timeline;

@@ -11,7 +11,7 @@ use punctual_engine::SCHEDULER;
 use punctual_store::*;
 
 use super::{Account, Book, Past, Record};
-use crate::network::rows;
+use crate::network::{Effects, applied, rows};
 use crate::oracle::{Oracle, Stretch};
 
 /// Where no clock was ever stepped, a plan is written no later than this: its process may be frozen
@@ -127,13 +127,13 @@ impl Record {
         }
     }
 
-    /// A leader has decided slots; `ledgers` is what was written for each plan.
+    /// A leader has decided slots.
     pub(crate) fn fired(
         &self,
         fence: &Fence,
         plans: &[SlotPlan],
         fired: &Fired,
-        ledgers: &[Vec<SlotView>],
+        effects: &Effects,
     ) {
         for (plan, answer) in plans.iter().zip(&fired.answers) {
             let slots: Vec<String> = rows(plan).iter().map(|row| row.slot.to_string()).collect();
@@ -148,16 +148,22 @@ impl Record {
         let mut guard = self.book();
         let book = &mut *guard;
         let term = book.past.terms.get(&fence.role).copied();
-        let is_written = fired.answers.contains(&FireAnswer::Applied);
+        let is_applied =
+            |answer: &FireAnswer| matches!(answer, FireAnswer::Applied | FireAnswer::Held(..));
+        let is_written = fired.answers.iter().any(is_applied);
         if is_written && term != Some((fence.term, fence.nonce)) {
             book.violate(
                 now,
                 format!("term {} fired slots, but {term:?} is the last term", fence.term),
             );
         }
-        for ((plan, answer), written) in plans.iter().zip(&fired.answers).zip(ledgers) {
+        let answers = plans.iter().zip(&fired.answers);
+        for ((plan, answer), written) in answers.zip(&effects.ledgers) {
             match answer {
                 FireAnswer::Applied => {}
+                FireAnswer::Held(_, held) => {
+                    book.counts.held += u64::from(held.since == fired.at);
+                }
                 FireAnswer::Stale => continue,
                 FireAnswer::SetAside(reason) => {
                     let what = format!("schedule {} was quarantined: {reason}", plan.schedule);
@@ -166,7 +172,10 @@ impl Record {
                 }
             }
             let is_steady = book.counts.steps == 0;
-            for wrong in book.past.fire(fence.term, plan, written, fired.at, is_steady) {
+            if let Some(wrong) = wrongly_placed(plan, answer, &effects.live) {
+                book.violate(now, format!("schedule {}: {wrong}", plan.schedule));
+            }
+            for wrong in book.past.fire(fence.term, (plan, answer), written, fired.at, is_steady) {
                 book.violate(now, format!("schedule {}: {wrong}", plan.schedule));
             }
             book.count_slots(written);
@@ -218,7 +227,7 @@ impl Past {
     fn fire(
         &mut self,
         term: i64,
-        plan: &SlotPlan,
+        (plan, answer): (&SlotPlan, &FireAnswer),
         written: &[SlotView],
         now: Timestamp,
         is_steady: bool,
@@ -227,7 +236,10 @@ impl Past {
         let Some(course) = self.courses.get_mut(&plan.schedule) else {
             return vec!["was fired but does not exist".to_owned()];
         };
-        let mut wrong = course.decide(plan, written, now, is_steady);
+        let mut wrong = match answer {
+            FireAnswer::Held(..) => course.hold(plan, written, now),
+            _ => course.decide(plan, written, now, is_steady),
+        };
         if written.iter().any(|view| view.term != term || Some(view.node) != leader) {
             wrong.push(format!(
                 "rows of term {term}, led by {leader:?}, name another term or node: {written:?}"
@@ -237,7 +249,7 @@ impl Past {
         let mut unfinished: Vec<JobId> = course.jobs.clone();
         unfinished.retain(|job| self.is_unfinished(*job));
         let asks: Vec<(&SlotRow, &NewJob)> =
-            rows(plan).iter().filter_map(|row| Some((row, row.job.as_ref()?))).collect();
+            applied(plan, answer).iter().filter_map(|row| Some((row, row.job.as_ref()?))).collect();
         if oracle.overlap == Overlap::CancelRunning && !asks.is_empty() {
             // One fire calls off no more than this many, and goes by their ids.
             let mut called = unfinished.clone();
@@ -339,7 +351,7 @@ impl Course {
             wrong.push(format!("slot {last} was decided at {now}"));
         }
         let due = self.oracle.slots(self.watermark, last);
-        match told(&due, written) {
+        match outcomes_of(&due, written) {
             Err(why) => wrong.push(why),
             Ok(outcomes) if !self.is_by_policy(&due, &outcomes) => {
                 wrong.push(format!("at {now}, paused {:?}: {written:?}", self.pause));
@@ -353,6 +365,46 @@ impl Course {
         self.keep(written);
         self.watermark = next;
         self.pause = self.pause.filter(|(_, until)| until.is_none_or(|until| until > now));
+        wrong
+    }
+
+    /// Takes note of slots that were decided before others that are held, and says what is wrong with
+    /// them. Held are all from the first one on that would get a job, or is merged into one that would.
+    fn hold(&mut self, plan: &SlotPlan, written: &[SlotView], now: Timestamp) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if !self.is_enabled || self.is_gone {
+            wrong.push("slots are held although it is disabled".to_owned());
+        }
+        let Some(last) = rows(plan).last().map(|row| row.end.unwrap_or(row.slot)) else {
+            return vec!["slots are held although none is due".to_owned()];
+        };
+        let due = self.oracle.slots(self.watermark, last);
+        let count = written.iter().map(|view| view.count as usize).sum::<usize>();
+        let (decided, held) = due.split_at(count.min(due.len()));
+        let is_final = |outcome: &SlotOutcome| {
+            matches!(outcome, SlotOutcome::Missed | SlotOutcome::SkippedPaused)
+        };
+        let is_by_policy = |outcomes: &[SlotOutcome]| {
+            self.oracle.instants(&due).into_iter().any(|instant| {
+                let planned = self.oracle.decide(&due, self.paused(), instant);
+                planned.starts_with(outcomes) && !planned.get(count).is_none_or(is_final)
+            })
+        };
+        match outcomes_of(decided, written) {
+            Err(why) => wrong.push(why),
+            Ok(outcomes) if !outcomes.iter().all(is_final) || !is_by_policy(&outcomes) => {
+                wrong.push(format!("at {now}, paused {:?}, before held: {written:?}", self.pause));
+            }
+            Ok(_) => {}
+        }
+        let Some(first) = held.first().copied() else {
+            wrong.push(format!("slots are held, but all are decided: {written:?}"));
+            return wrong;
+        };
+        self.keep(written);
+        self.watermark = first;
+        let decided_to = first.min(now);
+        self.pause = self.pause.filter(|(_, until)| until.is_none_or(|until| until > decided_to));
         wrong
     }
 
@@ -374,8 +426,8 @@ impl Course {
         }
     }
 
-    /// Applies a change, and says what is wrong with it: whoever made it knew the time as somebody
-    /// was told it, and went by that.
+    /// Applies a change, and says what is wrong with it. The slots that it decides are judged by the
+    /// instant of its transaction, the slot that it begins with by an instant that was told before.
     fn change(
         &mut self,
         change: &ScheduleChange,
@@ -397,13 +449,16 @@ impl Course {
             _ => None,
         };
         let is_decision = next.is_some() || matches!(change, ScheduleChange::Disable { .. });
-        let is_right = |asked: &Timestamp| {
+        let begins = |asked: &Timestamp| {
             let after = self.last.map_or(*asked, |last| last.max(*asked));
-            next.is_none_or(|next| next == Some(new.next(after))) && self.passes(*asked, written)
+            next.is_none_or(|next| next == Some(new.next(after)))
         };
-        let wrong = is_decision && !times.iter().rev().any(is_right);
-        let wrong = wrong.then(|| {
-            format!("starting with {}: {written:?} is followed by {next:?}", self.watermark)
+        let is_right = self.passes(now, written) && times.iter().rev().any(begins);
+        let wrong = (is_decision && !is_right).then(|| {
+            format!(
+                "at {now}, undecided since {}: {written:?} is followed by {next:?}",
+                self.watermark
+            )
         });
         self.keep(written);
         self.watermark = next.flatten().unwrap_or(self.watermark);
@@ -437,12 +492,34 @@ impl Course {
             true => SlotOutcome::SkippedPaused,
             false => SlotOutcome::Missed,
         };
-        told(&due, written).is_ok_and(|outcomes| due.iter().map(fate).eq(outcomes))
+        outcomes_of(&due, written).is_ok_and(|outcomes| due.iter().map(fate).eq(outcomes))
     }
 }
 
+/// Slots that are held although a live node can run them, or have a job although none can.
+fn wrongly_placed(plan: &SlotPlan, answer: &FireAnswer, live: &[NodeInfo]) -> Option<String> {
+    let is_taken = |queue: &str, kind: &str| {
+        let takes = |node: &&NodeInfo| {
+            node.queues.iter().any(|it| it == queue) && node.kinds.iter().any(|it| it == kind)
+        };
+        live.iter().find(takes).map(|node| node.name.as_str())
+    };
+    let jobs = applied(plan, answer).iter().filter_map(|row| row.job.as_ref());
+    let mut zoned = jobs.filter(|job| job.queue.starts_with('@'));
+    if let Some(job) = zoned.find(|job| is_taken(&job.queue, &job.kind).is_none()) {
+        return Some(format!("job {} is for {}, where no node is live", job.id, job.queue));
+    }
+    let FireAnswer::Held(most, held) = answer else { return None };
+    let job = rows(plan).get(*most..)?.iter().find_map(|row| row.job.as_ref())?;
+    let node = is_taken(&job.queue, &job.kind)?;
+    Some(format!("slots are held for {}, although {node} is live", held.queue))
+}
+
 /// What rows of the ledger say of each of these slots; an error if they speak of others.
-fn told(due: &[Timestamp], written: &[SlotView]) -> std::result::Result<Vec<SlotOutcome>, String> {
+fn outcomes_of(
+    due: &[Timestamp],
+    written: &[SlotView],
+) -> std::result::Result<Vec<SlotOutcome>, String> {
     let (mut outcomes, mut left) = (Vec::new(), due);
     for view in written {
         let count = usize::try_from(view.count).unwrap_or(usize::MAX).min(left.len());

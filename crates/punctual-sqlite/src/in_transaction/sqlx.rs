@@ -21,7 +21,7 @@ use crate::error::{Fault, Outcome};
 use crate::places::{Ended, HAS_KEY, IS_LIVE, Seat, Taken, timer_state};
 use crate::rows::{self, Bound, Fields, Read};
 use crate::settle::{Held, has_succeeded};
-use crate::{jobs, migrate, sql};
+use crate::{expiry, jobs, migrate, sql};
 
 /// Writes jobs in a transaction of sqlx, as [`enqueue`](super::enqueue) does.
 pub async fn enqueue_sqlx(db: &mut SqliteConnection, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
@@ -106,6 +106,9 @@ async fn enqueue_one(
     }
     if execute(db, sql::JOB_INSERT, jobs::body_values(now, job)).await? == 0 {
         return Ok(EnqueueAnswer::Created);
+    }
+    if let Some(deadline) = expiry::deadline_values(now, job) {
+        execute(db, sql::DEADLINE_INSERT, deadline).await?;
     }
     if let Some(origin) = &job.origin {
         let live = [rows::blob(origin.schedule.as_bytes()), id()];

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use punctual_core::job::{JobState, LogLevel, Outcome, RetryPolicy, SlotOutcome, decide};
-use punctual_core::schedule::Overlap;
+use punctual_core::job::{EXPIRED, JobState, LogLevel, Outcome, RetryPolicy, SlotOutcome, decide};
+use punctual_core::schedule::{ON_TIME, Overlap};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::{
-    Acquired, Actor, At, BeatAsk, ClaimAsk, ClaimedJob, Delay, EditAnswer, Fence, JobFilter, Json,
-    KeyLifetime, KeyScope, LogLine, NewJob, NewSchedule, Origin, Placement, QueueChange,
-    QueueLimits, QueueShare, ReapAsk, Retention, RollupCount, RollupFilter, ScheduleChange,
-    Settlement, SlotDecision, SlotPlan, SlotRow, StepAnswer, Store, UniqueKey, rules,
+    Acquired, Actor, At, BeatAsk, ClaimAsk, ClaimedJob, Delay, EditAnswer, ExpireRequest, Fence,
+    JobFilter, Json, KeyLifetime, KeyScope, LogLine, NewJob, NewSchedule, Origin, Placement,
+    QueueChange, QueueLimits, QueueShare, ReapAsk, Retention, RollupCount, RollupFilter,
+    ScheduleChange, Settlement, SlotDecision, SlotPlan, SlotRow, StepAnswer, Store, UniqueKey,
+    rules,
 };
 use rusqlite::Connection;
 
@@ -34,6 +35,7 @@ const DAMAGES: &[&str] = &[
     "UPDATE punctual_job SET facts = NULL WHERE id = ?1",
     "UPDATE punctual_job SET unique_key = 'k', key_scope = 9, key_us = -1 WHERE id = ?1",
     "UPDATE punctual_job SET fresh_after = -9223372036854775807 WHERE id = ?1",
+    "UPDATE punctual_job SET expires_at = -9223372036854775807 WHERE id = ?1",
     "DELETE FROM punctual_job WHERE id = ?1",
     "UPDATE punctual_job_ready SET attempt = -1 WHERE job = ?1",
     "UPDATE punctual_job_ready SET spent = 5000000000, priority = 1000000 WHERE job = ?1",
@@ -66,12 +68,15 @@ const DAMAGES: &[&str] = &[
     "UPDATE punctual_job_log SET level = 99, text = CAST(x'ff' AS TEXT) WHERE job = ?1",
     "UPDATE punctual_job_log SET attempt = -1, number = 9999999999 WHERE job = ?1",
     "UPDATE punctual_job_key SET job = x'00' WHERE job = ?1",
+    "UPDATE punctual_job_deadline SET job = substr(job, 2) WHERE job = ?1",
+    "UPDATE punctual_job_deadline SET check_at = -9223372036854775807 WHERE job = ?1",
+    "DELETE FROM punctual_job_deadline WHERE job = ?1",
     "INSERT INTO punctual_job_live (schedule, job) SELECT id, x'00' FROM punctual_schedule WHERE id = ?1",
     "UPDATE punctual_queue SET max_running = -1 WHERE name = 'bulk' AND ?1 IS NOT NULL",
     "UPDATE punctual_queue SET max_running = 9999999999 WHERE name = 'bulk' AND ?1 IS NOT NULL",
     "UPDATE punctual_queue SET pause_since = 1, pause_who = NULL WHERE name = 'bulk' AND ?1 IS NOT NULL",
     "UPDATE punctual_node SET queues = '{', name = CAST(x'ff' AS TEXT) WHERE id = ?1",
-    "INSERT INTO punctual_node SELECT x'00', name, version, queues, kinds, labels, 0, 0, NULL
+    "INSERT INTO punctual_node SELECT x'00', name, version, queues, kinds, labels, 0, 0, 0, NULL
      FROM punctual_node WHERE id = ?1",
     "UPDATE punctual_leader SET nonce = x'00' WHERE role = 'other' AND ?1 IS NOT NULL",
     "UPDATE punctual_leader SET node = x'00' WHERE role = 'other' AND ?1 IS NOT NULL",
@@ -102,8 +107,8 @@ struct Scene {
     fence: Fence,
     schedules: [ScheduleId; 2],
     /// In line, at a timer, running on the worker, running on the dead node, failed, succeeded,
-    /// behind others of its schedule that have just ended.
-    jobs: [[JobId; 2]; 7],
+    /// behind others of its schedule that have just ended, in line past a start deadline.
+    jobs: [[JobId; 2]; 8],
 }
 
 async fn claim(
@@ -116,6 +121,7 @@ async fn claim(
     let ask = ClaimAsk {
         node,
         lease: LeaseId::mint(NOW, id(number)),
+        more: Vec::new(),
         queues: vec![
             QueueShare { name: "default".to_owned(), most },
             QueueShare { name: "bulk".to_owned(), most },
@@ -183,7 +189,12 @@ async fn set(store: &SqliteStore) -> Scene {
     ready[0].unique = Some(unique);
     ready[1].queue = "bulk".to_owned();
     let timer = pair().map(|job| NewJob { delay: Delay::For(LEASE), ..job });
-    for waiting in [&ready, &timer] {
+    let late = pair().map(|job| NewJob {
+        queue: "unserved".to_owned(),
+        start_within: Some(Duration::from_secs(1)),
+        ..job
+    });
+    for waiting in [&ready, &timer, &late] {
         store.enqueue(at, waiting).await.unwrap();
     }
 
@@ -220,7 +231,8 @@ async fn set(store: &SqliteStore) -> Scene {
             let outcome = SlotOutcome::Fired;
             slots.push(SlotRow { slot, end: None, count: 1, outcome, reason: None, job });
         }
-        let decision = SlotDecision::Advance { overlap: Overlap::QueueOne, slots, next_slot };
+        let (overlap, hold_for) = (Overlap::QueueOne, ON_TIME);
+        let decision = SlotDecision::Advance { overlap, slots, next_slot, hold_for };
         let plan = SlotPlan { schedule: schedule.id, stamp: schedule.stamp, decision };
         store.fire(at, &fence, LEASE, &[plan]).await.unwrap();
         store.cancel(at, fired[0].id, &Actor::new("ana", "why")).await.unwrap();
@@ -240,7 +252,8 @@ async fn set(store: &SqliteStore) -> Scene {
     store.roll_up(&[count]).await.unwrap();
     let [failed, succeeded, running, lost]: [[JobId; 2]; 4] = jobs.try_into().unwrap();
     let waiting = [ready.map(|job| job.id), timer.map(|job| job.id)];
-    let jobs = [waiting[0], waiting[1], running, lost, failed, succeeded, blocked];
+    let late = late.map(|job| job.id);
+    let jobs = [waiting[0], waiting[1], running, lost, failed, succeeded, blocked, late];
     Scene { worker, dead, fence, schedules, jobs }
 }
 
@@ -253,6 +266,7 @@ async fn go_on(store: &SqliteStore, scene: &Scene, round: u64) {
     let beat = BeatAsk {
         seeks: Vec::new(),
         node: scene.worker,
+        is_remote: false,
         roles: vec![scene.fence.clone()],
         lease: LEASE,
         leases: Vec::new(),
@@ -263,6 +277,15 @@ async fn go_on(store: &SqliteStore, scene: &Scene, round: u64) {
     store.promote(at, 10).await.unwrap();
     claim(store, at, scene.worker, 100 + round as u8, 10).await;
     store.release(at, scene.worker, &beaten.strays).await.unwrap();
+    let expire = ExpireRequest {
+        fence: scene.fence.clone(),
+        lease: LEASE,
+        recheck_after: Duration::ZERO,
+        limit: 10,
+    };
+    assert!(store.expire(at, &expire).await.unwrap().led);
+    let expired = store.job(scene.jobs[7][1]).await.unwrap().unwrap().view.error;
+    assert_eq!(expired.as_deref(), Some(EXPIRED));
     let reap = ReapAsk {
         fence: scene.fence.clone(),
         lease: LEASE,
@@ -328,7 +351,16 @@ async fn no_damaged_row_stops_anything_else() {
         }
         let [bad, _] = scene.schedules;
         if let Some(schedule) = store.schedule(bad).await.unwrap() {
-            let disable = ScheduleChange::Disable { passed: Vec::new() };
+            let missed = |slot| SlotRow {
+                slot,
+                end: None,
+                count: 1,
+                outcome: SlotOutcome::Missed,
+                reason: None,
+                job: None,
+            };
+            let passed: Vec<SlotRow> = schedule.next_slot.map(missed).into_iter().collect();
+            let disable = ScheduleChange::Disable { passed: passed.into() };
             let stamp = schedule.stamp;
             let edited = store.change_schedule(late, bad, stamp, &disable, &actor).await.unwrap();
             let EditAnswer::Done(edited) = edited else { panic!("{edited:?}") };

@@ -4,13 +4,16 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use punctual_core::job::{AttemptOutcome, JobState, Next, Transition};
-use punctual_core::{LeaseId, NodeId, ScheduleId};
-use punctual_store::{ClaimAsk, Cursor, Delay, JobFilter, QueueShare, Settlement};
+use punctual_core::{LeaseId, NodeId, Nonce, ScheduleId};
+use punctual_store::{
+    Acquired, ClaimAsk, CountRequest, Cursor, Delay, Fence, JobFilter, QueueShare, Settlement,
+    limits,
+};
 use rusqlite::Connection;
 
 use super::{NOW, fresh, job, node};
 use crate::lists::jobs_statement;
-use crate::{claim, jobs, nodes, settle, sql};
+use crate::{claim, counts, jobs, leaders, nodes, settle, sql};
 
 /// Jobs in a normal run; `PUNCTUAL_PROOF_ROWS` asks for more.
 const ROWS: u32 = 50_000;
@@ -34,6 +37,7 @@ fn fill(db: &Connection) -> u32 {
         let ask = ClaimAsk {
             node: worker,
             lease: LeaseId::mint(NOW, [round as u8; 10]),
+            more: Vec::new(),
             queues: vec![QueueShare { name: "default".to_owned(), most: 200 }],
             kinds: vec!["send".to_owned(), "report".to_owned()],
             most: 200,
@@ -119,6 +123,12 @@ fn hot_statements_go_by_their_index() {
             sql::WAIT_NEXT.to_owned(),
             "o USING COVERING INDEX punctual_job_wait_job (job=?)",
         ),
+        (
+            "expire",
+            sql::DEADLINE_PASSED.to_owned(),
+            "punctual_job_deadline USING PRIMARY KEY (check_at<?)",
+        ),
+        ("expire: delete", sql::DEADLINE_DELETE.to_owned(), "PRIMARY KEY (check_at=? AND job=?)"),
         ("prune", sql::DONE_OLD.to_owned(), "punctual_job_done_finished (finished_at<?)"),
         ("prune: dead letters", sql::DONE_OLD.to_owned(), "punctual_job_done_died (finished_at<?)"),
         ("prune: slots", sql::SLOT_PRUNE.to_owned(), "punctual_slot_decided (decided_at<?)"),
@@ -190,41 +200,7 @@ fn hot_statements_go_by_their_index() {
             list(JobFilter { tag: name("eu"), ..JobFilter::default() }),
             "sqlite_autoindex_punctual_job_1 (id<?)",
         ),
-        (
-            "statistics",
-            sql::STATS.to_owned(),
-            "punctual_job_timer_place (queue=? AND kind=? AND attempt<?)",
-        ),
-        (
-            "statistics: behind others",
-            sql::STATS.to_owned(),
-            "punctual_job_wait_place (queue=? AND kind=?)",
-        ),
-        (
-            "statistics: dead letters",
-            sql::STATS.to_owned(),
-            "punctual_job_done_place (queue=? AND kind=?)",
-        ),
-        (
-            "statistics: places in line",
-            sql::STATS_READY_NEXT.to_owned(),
-            "PRIMARY KEY ((queue,kind)>(?,?))",
-        ),
-        (
-            "statistics: places of timers",
-            sql::STATS_TIMER_NEXT.to_owned(),
-            "punctual_job_timer_place ((queue,kind)>(?,?))",
-        ),
-        (
-            "statistics: places behind others",
-            sql::STATS_WAIT_NEXT.to_owned(),
-            "punctual_job_wait_place ((queue,kind)>(?,?))",
-        ),
-        (
-            "statistics: places of dead letters",
-            sql::STATS_DONE_NEXT.to_owned(),
-            "punctual_job_done_place ((queue,kind)>(?,?))",
-        ),
+        ("statistics", sql::QUEUE_STATS.to_owned(), "PRIMARY KEY ((queue,kind)>(?,?))"),
         ("ledger", sql::SLOTS.to_owned(), "PRIMARY KEY (schedule=? AND (slot,run)<(?,?))"),
         ("revisions", sql::REVISIONS.to_owned(), "PRIMARY KEY (schedule=? AND revision<?)"),
         (
@@ -282,4 +258,49 @@ fn hot_statements_go_by_their_index() {
     println!(
         "\n{{\"proof\":\"sqlite-plans\",\"rows\":{rows},\"statements\":{statements},\"by_their_index\":true}}"
     );
+}
+
+/// Counts all jobs and stores the counts.
+fn store_counts(db: &Connection) {
+    let (node, nonce) = (NodeId::mint(NOW, [1; 10]), Nonce::mint(NOW, [1; 10]));
+    let lease = Duration::from_secs(60);
+    let won = leaders::acquire(db, NOW, "maintenance", node, nonce, lease).unwrap();
+    let Acquired::Won { term, .. } = won else { panic!("the role is free") };
+    let fence = Fence { role: "maintenance".to_owned(), term, nonce };
+    let counted = counts::count(db).unwrap();
+    let request = CountRequest { fence, lease };
+    assert!(counts::store(db, NOW, &request, NOW, &counted).unwrap());
+}
+
+#[test]
+fn stored_counts_are_read_without_the_tables_of_jobs() {
+    let (_directory, store) = fresh();
+    let db = Connection::open(store.path()).unwrap();
+    fill(&db);
+    let before = counts::queue_stats(&db, None, 10).unwrap();
+    store_counts(&db);
+    for table in ["ready", "timer", "wait", "lease", "done"] {
+        db.execute_batch(&format!("DROP TABLE punctual_job_{table}")).unwrap();
+    }
+    let stored = counts::queue_stats(&db, None, 10).unwrap();
+    assert_eq!((stored.items, stored.counted_at), (before.items, Some(NOW)));
+}
+
+/// The steps of SQLite's machine that a statement took.
+fn steps(db: &Connection, statement: &str, most: i64) -> i32 {
+    let mut statement = db.prepare(statement).unwrap();
+    let mut rows = statement.query([most]).unwrap();
+    while rows.next().unwrap().is_some() {}
+    drop(rows);
+    statement.get_status(rusqlite::StatementStatus::VmStep)
+}
+
+#[test]
+fn the_check_for_few_jobs_reads_a_bounded_number_of_rows() {
+    let (_directory, store) = fresh();
+    let db = Connection::open(store.path()).unwrap();
+    fill(&db);
+    let bounded = steps(&db, sql::QUEUE_STATS_LIVE, limits::COUNT_LIVE_MAX as i64 + 1);
+    let whole = steps(&db, sql::QUEUE_STATS_LIVE, i64::MAX);
+    assert!(bounded < whole / 5, "{bounded} of {whole} steps");
 }

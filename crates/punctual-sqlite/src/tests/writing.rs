@@ -144,6 +144,7 @@ fn ask() -> ClaimAsk {
     ClaimAsk {
         node: NodeId::mint(NOW, [1; 10]),
         lease: LeaseId::mint(NOW, [2; 10]),
+        more: Vec::new(),
         queues: vec![QueueShare { name: "default".to_owned(), most: 10 }],
         kinds: vec!["send".to_owned()],
         most: 10,
@@ -257,7 +258,7 @@ async fn after_a_panic_of_the_writer_the_store_says_that_it_is_closed() {
 async fn a_panic_of_a_read_harms_no_other() {
     let (_directory, store) = fresh();
     for _ in 0..5 {
-        let bug = store.readers.read::<()>(|_| panic!("a bug, planted by a test")).await;
+        let bug = store.readers.list::<()>(|_| panic!("a bug, planted by a test")).await;
         assert_eq!(bug.unwrap_err().kind(), ErrorKind::Unreachable);
         store.enqueue(AT, &[job(1)]).await.unwrap();
         assert!(store.job(job(1).id).await.unwrap().is_some());

@@ -1,7 +1,7 @@
 //! Jobs: enqueue, claim, settle, cancel, requeue, place.
 
-use punctual_core::job::{AttemptOutcome, JobState, Next};
-use punctual_core::{JobId, LeaseId, Timestamp};
+use punctual_core::job::{AttemptOutcome, EXPIRED, JobState, Next};
+use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 
 use super::state::{Attempt, Body, Done, Key, Lease, Life, Place, State};
 use crate::bugs::{Bug, is_planted};
@@ -92,9 +92,11 @@ impl State {
         if let Some(origin) = &job.origin {
             self.live.insert((origin.schedule, job.id));
         }
-        let expires_at = job.start_within.map(|wait| due_at + wait);
+        let expires_at = job.expires_at(now);
+        let id = job.id;
         let body = Body { job, expires_at, fresh_after: 0, created_at: now };
-        self.bodies.insert(body.job.id, body);
+        self.bodies.insert(id, body);
+        self.note_deadline(now, id);
     }
 
     pub(super) fn claim(&mut self, now: Timestamp, ask: &ClaimAsk) -> Result<Claimed> {
@@ -107,7 +109,8 @@ impl State {
             let room = share.most.min(ask.most - picked).min(self.room(now, &share.name));
             for job in self.ready_jobs(&share.name, &ask.kinds).into_iter().take(room) {
                 picked += 1;
-                jobs.extend(self.claim_one(now, job, ask));
+                let lease = ask.lease_at(jobs.len());
+                jobs.extend(self.claim_one(now, job, ask.node, lease));
             }
         }
         Ok(Claimed { at: now, jobs })
@@ -125,6 +128,12 @@ impl State {
                 && self.bodies.get(job).is_some_and(|body| body.job.queue == queue)
         };
         (max_running as usize).saturating_sub(self.places.iter().filter(is_running).count())
+    }
+
+    /// Does the queue of this job have a limit for all nodes?
+    pub(super) fn is_limited(&self, job: JobId) -> bool {
+        let queue = self.bodies.get(&job).and_then(|body| self.queues.get(&body.job.queue));
+        queue.is_some_and(|queue| queue.limits.max_running.is_some())
     }
 
     /// The ready jobs of a queue that a node can work on, first in line first.
@@ -146,7 +155,13 @@ impl State {
     }
 
     /// Leases one job. One that cannot be read fails, so that it blocks nobody behind it.
-    fn claim_one(&mut self, now: Timestamp, id: JobId, ask: &ClaimAsk) -> Option<ClaimedJob> {
+    fn claim_one(
+        &mut self,
+        now: Timestamp,
+        id: JobId,
+        node: NodeId,
+        lease: LeaseId,
+    ) -> Option<ClaimedJob> {
         let Place::Ready(life) = *self.places.get(&id)? else { return None };
         if !life.is_readable {
             self.set_aside(now, id, life);
@@ -159,16 +174,10 @@ impl State {
         }
         let lease_id = match is_planted(Bug::CountedLease) {
             true => LeaseId::from_bytes(u128::from(life.attempt).to_be_bytes()),
-            false => ask.lease,
+            false => lease,
         };
-        let lease = Lease {
-            lease: lease_id,
-            node: ask.node,
-            life,
-            claimed_at: now,
-            cancel: None,
-            progress: None,
-        };
+        let lease =
+            Lease { lease: lease_id, node, life, claimed_at: now, cancel: None, progress: None };
         self.places.insert(id, Place::Lease(lease));
         let body = self.bodies.get(&id)?;
         let job = &body.job;
@@ -199,8 +208,17 @@ impl State {
 
     /// Ends a job that cannot be read.
     pub(super) fn set_aside(&mut self, now: Timestamp, job: JobId, life: Life) {
+        self.fail_waiting(now, job, life, rules::UNREADABLE);
+    }
+
+    /// Ends a waiting job as failed.
+    pub(super) fn fail_waiting(&mut self, now: Timestamp, job: JobId, life: Life, error: &str) {
         let done = Done::without_attempt(JobState::Failed, self.known(job, life), now);
-        self.end(job, Done { error: Some(rules::UNREADABLE.to_owned()), ..done });
+        self.end(job, Done { error: Some(error.to_owned()), ..done });
+        if is_planted(Bug::ExpireKeepsUnfinished) && error == EXPIRED {
+            let schedule = self.bodies.get(&job).and_then(|body| body.schedule());
+            self.live.extend(schedule.map(|(schedule, _)| (schedule, job)));
+        }
     }
 
     pub(super) fn settle(&mut self, now: Timestamp, item: &Settlement) -> Settled {

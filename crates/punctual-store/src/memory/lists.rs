@@ -96,6 +96,7 @@ impl State {
             trace: body.job.trace.clone(),
             spent,
             crashes,
+            expires_at: body.expires_at,
             progress: match place {
                 Place::Lease(lease) => lease.progress.clone(),
                 _ => None,
@@ -201,19 +202,34 @@ impl State {
         Page::take(events.into_iter(), most, Event::cursor)
     }
 
-    pub(super) fn queue_stats(
-        &self,
-        after: Option<&StatsCursor>,
-        most: usize,
-    ) -> Page<QueueStats, StatsCursor> {
+    pub(super) fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> QueueCounts {
+        match &self.counts {
+            Some((counted_at, stored)) => QueueCounts {
+                counted_at: Some(*counted_at),
+                ..QueueCounts::live(stored.clone(), after, most)
+            },
+            None => QueueCounts::live(self.count(), after, most),
+        }
+    }
+
+    pub(super) fn count_queues(&mut self, now: Timestamp, request: &CountRequest) -> CountResponse {
+        let stats = self.count();
+        let jobs = stats.iter().map(QueueStats::jobs).sum();
+        let counts = (!is_few(&stats)).then_some((now, stats));
+        if counts.is_none() && self.counts.is_none() {
+            return CountResponse { led: true, jobs };
+        }
+        let led = self.renew(now, &request.fence, request.lease).is_some();
+        if led {
+            self.counts = counts;
+        }
+        CountResponse { led, jobs }
+    }
+
+    /// Counts all unfinished and failed jobs, by queue and kind.
+    fn count(&self) -> Vec<QueueStats> {
         let mut stats: BTreeMap<(String, String), QueueStats> = BTreeMap::new();
-        let mut places: Vec<(&JobId, &Place)> = self.places.iter().collect();
-        // In the order of the line, which decides what is counted.
-        places.sort_by_key(|(job, place)| match place {
-            Place::Ready(life) => self.rank(**job, life),
-            _ => (Timestamp::MIN, **job),
-        });
-        for (job, place) in places {
+        for (job, place) in &self.places {
             let Some(body) = self.bodies.get(job) else { continue };
             let (queue, kind) = (body.job.queue.clone(), body.job.kind.clone());
             let entry = stats
@@ -221,10 +237,8 @@ impl State {
                 .or_insert_with(|| QueueStats::empty(queue, kind));
             let count = match (place, place.state()) {
                 (Place::Ready(life), _) => {
-                    if entry.ready < limits::COUNT_MAX as u64 {
-                        let oldest = entry.oldest_due_at.unwrap_or(life.due_at);
-                        entry.oldest_due_at = Some(oldest.min(life.due_at));
-                    }
+                    let oldest = entry.oldest_due_at.unwrap_or(life.due_at);
+                    entry.oldest_due_at = Some(oldest.min(life.due_at));
                     &mut entry.ready
                 }
                 (_, JobState::Scheduled) => &mut entry.scheduled,
@@ -234,10 +248,13 @@ impl State {
                 (_, JobState::Failed) => &mut entry.failed,
                 _ => continue,
             };
-            *count = (*count + 1).min(limits::COUNT_MAX as u64);
+            *count += 1;
         }
-        let is_after = |stats: &QueueStats| after.is_none_or(|after| stats.cursor() > *after);
-        let told = stats.into_values().filter(|stats| !stats.is_empty() && is_after(stats));
-        Page::take(told, most, QueueStats::cursor)
+        stats.into_values().filter(|stats| !stats.is_empty()).collect()
     }
+}
+
+/// Are there so few jobs that each request counts them?
+fn is_few(stats: &[QueueStats]) -> bool {
+    stats.iter().map(QueueStats::jobs).sum::<u64>() <= limits::COUNT_LIVE_MAX as u64
 }

@@ -3,6 +3,7 @@
 //! It is the yardstick of the conformance suite, the store of the simulator and of tests that
 //! need no durability. It is written to be read, not to be fast.
 
+mod expiry;
 mod jobs;
 mod lists;
 mod look;
@@ -104,11 +105,14 @@ impl Store for Memory {
         let now = self.time(at);
         let mut state = self.lock();
         let answers: Vec<Settled> = batch.iter().map(|item| state.settle(now, item)).collect();
+        let is_applied = |answer: &Settled| matches!(answer, Settled::Applied(_));
         let mut settled = batch.iter().zip(&answers);
+        let has_room =
+            settled.clone().any(|(item, answer)| is_applied(answer) && state.is_limited(item.job));
         let frees = settled.any(|(item, answer)| {
             matches!(answer, Settled::Applied(to) if to.is_final()) && state.is_waited_for(item.job)
         });
-        let settled = Settlements { at: now, answers, frees };
+        let settled = Settlements { at: now, answers, frees, has_room };
         Ok(self.bell.after(Topic::Work, settled, |settled| settled.has_work(batch)))
     }
 
@@ -177,7 +181,9 @@ impl Store for Memory {
 
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
         node.check()?;
-        Ok(self.lock().join(self.time(at), node))
+        let now = self.time(at);
+        let woken = self.lock().join(now, node);
+        Ok(self.bell.after(Topic::Schedules, now, |_| woken > 0))
     }
 
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten> {
@@ -232,10 +238,17 @@ impl Store for Memory {
         Ok(self.bell.after(Topic::Work, answer, Promoted::has_any))
     }
 
+    async fn expire(&self, at: At, request: &ExpireRequest) -> Result<ExpireResponse> {
+        request.check()?;
+        Ok(self.lock().expire(self.time(at), request))
+    }
+
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
         ask.check()?;
         let answer = self.lock().reap(self.time(at), ask);
-        Ok(self.bell.after(Topic::Work, answer, |reaped| !reaped.jobs.is_empty()))
+        Ok(self.bell.after(Topic::Work, answer, |reaped| {
+            !reaped.jobs.is_empty() || !reaped.overdue.is_empty()
+        }))
     }
 
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
@@ -420,12 +433,12 @@ impl Store for Memory {
         Ok(self.lock().queues.values().cloned().collect())
     }
 
-    async fn queue_stats(
-        &self,
-        after: Option<&StatsCursor>,
-        most: usize,
-    ) -> Result<Page<QueueStats, StatsCursor>> {
+    async fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> Result<QueueCounts> {
         Ok(self.lock().queue_stats(after, most))
+    }
+
+    async fn count_queues(&self, at: At, request: &CountRequest) -> Result<CountResponse> {
+        Ok(self.lock().count_queues(self.time(at), request))
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>> {

@@ -6,20 +6,34 @@ use std::time::Duration;
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, Timestamp};
 
 use super::state::{Lease, Place, State};
+use crate::bugs::{Bug, is_planted};
 use crate::*;
 
 impl State {
-    pub(super) fn join(&mut self, now: Timestamp, info: &NodeInfo) -> Timestamp {
+    /// Enters a node, and makes schedules due whose slots it may run; how many.
+    pub(super) fn join(&mut self, now: Timestamp, info: &NodeInfo) -> usize {
         let joined_at = self.nodes.get(&info.id).map_or(now, |node| node.joined_at);
-        let node = Node { info: info.clone(), joined_at, seen_at: now, dead_at: None, running: 0 };
+        let node = Node {
+            info: info.clone(),
+            joined_at,
+            seen_at: now,
+            seen_watch: self.watched(),
+            dead_at: None,
+            running: 0,
+        };
         self.nodes.insert(info.id, node);
-        now
+        let queues = awaited_queues(info);
+        let held = self.schedules.values_mut().filter_map(|schedule| schedule.held.as_mut());
+        let awaiting = held.filter(|held| queues.contains(&held.queue.as_str()));
+        awaiting.take(limits::HELD_WAKE_MAX).map(|held| held.until = now).count()
     }
 
     pub(super) fn beat(&mut self, now: Timestamp, ask: &BeatAsk) -> Beaten {
+        let watched = self.watched();
         let alive = match self.nodes.get_mut(&ask.node) {
             Some(node) if node.dead_at.is_none() => {
                 node.seen_at = now;
+                node.seen_watch = watched;
                 true
             }
             _ => false,
@@ -28,9 +42,7 @@ impl State {
         for fence in &ask.roles {
             let renewed = if alive { self.renew(now, fence, ask.lease) } else { None };
             roles.push(match renewed {
-                Some(leader) => {
-                    RoleBeat::Renewed { until: leader.until, steady_since: leader.steady_since }
-                }
+                Some(leader) => RoleBeat::Renewed { until: leader.until },
                 None => RoleBeat::Lost,
             });
         }
@@ -128,10 +140,19 @@ impl State {
             Some(held) => held.fence.term + 1,
         };
         let fence = Fence { role: role.to_owned(), term, nonce };
-        let leader = Leader { fence, node, since: now, until, steady_since: now };
+        let watched = match self.leaders.get(role).filter(|_| !is_planted(Bug::WatchByTerm)) {
+            Some(held) => held.watched + rules::watched_since(held.renewed_at, now, lease),
+            None => Duration::ZERO,
+        };
+        let leader = Leader { fence, node, since: now, until, renewed_at: now, watched };
         self.leaders.insert(role.to_owned(), leader);
         self.leader_changes.push(LeaderChange { role: role.to_owned(), term, node, at: now });
         Acquired::Won { at: now, term, until }
+    }
+
+    /// The watched time of the role `maintenance`.
+    fn watched(&self) -> Duration {
+        self.leaders.get(MAINTENANCE).map_or(Duration::ZERO, |leader| leader.watched)
     }
 
     /// Renews a term, if it is not over; every write that needs leadership begins with this.
@@ -142,10 +163,8 @@ impl State {
         lease: Duration,
     ) -> Option<&Leader> {
         let leader = self.leaders.get_mut(&fence.role).filter(|leader| leader.fence == *fence)?;
-        // A clock that was set back has not seen it lead before.
-        if leader.until <= now || leader.steady_since > now {
-            leader.steady_since = now;
-        }
+        leader.watched += rules::watched_since(leader.renewed_at, now, lease);
+        leader.renewed_at = now;
         leader.until = now + lease;
         Some(leader)
     }

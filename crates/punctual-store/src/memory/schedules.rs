@@ -54,8 +54,11 @@ impl State {
         if schedule.stamp != stamp {
             return Ok(EditAnswer::Stale(schedule));
         }
-        for passed in schedule.change(change, actor, now)? {
-            self.slots.insert((id, passed.slot, passed.run), passed);
+        let Some(passed) = schedule.change(change, actor, now)? else {
+            return Ok(EditAnswer::Stale(schedule));
+        };
+        for view in passed {
+            self.slots.insert((id, view.slot, view.run), view);
         }
         self.schedules.insert(id, schedule.clone());
         if matches!(change, ScheduleChange::Define { .. }) {
@@ -165,7 +168,14 @@ impl State {
             false => self.renew(now, fence, lease).cloned(),
         };
         let Some(leader) = leader else {
-            return Fired { at: now, until: None, answers: Vec::new(), refused: 0, unplaced: 0 };
+            return Fired {
+                at: now,
+                until: None,
+                answers: Vec::new(),
+                refused: 0,
+                unplaced: 0,
+                skipped: Vec::new(),
+            };
         };
         let mut fired = Fired {
             at: now,
@@ -173,6 +183,7 @@ impl State {
             answers: Vec::new(),
             refused: 0,
             unplaced: 0,
+            skipped: Vec::new(),
         };
         for plan in plans {
             let answer = self.fire_one(now, &leader, plan, &mut fired);
@@ -187,7 +198,14 @@ impl State {
             |change: &&LeaderChange| change.role == fence.role && change.term == fence.term;
         let change = self.leader_changes.iter().find(is_its)?;
         let (fence, node) = (fence.clone(), change.node);
-        Some(Leader { fence, node, since: change.at, until: now, steady_since: change.at })
+        Some(Leader {
+            fence,
+            node,
+            since: change.at,
+            until: now,
+            renewed_at: change.at,
+            watched: Duration::ZERO,
+        })
     }
 
     fn fire_one(
@@ -197,6 +215,8 @@ impl State {
         plan: &SlotPlan,
         fired: &mut Fired,
     ) -> FireAnswer {
+        let nodes = self.nodes.values().filter(|node| node.dead_at.is_none());
+        let live: Vec<NodeInfo> = nodes.map(|node| node.info.clone()).collect();
         let Some(schedule) = self.schedules.get_mut(&plan.schedule) else {
             return FireAnswer::Stale;
         };
@@ -204,37 +224,38 @@ impl State {
             return FireAnswer::Stale;
         }
         schedule.stamp = rules::next_stamp(schedule.stamp, now);
-        let (slots, next_slot) = match plan.check(schedule.next_slot) {
+        let checked = plan.check(schedule.next_slot, schedule.held.as_ref(), &live, now);
+        let advance = match checked {
             Ok(advance) => advance,
             Err(reason) => {
                 schedule.set_aside = Some(reason.clone());
                 return FireAnswer::SetAside(reason);
             }
         };
-        schedule.next_slot = next_slot;
-        schedule.pause = schedule.pause.take().filter(|pause| pause.is_in_force(now));
-        schedule.last_slot =
-            slots.last().map(|row| row.end.unwrap_or(row.slot)).or(schedule.last_slot);
+        let decided_to = advance.decided_to(now);
+        schedule.next_slot = advance.next_slot;
+        schedule.held.clone_from(&advance.held);
+        schedule.pause = schedule.pause.take().filter(|pause| pause.is_in_force(decided_to));
+        schedule.last_slot = advance.last_slot().or(schedule.last_slot);
         let revision = schedule.revision;
-        let mut seats = self.seats(now, plan);
-        let nodes = self.nodes.values().filter(|node| node.dead_at.is_none());
-        let live: Vec<NodeInfo> = nodes.map(|node| node.info.clone()).collect();
-        for placed in place(slots, &live) {
+        let mut seats = self.seats(now, &advance);
+        for placed in place(&advance, &live) {
             let row = &placed.row;
             let seated = seats.take(row);
             fired.refused += usize::from(matches!(seated, Seated::Refused(_)));
             fired.unplaced += usize::from(placed.is_unplaced);
             let view = placed.decided(&seated, leader.fence.term, leader.node, revision, now);
+            skipped::add(&mut fired.skipped, plan.schedule, &view);
             if let Some(job) = row.job.clone().filter(|_| view.job.is_some()) {
                 self.insert_job(now, job, seated == Seated::Waits);
             }
             self.slots.insert((plan.schedule, row.slot, view.run), view);
         }
-        FireAnswer::Applied
+        advance.answer()
     }
 
     /// Who is in the way of a plan's jobs; those that it calls off are called off here.
-    fn seats(&mut self, now: Timestamp, plan: &SlotPlan) -> Seats {
+    fn seats(&mut self, now: Timestamp, plan: &Advance<'_>) -> Seats {
         let of_schedule = self.live.iter().filter(|(schedule, _)| *schedule == plan.schedule);
         let mut live: Vec<JobId> =
             of_schedule.map(|(_, job)| *job).take(limits::LIVE_MAX).collect();

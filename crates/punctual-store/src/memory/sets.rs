@@ -52,7 +52,9 @@ impl State {
                     entry.check_owner(&schedule, &ask.set)?;
                     return Ok(None);
                 }
-                entry.carry_out(&mut schedule.clone(), &ask.set, &ask.actor, now)?;
+                if !entry.carry_out(&mut schedule.clone(), &ask.set, &ask.actor, now)? {
+                    return Ok(None);
+                }
                 if let SetEntry::Bring { name, .. } = entry {
                     let other = before.schedule_named(&schedule.tenant, name);
                     if other.is_some_and(|other| other.id != *id) {

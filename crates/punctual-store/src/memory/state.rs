@@ -23,12 +23,16 @@ pub(super) struct State {
     pub(super) log: BTreeMap<(JobId, LogCursor), LogView>,
     /// Unique keys that are held, by tenant and stored key.
     pub(super) keys: BTreeMap<(String, String), Key>,
+    /// After which instant the start deadline of each job is checked that has one.
+    pub(super) deadlines: BTreeSet<(Timestamp, JobId)>,
     /// Unfinished jobs of schedules.
     pub(super) live: BTreeSet<(ScheduleId, JobId)>,
     /// Bodies, tags and schedules that cannot be read.
     pub(super) spoiled: BTreeSet<rules::Spoil>,
     pub(super) nodes: BTreeMap<NodeId, Node>,
     pub(super) queues: BTreeMap<String, Queue>,
+    /// The stored job counts, and when they were counted.
+    pub(super) counts: Option<(Timestamp, Vec<QueueStats>)>,
     pub(super) leaders: BTreeMap<String, Leader>,
     /// Oldest first.
     pub(super) leader_changes: Vec<LeaderChange>,

@@ -1,11 +1,12 @@
 //! Promote, reap, prune, counters and the audit.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use punctual_core::job::{JobState, Next, Outcome, Standing, decide};
+use punctual_core::job::{JobState, Next, Outcome, RetryPolicy, Standing, decide};
 use punctual_core::{JobId, ScheduleId, Timestamp};
 
-use super::state::{Place, State};
+use super::state::{Lease, Place, State};
 use crate::bugs::{Bug, is_planted};
 use crate::*;
 
@@ -21,7 +22,9 @@ impl State {
             .collect();
         timers.sort_unstable();
         let due = timers.iter().take_while(|(due_at, _)| *due_at <= now).take(most).count();
-        let mut promoted = Promoted { at: now, queues: Default::default(), next_due: None };
+        let next_deadline = self.next_deadline();
+        let mut promoted =
+            Promoted { at: now, queues: Default::default(), next_due: None, next_deadline };
         for (_, job) in &timers[..due] {
             if let (Some(Place::Timer(life)), Some(body)) =
                 (self.places.get(job).cloned(), self.bodies.get(job))
@@ -72,20 +75,19 @@ impl State {
     }
 
     pub(super) fn reap(&mut self, now: Timestamp, ask: &ReapAsk) -> Reaped {
-        let mut reaped = Reaped { at: now, led: false, dead: Vec::new(), jobs: Vec::new() };
-        let Some(steady_since) =
-            self.renew(now, &ask.fence, ask.lease).map(|leader| leader.steady_since)
-        else {
+        let mut reaped = Reaped::nothing(now);
+        let Some(leader) = self.renew(now, &ask.fence, ask.lease) else {
             return reaped;
         };
+        let watched = leader.watched;
         reaped.led = true;
-        let is_steady = now.since(steady_since) >= ask.node_lifetime;
         for node in self.nodes.values_mut().filter(|node| node.dead_at.is_none()) {
             // A clock that was set back must not keep a dead node alive.
             if node.seen_at > now + ask.node_lifetime {
                 node.seen_at = now;
             }
-            if is_steady && node.seen_at < now - ask.node_lifetime {
+            let is_silent = node.seen_at < now - ask.node_lifetime;
+            if is_silent && watched.saturating_sub(node.seen_watch) >= ask.node_lifetime {
                 node.dead_at = Some(now);
                 reaped.dead.push(node.info.id);
             }
@@ -109,39 +111,105 @@ impl State {
         for job in orphans {
             reaped.jobs.extend(self.take_back(now, job, ask));
         }
+        let room = ask.most - reaped.jobs.len();
+        for (job, limit) in self.overdue(now).into_iter().take(room) {
+            reaped.overdue.extend(self.time_out(now, job, limit, &ask.policy));
+        }
         reaped
+    }
+
+    /// The jobs of live remote workers whose attempt exceeds its time, and how long it was.
+    fn overdue(&self, now: Timestamp) -> Vec<(JobId, Duration)> {
+        let is_remote = |node: &Node| {
+            let (name, value) = rules::REMOTE_LABEL;
+            node.dead_at.is_none()
+                && node.info.labels.iter().any(|it| it.0 == name && it.1 == value)
+        };
+        let limit = |(job, place): (&JobId, &Place)| {
+            let Place::Lease(lease) = place else { return None };
+            let is_known = lease.lease != Lease::UNREADABLE && lease.life.is_readable;
+            let (node, body) = (self.nodes.get(&lease.node)?, self.bodies.get(job)?);
+            let NewJob { timeout, budget, .. } = body.job;
+            // A body that cannot be read says nothing.
+            let (timeout, budget) =
+                if self.is_body_readable(*job) { (timeout, budget) } else { (None, None) };
+            let limit = rules::remote_limit(timeout, budget, self.used(*job));
+            let since = match is_planted(Bug::OverdueSinceDue) {
+                true => lease.life.due_at,
+                false => lease.claimed_at,
+            };
+            let is_over = now > since + limit;
+            (is_known && is_remote(node) && is_over).then_some((*job, limit))
+        };
+        self.places.iter().filter_map(limit).collect()
+    }
+
+    fn time_out(
+        &mut self,
+        now: Timestamp,
+        job: JobId,
+        limit: Duration,
+        policy: &RetryPolicy,
+    ) -> Option<OverdueJob> {
+        let Place::Lease(lease) = self.places.get(&job)?.clone() else { return None };
+        let standing = self.standing(job, &lease)?;
+        let new = self.bodies.get(&job)?.job.clone();
+        let facts = new.origin.as_ref().map(|origin| origin.facts.as_str());
+        let transition = rules::time_out(&standing, limit, policy, facts, now);
+        let applied = rules::with_cancel(&transition, lease.cancel.as_deref());
+        let (lease_id, then) = (lease.lease, Vec::new());
+        self.settle(now, &Settlement { job, lease: lease_id, transition, result: None, then });
+        Some(OverdueJob {
+            job,
+            attempt: lease.life.attempt,
+            queue: new.queue,
+            kind: new.kind,
+            claimed_at: lease.claimed_at,
+            limit,
+            next: applied.next,
+            error: applied.error,
+        })
+    }
+
+    /// The state of the job of a lease, for the decision about its end.
+    fn standing(&self, job: JobId, lease: &Lease) -> Option<Standing> {
+        let body = self.bodies.get(&job)?;
+        Some(Standing {
+            job,
+            attempt: lease.life.attempt,
+            spent: lease.life.spent,
+            crashes: lease.life.crashes,
+            max_attempts: body.job.max_attempts,
+            used: if body.job.budget.is_some() { self.used(job) } else { Duration::ZERO },
+            claimed_at: lease.claimed_at,
+            budget: body.job.budget,
+            expires_at: body.expires_at,
+        })
     }
 
     fn take_back(&mut self, now: Timestamp, job: JobId, ask: &ReapAsk) -> Option<ReapedJob> {
         let Place::Lease(lease) = self.places.get(&job)?.clone() else { return None };
         if !lease.life.is_readable {
             self.set_aside(now, job, lease.life);
-            return Some(ReapedJob { job, next: Next::Failed });
+            return Some(ReapedJob { job, next: Next::Failed, attempt: None });
         }
+        let standing = self.standing(job, &lease)?;
         let body = self.bodies.get(&job)?;
-        let standing = Standing {
-            job,
-            attempt: lease.life.attempt,
-            spent: lease.life.spent,
-            crashes: lease.life.crashes,
-            max_attempts: body.job.max_attempts,
-            used: if body.job.budget.is_some() {
-                self.used(job)
-            } else {
-                std::time::Duration::ZERO
-            },
-            claimed_at: lease.claimed_at,
-            budget: body.job.budget,
-            expires_at: body.expires_at,
-        };
         let transition = match is_planted(Bug::CountAtEnd) {
             true => rules::RELEASED,
             false => decide(&standing, Outcome::Abandoned, &ask.policy, now),
         };
-        let next = rules::with_cancel(&transition, lease.cancel.as_deref()).next;
+        let applied = rules::with_cancel(&transition, lease.cancel.as_deref());
+        let attempt = ReapedAttempt {
+            kind: body.job.kind.clone(),
+            queue: body.job.queue.clone(),
+            number: standing.attempt,
+            held: now.since(standing.claimed_at),
+            error: applied.error,
+        };
         let (lease, then) = (lease.lease, Vec::new());
         self.settle(now, &Settlement { job, lease, transition, result: None, then });
-        Some(ReapedJob { job, next })
+        Some(ReapedJob { job, next: applied.next, attempt: Some(attempt) })
     }
 
     pub(super) fn prune(&mut self, now: Timestamp, retention: &Retention, most: usize) -> Pruned {

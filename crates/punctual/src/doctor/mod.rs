@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_engine::Timing;
-use punctual_store::{At, Result, Retention, Store, StoreError};
+use punctual_store::{At, ErrorKind, Result, Retention, Store, StoreError};
 use serde::Serialize;
 
 use crate::why::cluster::Cluster;
@@ -136,13 +136,19 @@ impl Default for Thresholds {
 pub async fn examine(store: &dyn Store, at: At, wall: Timestamp, limits: &Thresholds) -> Diagnosis {
     let mut diagnosis = Diagnosis::default();
     if let Err(error) = diagnosis.look(store, at, wall, limits).await {
-        diagnosis.findings.push(silent(&error));
+        diagnosis.findings.push(silent(store, &error));
     }
     diagnosis.findings.sort_by_key(|finding| finding.severity);
     diagnosis
 }
 
-fn silent(error: &StoreError) -> Finding {
+fn silent(store: &dyn Store, error: &StoreError) -> Finding {
+    if let Some(stopped) = store.stopped() {
+        let text = format!("the server accepts no requests until it is restarted: {stopped}");
+        let remedy =
+            "fix the cause, then restart the server; see its log for the time of the event";
+        return Finding::problem(Reason::new("store_stopped", text).remedy(remedy));
+    }
     if is_unreachable(error) {
         return Finding::problem(Reason::unreachable(error));
     }
@@ -173,6 +179,14 @@ impl Diagnosis {
         self.findings.extend(clocks::skew(cluster.now, wall, limits));
         self.findings.extend(clocks::ahead(&cluster, limits));
         self.findings.extend(clocks::forked(&schema, cluster.now, limits));
+        if let Err(error) = store.check_writable().await {
+            if error.kind() != ErrorKind::Full {
+                return Err(error);
+            }
+            let reason = Reason::new("disk_full", format!("writes fail: {error}"));
+            let remedy = "free disk space; the server continues without a restart";
+            self.findings.push(Finding::problem(reason.remedy(remedy)));
+        }
         let faults = store.faults(at, &limits.retention).await?.into_iter();
         self.findings
             .extend(faults.map(|text| Finding::warning(Reason::new("database_setup", text))));

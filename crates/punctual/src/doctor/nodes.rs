@@ -68,10 +68,12 @@ fn dead(node: &Node, cluster: &Cluster, limits: &Thresholds) -> Option<Reason> {
 
 /// A node is silent, and nobody declares it dead.
 fn silent(node: &Node, cluster: &Cluster) -> Option<Reason> {
-    // After a lapse of leadership every node has a lifetime to be heard of again.
-    let steady = cluster.leader(MAINTENANCE).map(|leader| leader.steady_since);
-    let since = steady.map_or(node.seen_at, |steady| steady.max(node.seen_at));
-    let is_long = cluster.now.since(since) > cluster.lifetime * 2;
+    let limit = cluster.lifetime * 2;
+    // After an outage every node has a lifetime to send a heartbeat.
+    let is_watched = cluster
+        .leader(MAINTENANCE)
+        .is_none_or(|leader| leader.watched.saturating_sub(node.seen_watch) > limit);
+    let is_long = is_watched && cluster.now.since(node.seen_at) > limit;
     if node.dead_at.is_some() || !is_long {
         return None;
     }

@@ -1,40 +1,59 @@
 //! Whether what waits can run.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use punctual_core::Timestamp;
 use punctual_store::{Queue, QueueStats, Result, StatsCursor, Store, limits as bounds};
 
 use super::{Finding, Thresholds};
 use crate::why::Reason;
 use crate::why::cluster::Cluster;
 use crate::why::line::paused;
-use crate::wording::{argument, count, lasting, listed};
+use crate::wording::{argument, count, lasting, length, listed};
 
 /// What is in the queues, and their settings.
 pub(super) struct Facts {
     queues: Vec<Queue>,
     pub(super) stats: Vec<QueueStats>,
+    /// When stored counts were counted; none: they were counted for this check.
+    counted_at: Option<Timestamp>,
     pub(super) has_more: bool,
 }
 
 impl Facts {
     pub(super) async fn read(store: &dyn Store, limits: &Thresholds) -> Result<Facts> {
         let queues = store.queues().await?;
-        let mut stats: Vec<QueueStats> = Vec::new();
+        let mut facts = Facts { queues, stats: Vec::new(), counted_at: None, has_more: false };
         let mut after: Option<StatsCursor> = None;
         loop {
-            let most = limits.kinds.saturating_sub(stats.len()).min(bounds::PAGE_MAX);
+            let most = limits.kinds.saturating_sub(facts.stats.len()).min(bounds::PAGE_MAX);
             if most == 0 {
-                return Ok(Facts { queues, stats, has_more: true });
+                facts.has_more = true;
+                return Ok(facts);
             }
             let page = store.queue_stats(after.as_ref(), most).await?;
-            stats.extend(page.items);
+            facts.stats.extend(page.items);
+            facts.counted_at = facts.counted_at.or(page.counted_at);
             after = page.next;
             if after.is_none() {
-                return Ok(Facts { queues, stats, has_more: false });
+                return Ok(facts);
             }
         }
     }
+}
+
+/// The age of stored job counts that is reported. Counts are made every two seconds, or every 20
+/// times as long as a count takes, so that older ones mean that counting fails.
+const COUNTS_OLD: Duration = Duration::from_secs(600);
+
+/// The stored job counts are not renewed.
+fn old_counts(facts: &Facts, cluster: &Cluster) -> Option<Reason> {
+    let age = cluster.now.since(facts.counted_at?);
+    let text = format!("the job counts of all queues are {} old", length(age));
+    let remedy = "check that a node holds the role `maintenance`: `punctual leader list`; and look \
+                  for errors of the service `queue_counter` in its log";
+    (age >= COUNTS_OLD).then(|| Reason::new("old_counts", text).remedy(remedy))
 }
 
 pub(super) fn findings(facts: &Facts, cluster: &Cluster, limits: &Thresholds) -> Vec<Finding> {
@@ -45,6 +64,7 @@ pub(super) fn findings(facts: &Facts, cluster: &Cluster, limits: &Thresholds) ->
     }
     let long = facts.queues.iter().filter_map(|queue| paused_long(queue, cluster, limits));
     findings.extend(long.map(Finding::warning));
+    findings.extend(old_counts(facts, cluster).map(Finding::warning));
     findings.extend(dead_letters(&facts.stats, limits).map(Finding::warning));
     findings
 }

@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use punctual_core::Timestamp;
 use punctual_core::schedule::Definition;
 use punctual_engine::SCHEDULER;
-use punctual_store::{JobFilter, JobView, Result, Schedule, SlotView, Store, limits as bounds};
+use punctual_store::{
+    HeldSlots, JobFilter, JobView, Result, Schedule, SlotView, Store, limits as bounds,
+};
 
 use super::{Finding, Severity, Thresholds, nodes};
 use crate::why::Reason;
 use crate::why::cluster::Cluster;
 use crate::why::line::paused;
-use crate::why::schedule::{NEWEST, behind, failures, in_command, jobs_fail, queue_of, set_aside};
+use crate::why::schedule::{
+    NEWEST, behind, failures, held, in_command, jobs_fail, queue_of, set_aside,
+};
 use crate::wording::{count, instant, listed, quoted, when};
 
 /// Schedules, and of some their past.
@@ -84,7 +88,7 @@ pub(super) fn findings(facts: &Facts, cluster: &Cluster, limits: &Thresholds) ->
     let mut findings = Vec::new();
     if !facts.all.is_empty() && cluster.no_node().is_none() {
         findings.extend(nodes::unled(cluster, SCHEDULER, "schedules do not fire"));
-        findings.extend(without_node(&facts.all, cluster));
+        findings.extend(without_node(&facts.all, cluster, limits));
     }
     findings.extend(found.told());
     findings
@@ -110,6 +114,11 @@ fn look(schedule: &Schedule, cluster: &Cluster, limits: &Thresholds, found: &mut
     if let Some(due_at) = schedule.due_at().filter(|due_at| now.since(*due_at) > limits.late) {
         found.add(Severity::Problem, schedule, overdue(&it, schedule, due_at, now));
     }
+    if is_held_long(schedule, now, limits)
+        && let Some(reason) = held_slots(&it, schedule, cluster)
+    {
+        found.add(Severity::Problem, schedule, reason);
+    }
     if let Some(pause) = &schedule.pause
         && pause.until.is_none()
         && now.since(pause.since) >= limits.pause
@@ -122,6 +131,24 @@ fn look(schedule: &Schedule, cluster: &Cluster, limits: &Thresholds, found: &mut
         let text = format!("{it} is {}", paused(pause, now));
         found.add(Severity::Warning, schedule, Reason::new("paused_long", text).remedy(remedy));
     }
+}
+
+/// Do slots of an active schedule wait for a node for longer than a restart takes?
+fn is_held_long(schedule: &Schedule, now: Timestamp, limits: &Thresholds) -> bool {
+    let is_long = |held: &HeldSlots| now.since(held.since) > limits.late;
+    schedule.held.as_ref().is_some_and(is_long)
+        && schedule.enabled
+        && schedule.set_aside.is_none()
+        && !schedule.is_paused(now)
+}
+
+/// Its slots wait for a node, with the nodes that are live.
+fn held_slots(it: &str, schedule: &Schedule, cluster: &Cluster) -> Option<Reason> {
+    let definition = Definition::parse(schedule.spec.as_str()).ok();
+    let taker = definition.and_then(|it| cluster.no_taker(&queue_of(&it), &it.job.kind));
+    let (cause, remedy) = taker.map_or((String::new(), None), |taker| (taker.text, taker.remedy));
+    let reason = held(&format!("slots of {it}"), schedule, &cause, cluster.now)?;
+    Some(Reason { remedy, ..reason })
 }
 
 /// It is due and undecided; after a pause that has ended, everybody believes it to be paused still.
@@ -177,10 +204,13 @@ fn look_back(
 }
 
 /// Schedules whose jobs nobody could run, by queue and kind: they have yet to fail, perhaps at night.
-fn without_node(all: &[Schedule], cluster: &Cluster) -> Vec<Finding> {
+fn without_node(all: &[Schedule], cluster: &Cluster, limits: &Thresholds) -> Vec<Finding> {
     let mut makes: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     let is_active = |schedule: &&Schedule| {
-        schedule.enabled && schedule.set_aside.is_none() && schedule.next_slot.is_some()
+        schedule.enabled
+            && schedule.set_aside.is_none()
+            && schedule.next_slot.is_some()
+            && !is_held_long(schedule, cluster.now, limits)
     };
     for schedule in all.iter().filter(is_active) {
         if let Ok(definition) = Definition::parse(schedule.spec.as_str()) {

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use punctual_core::job::refuse_start;
+use punctual_core::job::{EXPIRED, Transition, refuse_start};
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
-use punctual_store::{Beaten, ClaimAsk, ClaimedJob, QueueShare, Settlement, Topic, limits};
+use punctual_engine::telemetry::jobs_expired;
+use punctual_store::{
+    Beaten, ClaimAsk, ClaimedJob, ExpiredJob, QueueShare, Settled, Settlement, Topic, limits, rules,
+};
 
-use super::deadline::limit;
+use super::attempt::Known;
 use super::held::Holder;
 use super::{CLAIM_MAX, Held, Remote, WAIT_MAX};
 use crate::error::{Error, Result};
@@ -129,61 +132,85 @@ impl Remote {
         }
     }
 
-    /// Gives back what the worker does not know of, and ends what takes too long.
+    /// Releases the leases that the worker does not list.
     async fn set_right(&self, wish: &Wish, beaten: &Beaten) -> Result<()> {
         let is_unknown = |lease: &&LeaseId| !wish.holds.iter().any(|held| held.lease == **lease);
         let unknown: Vec<LeaseId> = beaten.strays.iter().filter(is_unknown).copied().collect();
-        if !unknown.is_empty() {
-            self.give_back(wish.node, &unknown).await?;
+        match unknown.is_empty() {
+            true => Ok(()),
+            false => self.give_back(wish.node, &unknown).await,
         }
-        self.time_out_all(wish.node, &wish.holds, beaten.at).await
     }
 
-    /// Claims job by job, each under a lease of its own, so that a lease is the name of one.
+    /// Claims jobs at once, each under a lease of its own, so that each can be released separately.
     async fn take(&self, wish: &Wish) -> Result<Vec<Leased>> {
         let env = &self.shared.env;
-        let mut leases = Vec::new();
-        while leases.len() < wish.most {
-            let ask = ClaimAsk {
-                node: wish.node,
-                lease: LeaseId::mint(env.wall(), env.seed()),
-                queues: wish
-                    .queues
-                    .iter()
-                    .map(|name| QueueShare { name: name.clone(), most: 1 })
-                    .collect(),
-                kinds: wish.kinds.clone(),
-                most: 1,
-            };
-            let claimed = self.shared.store.claim(env.at(), &ask).await;
-            let claimed = match claimed {
-                Ok(claimed) => claimed,
-                // Those that are taken go to the worker; it hears of the trouble with its next call.
-                Err(error) if !leases.is_empty() => {
-                    tracing::warn!(%error, "claim stopped early");
-                    break;
-                }
-                Err(error) => return Err(error.into()),
-            };
-            let Some(job) = claimed.jobs.into_iter().next() else { break };
-            leases.extend(self.start(wish.node, job, claimed.at).await?);
+        let mint = || LeaseId::mint(env.wall(), env.seed());
+        let share = |name: &String| QueueShare { name: name.clone(), most: wish.most };
+        let ask = ClaimAsk {
+            node: wish.node,
+            lease: mint(),
+            more: (1..wish.most).map(|_| mint()).collect(),
+            queues: wish.queues.iter().map(share).collect(),
+            kinds: wish.kinds.clone(),
+            most: wish.most,
+        };
+        let claimed = self.shared.store.claim(env.at(), &ask).await?;
+        self.clock.saw(claimed.at, env.elapsed());
+        let (mut leases, mut refused) = (Vec::new(), Vec::new());
+        for job in claimed.jobs {
+            match refuse_start(&job.standing(), claimed.at) {
+                Some(transition) => refused.push((job, transition)),
+                None => leases.push(self.start(wish.node, job, claimed.at)),
+            }
+        }
+        if !refused.is_empty() {
+            self.settle_refused(refused).await;
         }
         Ok(leases)
     }
 
-    /// A job as the worker is given it; none if it must not start any more.
-    async fn start(&self, node: NodeId, job: ClaimedJob, now: Timestamp) -> Result<Option<Leased>> {
-        if let Some(transition) = refuse_start(&job.standing(), now) {
-            let (id, lease) = (job.id, job.lease);
-            let refusal = Settlement { job: id, lease, transition, result: None, then: Vec::new() };
-            self.shared.store.settle(self.shared.env.at(), &[refusal]).await?;
-            return Ok(None);
+    /// Ends claimed jobs that must not start. The worker gets the other jobs, also if this fails: what
+    /// is not settled here is released with its next claim.
+    async fn settle_refused(&self, refused: Vec<(ClaimedJob, Transition)>) {
+        let settlement = |(job, transition): &(ClaimedJob, Transition)| Settlement {
+            job: job.id,
+            lease: job.lease,
+            transition: transition.clone(),
+            result: None,
+            then: Vec::new(),
+        };
+        let batch: Vec<Settlement> = refused.iter().map(settlement).collect();
+        let settled = match self.shared.store.settle(self.shared.env.at(), &batch).await {
+            Ok(settled) => settled,
+            Err(error) => {
+                tracing::warn!(%error, "expired jobs of a claim were not settled");
+                return;
+            }
+        };
+        let is_expired = |((_, transition), answer): &((ClaimedJob, Transition), &Settled)| {
+            matches!(answer, Settled::Applied(_)) && transition.error.as_deref() == Some(EXPIRED)
+        };
+        let expired = refused.into_iter().zip(&settled.answers).filter(is_expired);
+        let expired: Vec<ExpiredJob> = expired
+            .map(|((job, _), _)| {
+                let ClaimedJob { id, queue, kind, due_at, .. } = job;
+                ExpiredJob { job: id, queue, kind, due_at, error: EXPIRED }
+            })
+            .collect();
+        jobs_expired(settled.at, &expired);
+        for job in &expired {
+            self.count_expired(job, settled.at);
         }
-        let deadline = job.claimed_at + limit(job.timeout, job.budget, job.used);
+    }
+
+    /// A job as the worker gets it.
+    fn start(&self, node: NodeId, job: ClaimedJob, now: Timestamp) -> Leased {
+        let deadline = job.claimed_at + rules::remote_limit(job.timeout, job.budget, job.used);
         let by = Some(Holder { node });
         let held = Held { lease: job.lease, job: job.id, attempt: job.attempt, by };
-        let expires_at = now + self.timing.dead;
-        Ok(Some(Leased { held, deadline, expires_at, job }))
+        self.leases.add(Known::claimed(held, &job, deadline));
+        Leased { held, deadline, expires_at: now + self.timing.dead, job }
     }
 }
 

@@ -19,13 +19,22 @@
 //!   at once, without costing the job an attempt. One claim at a time makes this safe: a lease that
 //!   the worker does not know when it claims again it will never know.
 //!
-//! What is kept here for a second is a copy of the lists of nodes and of attempts that are under way,
-//! so that a thousand workers do not make a thousand lists.
+//! A process keeps copies, so that the end of an attempt is one statement however many leases its worker
+//! has: the list of nodes, for a second, and the leases that were claimed through it. A lease that it has
+//! no copy of is read from the store.
+//!
+//! # Time
+//!
+//! A result that arrives after the deadline of its attempt is refused. The maintenance leader ends such
+//! attempts (`Store::reap`), also those of workers that send nothing.
 
+mod attempt;
 mod claim;
+mod counts;
 mod deadline;
 mod held;
 mod nodes;
+mod report;
 mod settle;
 
 use std::sync::{Arc, Mutex};
@@ -37,7 +46,10 @@ use punctual_engine::Timing;
 pub use claim::{Claims, Leased, Wish};
 pub use held::{Held, HeldError, Holder};
 pub use nodes::{is_draining, is_remote};
-pub use settle::{Failed, Pulse, Report};
+pub use report::{Pulse, Report};
+pub use settle::{End, Failed};
+
+pub(crate) use counts::Counts;
 
 use crate::ctx::Shared;
 use crate::error::{Error, ErrorKind};
@@ -48,18 +60,26 @@ pub struct Remote {
     shared: Arc<Shared>,
     timing: Timing,
     seen: Arc<Mutex<nodes::Seen>>,
-    watch: Arc<Mutex<deadline::Watch>>,
+    beats: Arc<nodes::Beats>,
+    leases: Arc<attempt::Leases>,
+    clock: Arc<attempt::Clock>,
 }
 
-/// The most jobs of one claim: each is a claim of its own, and a worker that runs more at once claims
-/// again.
+/// The most jobs of one claim; a worker that runs more at once claims again.
 pub const CLAIM_MAX: usize = 100;
 /// The longest wait for work: many a proxy cuts a request after a minute.
 pub const WAIT_MAX: Duration = Duration::from_secs(55);
 
 impl Remote {
     pub(crate) fn new(shared: Arc<Shared>) -> Remote {
-        Remote { shared, timing: Timing::default(), seen: Arc::default(), watch: Arc::default() }
+        Remote {
+            shared,
+            timing: Timing::default(),
+            seen: Arc::default(),
+            beats: Arc::default(),
+            leases: Arc::default(),
+            clock: Arc::default(),
+        }
     }
 
     /// An id for a worker that has not made one.

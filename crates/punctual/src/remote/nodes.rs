@@ -1,16 +1,15 @@
 //! Remote workers as nodes: they join, are heard of, drain and leave.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use punctual_core::{LeaseId, NodeId};
-use punctual_store::{BeatAsk, Beaten, Node, NodeInfo, Progress, limits};
+use punctual_store::{BeatAsk, Beaten, Node, NodeInfo, Progress, REMOTE_LABEL, limits};
 
 use super::{Remote, Wish};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What tells a remote node from one that runs handlers of its own.
-const REMOTE: (&str, &str) = ("remote", "http");
 /// What tells a node that it should take no more jobs.
 const DRAIN: (&str, &str) = ("drain", "asked");
 
@@ -24,24 +23,53 @@ pub(super) struct Seen {
     nodes: Option<Arc<Vec<Node>>>,
 }
 
+/// When each node last beat through this process.
+#[derive(Default)]
+pub(super) struct Beats(Mutex<HashMap<NodeId, Duration>>);
+
+/// The shortest time between two heartbeats of a node that come with results.
+const BEAT_EVERY: Duration = Duration::from_secs(1);
+/// Nodes after which old heartbeats are dropped.
+const BEATS_MAX: usize = 1_000;
+
+impl Beats {
+    fn lock(&self) -> MutexGuard<'_, HashMap<NodeId, Duration>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a heartbeat now; false if the last one was a moment ago.
+    fn note(&self, node: NodeId, now: Duration) -> bool {
+        let mut beats = self.lock();
+        let is_old = |at: &Duration| now.saturating_sub(*at) >= BEAT_EVERY;
+        if beats.len() >= BEATS_MAX {
+            beats.retain(|_, at| !is_old(at));
+        }
+        let is_due = beats.get(&node).is_none_or(is_old);
+        if is_due {
+            beats.insert(node, now);
+        }
+        is_due
+    }
+
+    fn forget(&self, node: NodeId) {
+        self.lock().remove(&node);
+    }
+}
+
 /// What is to be written of a node, and whether it is on the list as dead.
 struct Entry {
     info: NodeInfo,
     is_dead: bool,
 }
 
-fn has(node: &NodeInfo, label: (&str, &str)) -> bool {
-    node.labels.iter().any(|(name, value)| (name.as_str(), value.as_str()) == label)
-}
-
 /// Is the node a remote worker?
 pub fn is_remote(node: &NodeInfo) -> bool {
-    has(node, REMOTE)
+    node.is_remote()
 }
 
 /// Was the node asked to take no more jobs?
 pub fn is_draining(node: &NodeInfo) -> bool {
-    has(node, DRAIN)
+    node.has_label(DRAIN)
 }
 
 impl Remote {
@@ -85,13 +113,28 @@ impl Remote {
     pub(super) async fn beat(&self, node: NodeId, progress: Vec<Progress>) -> Result<Beaten> {
         let ask = BeatAsk {
             node,
+            is_remote: true,
             roles: Vec::new(),
             lease: self.timing.leader_lease,
             seeks: Vec::new(),
             leases: Vec::new(),
             progress,
         };
-        Ok(self.shared.store.beat(self.shared.env.at(), &ask).await?)
+        let beaten = self.shared.store.beat(self.shared.env.at(), &ask).await?;
+        self.clock.saw(beaten.at, self.shared.env.elapsed());
+        self.beats.note(node, self.shared.env.elapsed());
+        Ok(beaten)
+    }
+
+    /// Sends the heartbeat of a worker whose result was accepted, unless one was sent a moment ago. It
+    /// is not the result: if it fails, the result is accepted all the same.
+    pub(super) async fn listen(&self, node: NodeId) {
+        if self.beats.note(node, self.shared.env.elapsed())
+            && let Err(error) = self.beat(node, Vec::new()).await
+        {
+            self.beats.forget(node);
+            tracing::warn!(%error, %node, "heartbeat of a remote worker failed");
+        }
     }
 
     /// The heartbeat of a claim: a node that nobody knows joins with it, and one that says something
@@ -137,7 +180,7 @@ impl Remote {
                 wish.node, node.info.name
             )));
         }
-        let own = || vec![(REMOTE.0.to_owned(), REMOTE.1.to_owned())];
+        let own = || vec![(REMOTE_LABEL.0.to_owned(), REMOTE_LABEL.1.to_owned())];
         let info = NodeInfo {
             id: wish.node,
             name: wish.name.clone(),

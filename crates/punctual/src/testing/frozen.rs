@@ -21,6 +21,7 @@ use crate::error::Result;
 use crate::job::Job;
 use crate::order::Order;
 use crate::punctual::{Finished, Punctual};
+use crate::start_check::log_warnings;
 
 /// A node whose clock stands still and which works only when it is told to. It is a [`Punctual`],
 /// so that the code under test uses it as it would any other.
@@ -90,7 +91,8 @@ impl<S: Clone + Send + Sync + 'static> Builder<S> {
         let mut plan = self.plan();
         let clock = Arc::new(Clock::at(now));
         plan.shared.env = clock.clone();
-        let Ready { shared, mut config, handlers, known, is_producer } = plan.ready().await?;
+        let ready = plan.ready().await?;
+        let Ready { shared, mut config, handlers, known, is_producer, handler_queues } = ready;
         if is_producer {
             (config.queues, config.schedules) = (Vec::new(), false);
         }
@@ -107,6 +109,9 @@ impl<S: Clone + Send + Sync + 'static> Builder<S> {
             labels: config.labels.clone(),
         };
         store.join(env.at(), &info).await?;
+        if !is_producer {
+            log_warnings(&*store, env.at(), config.timing.dead, &handler_queues).await;
+        }
         let steps = Mutex::new(Steps::with(env, store, info.id, config, handlers));
         let node = Node { shared: shared.clone(), steps, crashes: AtomicUsize::new(0) };
         let punctual = Punctual::new(shared, known, None);
@@ -261,8 +266,10 @@ impl Frozen {
     async fn next_event(&self) -> Option<Timestamp> {
         let shared = self.punctual.shared();
         let slot = answered(shared.store.due(shared.env.at(), 0, 1).await).next;
-        let timer = answered(shared.store.promote(shared.env.at(), 1).await).next_due;
-        [slot, timer].into_iter().flatten().min()
+        let promoted = answered(shared.store.promote(shared.env.at(), 1).await);
+        // A job may still start at its deadline.
+        let deadline = promoted.next_deadline.map(|deadline| deadline + Duration::from_micros(1));
+        [slot, promoted.next_due, deadline].into_iter().flatten().min()
     }
 
     /// The jobs that have not ended, newest first.
@@ -311,7 +318,8 @@ impl Node {
                 Ok(()) => steps.fire().await,
                 Err(error) => Err(error),
             };
-            let promoted = store.promote(env.at(), limits::PROMOTE_MAX).await;
+            let promoted = answered(store.promote(env.at(), limits::PROMOTE_MAX).await);
+            let expired = answered(steps.expire(&promoted).await);
             let lost = self.crashes.swap(0, Ordering::AcqRel);
             let worked = tokio::select! {
                 worked = steps.work(lost) => worked,
@@ -320,7 +328,7 @@ impl Node {
                      not time out and are not cancelled"
                 ),
             };
-            let (fired, promoted, worked) = (answered(fired), answered(promoted), answered(worked));
+            let (fired, worked) = (answered(fired), answered(worked));
             self.crashes.fetch_add(lost.saturating_sub(worked.len()), Ordering::AcqRel);
             worked.iter().for_each(|(_, outcome)| report.add(*outcome));
             attempts += worked.len();
@@ -329,7 +337,7 @@ impl Node {
                     "stopped after {ATTEMPTS_MAX} attempts; check for a job that enqueues itself"
                 );
             }
-            if fired == 0 && !promoted.has_any() && worked.is_empty() {
+            if fired + expired == 0 && !promoted.has_any() && worked.is_empty() {
                 return rounds;
             }
             rounds += 1;

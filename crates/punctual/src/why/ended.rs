@@ -59,7 +59,14 @@ fn failed(job: &JobDetail, cluster: &Cluster) -> Reason {
         let text = "its row cannot be read; it is damaged or was written by another program";
         ("unreadable", format!("failed {ended}: {text}"))
     } else if error == EXPIRED {
-        ("expired", format!("expired {ended}: it did not start within `start_within`"))
+        let text = match job.attempts.iter().rfind(|attempt| is_counted(attempt)) {
+            Some(tried) => format!(
+                "expired {ended}: no further attempt started within `start_within`; {}",
+                attempt(tried, cluster)
+            ),
+            None => format!("expired {ended}: it did not start within `start_within`"),
+        };
+        ("expired", text)
     } else if error.ends_with(&format!("{EXPIRES_FIRST})")) {
         ("expired", format!("no retry within `start_within` was possible: {last}"))
     } else if error.contains(BUDGET_USED_UP) {
@@ -86,12 +93,16 @@ fn failed(job: &JobDetail, cluster: &Cluster) -> Reason {
             "find out what wrote or damaged the row, then enqueue the job again".to_owned()
         }
         "expired" if error == EXPIRED => format!(
-            "check why it waited: `punctual why queue {queue}`; then retry: \
-             `punctual job retry {id}`"
+            "check why it waited: `punctual why queue {queue}`; then retry, which removes the \
+             deadline: `punctual job retry {id}`"
         ),
         _ => format!("fix the cause, then retry: `punctual job retry {id}`"),
     };
     Reason::new(code, text).remedy(remedy)
+}
+
+fn is_counted(attempt: &AttemptView) -> bool {
+    attempt.outcome.is_some_and(AttemptOutcome::counts)
 }
 
 /// How an attempt ended, in words: when, where, and what went wrong.

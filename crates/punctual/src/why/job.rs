@@ -1,6 +1,6 @@
 //! Why a job is where it is.
 
-use punctual_core::job::{AttemptOutcome, JobState};
+use punctual_core::job::{AttemptOutcome, JobState, is_expired};
 use punctual_core::{JobId, Timestamp};
 use punctual_engine::{MAINTENANCE, Timing};
 use punctual_store::{
@@ -103,7 +103,9 @@ fn explain(facts: &Facts) -> Why {
     let Some(job) = &facts.job else { return not_found(facts.id, facts.cluster.now) };
     let view = &job.detail.view;
     let cluster = &facts.cluster;
+    let is_waiting = !view.state.is_final() && view.state != JobState::Running;
     let mut reasons = match view.state {
+        _ if is_waiting && is_expired(job.detail.expires_at, cluster.now) => expired(job, cluster),
         JobState::Scheduled | JobState::Retrying => timer(job, cluster),
         JobState::Ready => ready(job, cluster),
         JobState::Blocked => blocked(job, cluster),
@@ -116,11 +118,39 @@ fn explain(facts: &Facts) -> Why {
         // They would keep it back later.
         reasons.extend(job.line.hindrances(cluster, &view.kind));
     }
+    if is_waiting {
+        reasons.extend(start_deadline(&job.detail, cluster));
+    }
     Why {
         subject: format!("job {} of kind `{}` in queue `{}`", view.id, view.kind, view.queue),
         state: view.state.to_string(),
         reasons: without_repeats(reasons),
     }
+}
+
+/// It waits and will fail, because its start deadline has passed.
+fn expired(job: &Job, cluster: &Cluster) -> Vec<Reason> {
+    let passed = job.detail.expires_at.map_or_else(String::new, |at| when(cluster.now, at));
+    let text = format!("its start deadline (`start_within`) passed {passed}");
+    let undone = format!("{text}, but expired jobs are not ended");
+    let mut reasons = vec![cluster.nobody_leads(MAINTENANCE, &undone).unwrap_or_else(|| {
+        let text = format!("{text}; it fails at the next check, which runs every second");
+        Reason::new("expired", text)
+    })];
+    if job.detail.view.state == JobState::Ready {
+        reasons.extend(job.line.hindrances(cluster, &job.detail.view.kind));
+    }
+    reasons
+}
+
+/// Until when it may start.
+fn start_deadline(detail: &JobDetail, cluster: &Cluster) -> Option<Reason> {
+    let expires_at = detail.expires_at.filter(|at| *at >= cluster.now)?;
+    let text = format!(
+        "its start deadline (`start_within`) is {}; it fails if no attempt has started until then",
+        when(cluster.now, expires_at)
+    );
+    Some(Reason::new("start_deadline", text))
 }
 
 /// It may run now. Whatever keeps all jobs like it back comes first, then those before it.

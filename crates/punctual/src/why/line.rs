@@ -1,7 +1,7 @@
 //! What a queue allows, and what is in it.
 
 use punctual_core::Timestamp;
-use punctual_store::{Pause, Queue, QueueStats, Result, StatsCursor, Store};
+use punctual_store::{Pause, Queue, QueueCounts, QueueStats, Result, StatsCursor, Store};
 
 use super::Reason;
 use super::cluster::Cluster;
@@ -12,20 +12,23 @@ use crate::wording::{after_colon, argument, count, lasting, when};
 pub(super) struct Line {
     pub(super) queue: Queue,
     pub(super) stats: Vec<QueueStats>,
+    /// When stored counts were counted; none: they were counted for this answer.
+    pub(super) counted_at: Option<Timestamp>,
 }
 
 impl Line {
     /// Reads a queue, with or without settings; of its kinds as many as a page has.
     pub(super) async fn read(store: &dyn Store, name: &str) -> Result<Line> {
-        let stats = counts(store, name).await?;
-        Line::of(store, name, stats).await
+        let counts = counts(store, name).await?;
+        Line::of(store, name, counts).await
     }
 
     /// The same, with counts that somebody has read just now.
-    pub(super) async fn of(store: &dyn Store, name: &str, stats: Vec<QueueStats>) -> Result<Line> {
+    pub(super) async fn of(store: &dyn Store, name: &str, counts: QueueCounts) -> Result<Line> {
         let queues = store.queues().await?;
         let queue = queues.into_iter().find(|queue| queue.name == name);
-        Ok(Line { queue: queue.unwrap_or_else(|| Queue::unset(name)), stats })
+        let queue = queue.unwrap_or_else(|| Queue::unset(name));
+        Ok(Line { queue, stats: counts.items, counted_at: counts.counted_at })
     }
 
     /// How many of its jobs run, on all nodes.
@@ -76,16 +79,16 @@ impl Line {
     }
 }
 
-/// Kinds of one queue that are looked at; each is counted.
+/// Maximum number of kinds of one queue in an explanation.
 const KINDS: usize = 100;
 
-/// What is in a queue, by kind: of no read does more depend on how much there is.
-pub(crate) async fn counts(store: &dyn Store, name: &str) -> Result<Vec<QueueStats>> {
+/// The job counts of one queue, by kind.
+pub(crate) async fn counts(store: &dyn Store, name: &str) -> Result<QueueCounts> {
     // No kind is empty, so that all of them come after it.
     let before = StatsCursor { queue: name.to_owned(), kind: String::new() };
-    let mut stats = store.queue_stats(Some(&before), KINDS).await?.items;
-    stats.retain(|stats| stats.queue == name);
-    Ok(stats)
+    let mut counts = store.queue_stats(Some(&before), KINDS).await?;
+    counts.items.retain(|stats| stats.queue == name);
+    Ok(counts)
 }
 
 /// A pause that is in force, in words: by whom, since when, until when, why.

@@ -1,19 +1,19 @@
 //! Why the jobs of a queue wait.
 
-use punctual_store::{At, QueueStats, Store, limits};
+use punctual_store::{At, QueueCounts, QueueStats, Store, limits};
 
 use super::cluster::Cluster;
 use super::line::{Line, counts};
 use super::{Reason, Why, answered};
 use crate::Result;
-use crate::wording::{argument, count, did_you_mean, lasting, listed};
+use crate::wording::{argument, count, did_you_mean, lasting, length, listed};
 
 /// Says why the jobs of a queue wait: who paused it, whether its limit is reached, who serves it,
 /// which kinds nobody handles, and how much is in it.
 pub async fn queue(store: &dyn Store, at: At, name: &str) -> Result<Why> {
     let subject = format!("queue `{name}`");
     match counts(store, name).await {
-        Ok(stats) => counted(store, at, name, stats).await,
+        Ok(counts) => counted(store, at, name, counts).await,
         Err(error) => answered(&subject, Err(error)),
     }
 }
@@ -23,10 +23,10 @@ pub(crate) async fn counted(
     store: &dyn Store,
     at: At,
     name: &str,
-    stats: Vec<QueueStats>,
+    counts: QueueCounts,
 ) -> Result<Why> {
     let subject = format!("queue `{name}`");
-    let facts = Facts::read(store, at, name, stats).await;
+    let facts = Facts::read(store, at, name, counts).await;
     answered(&subject, facts.map(|facts| explain(&facts, subject.clone())))
 }
 
@@ -45,10 +45,10 @@ impl Facts {
         store: &dyn Store,
         at: At,
         name: &str,
-        stats: Vec<QueueStats>,
+        counts: QueueCounts,
     ) -> punctual_store::Result<Facts> {
         let cluster = Cluster::read(store, at).await?;
-        let line = Line::of(store, name, stats).await?;
+        let line = Line::of(store, name, counts).await?;
         let settings = store.queues().await?;
         let is_set = settings.iter().any(|queue| queue.name == name);
         let mut others: Vec<String> = settings.into_iter().map(|queue| queue.name).collect();
@@ -116,7 +116,11 @@ fn depth(line: &Line, cluster: &Cluster) -> Reason {
         true => String::new(),
         false => format!("; {}", listed(others)),
     };
-    let text = format!("{} ready{oldest}; {running} running{others}", count(ready, "job", "jobs"));
+    let age = line.counted_at.map_or_else(String::new, |counted_at| {
+        format!("; counted {} ago", length(cluster.now.since(counted_at)))
+    });
+    let ready = count(ready, "job", "jobs");
+    let text = format!("{ready} ready{oldest}; {running} running{others}{age}");
     Reason::new("waiting", text)
 }
 

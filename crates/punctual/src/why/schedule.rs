@@ -240,6 +240,9 @@ impl Known {
             return Some(reason);
         }
         let leader = cluster.leader(&role)?;
+        if let Some(reason) = held("slots", &self.schedule, "", cluster.now) {
+            return Some(reason);
+        }
         let due_at = self.schedule.due_at().filter(|due| cluster.now.since(*due) > ON_TIME)?;
         Some(behind("the schedule", cluster.now, due_at).remedy(format!(
             "check the log of {}, which has led `{role}` {}",
@@ -323,6 +326,31 @@ pub(crate) fn set_aside(it: &str, schedule: &Schedule, reason: &str) -> Reason {
         "fix the definition, for example: `punctual schedule edit {command} --tz ZONE`; if the \
          cause is already fixed: `punctual schedule enable {command}`"
     ))
+}
+
+/// The slots of a schedule wait for a node; `cause` says why none can run them, if it is known.
+pub(crate) fn held(
+    slots: &str,
+    schedule: &Schedule,
+    cause: &str,
+    now: Timestamp,
+) -> Option<Reason> {
+    let (held, first) = (schedule.held.as_ref()?, schedule.next_slot?);
+    let rule = Definition::parse(schedule.spec.as_str()).and_then(|it| it.rule(&schedule.name));
+    let given_up = rule.map_or_else(
+        |_| String::new(),
+        |rule| {
+            let at = when(now, first + rule.hold_for());
+            format!("; if none joins, `missed = {}` applies to the first slot {at}", rule.missed)
+        },
+    );
+    let text = format!(
+        "{slots} due since {} wait for {}{}{given_up}",
+        instant(first),
+        held.nodes(),
+        after_colon(cause)
+    );
+    Some(Reason::new("slots_held", text))
 }
 
 /// It, whatever it is called here, is due, and nobody decides it.

@@ -106,6 +106,7 @@ pub(crate) async fn web_1(world: &World<'_>) -> NodeId {
 pub(crate) async fn beat(world: &World<'_>, node: NodeId, roles: &[Fence]) {
     let ask = BeatAsk {
         node,
+        is_remote: false,
         roles: roles.to_vec(),
         seeks: Vec::new(),
         lease: seconds(5),
@@ -200,6 +201,18 @@ pub(crate) async fn fire(
     let fired = world.fire(fence, &[plan]).await;
     assert_eq!(fired.answers, [FireAnswer::Applied]);
     jobs
+}
+
+/// Every minute on node `b`.
+pub(crate) fn on_b() -> Definition {
+    Definition { run_on: "node b".to_owned(), ..every_minute() }
+}
+
+/// The leader finds that no live node can run the next slot of a schedule.
+pub(crate) async fn hold(world: &World<'_>, fence: &Fence, schedule: &Schedule) {
+    let plan = world.plan_on(&world.reread(schedule).await, "@b");
+    let fired = world.fire(fence, &[plan]).await;
+    assert!(matches!(fired.answers[..], [FireAnswer::Held(0, _)]), "{fired:?}");
 }
 
 /// A slot, or a run of them, that becomes no job.

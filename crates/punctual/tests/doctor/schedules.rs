@@ -132,6 +132,29 @@ async fn a_schedule_whose_jobs_nobody_would_run_is_told_before_it_fires() {
 }
 
 #[tokio::test]
+async fn a_schedule_whose_slots_wait_for_a_node_is_reported_after_a_minute() {
+    let diagnosis = on_both(async |world| {
+        let (node, fences) = well(world).await;
+        let nightly = schedule(world, "nightly", &on_b()).await;
+        leap(world, 60, node, &fences).await;
+        hold(world, &fences[1], &nightly).await;
+        // A restart takes less than a minute.
+        assert_eq!(codes(&look(world, &Thresholds::default()).await), ["schedule_without_node"]);
+        leap(world, 30, node, &fences).await;
+        hold(world, &fences[1], &nightly).await;
+        leap(world, 31, node, &fences).await;
+        look(world, &Thresholds::default()).await
+    })
+    .await;
+    assert_eq!(codes(&diagnosis), ["slots_held"]);
+    insta::assert_snapshot!(diagnosis, @"
+    problem: slots of schedule `nightly` due since 2027-01-01T00:01:00Z wait for node `b`: no live node is named `b`; live nodes: `web-1`; if none joins, `missed = latest` applies to the first slot in 23h58m59s (2027-01-02T00:01:00Z)
+        → start such a node, or change `run_on` of the schedule
+    1 problem, 0 warnings; checked: a database, 1 node, 0 queue/kind pairs and 1 schedule
+    ");
+}
+
+#[tokio::test]
 async fn the_schedules_of_other_tenants_are_looked_at_if_they_are_named() {
     let diagnosis = on_both(async |world| {
         let (node, fences) = well(world).await;

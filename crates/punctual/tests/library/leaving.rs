@@ -1,8 +1,9 @@
 //! Starting and stopping, by the real clock.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use punctual::{Ctx, JobState, Punctual};
+use punctual::{BoxError, Ctx, ErrorKind, Job, JobState, Punctual, StopReason};
 use tokio::sync::Notify;
 
 use crate::{Mail, deliver, mail};
@@ -40,6 +41,52 @@ async fn stopping_at_once_gives_back_what_runs() {
     let id = punctual.enqueue(&mail("a")).await.unwrap().id;
     gate.began.notified().await;
     assert_eq!(punctual.stop_now().await.unsettled, 0);
+    let job = punctual.admin().job(id).await.unwrap();
+    assert_eq!((job.view.state, job.spent), (JobState::Ready, 0));
+}
+
+/// Waits for a job that is not due, while the handle is stopped.
+async fn waits_end(punctual: Punctual) {
+    let hour = Duration::from_secs(3_600);
+    let id = punctual.enqueue(mail("a").order().delay(hour)).await.unwrap().id;
+    let (waited, waited_at_most, (), _) = tokio::join!(
+        punctual.wait(id),
+        punctual.wait_at_most(id, hour),
+        punctual.stopping(),
+        punctual.stop()
+    );
+    let again = punctual.wait(id).await;
+    for error in [waited.unwrap_err(), waited_at_most.unwrap_err(), again.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Denied);
+        assert!(error.to_string().contains("was stopped in this program before job"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn waits_for_a_job_end_when_the_node_or_the_producer_stops() {
+    waits_end(Punctual::memory().handle(deliver).start().await.unwrap()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("app.db");
+    waits_end(Punctual::sqlite(&path).await.unwrap().handle(deliver).start().await.unwrap()).await;
+    waits_end(Punctual::sqlite(&path).producer().await.unwrap().start().await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_handler_learns_of_a_shutdown_at_its_start() {
+    async fn saves_its_work(_: Mail, cx: Ctx<Gate>) -> Result<(), BoxError> {
+        cx.state().began.notify_one();
+        assert_eq!(cx.cancelled().await, StopReason::Shutdown);
+        assert_eq!(cx.stop_reason(), Some(StopReason::Shutdown));
+        let left = cx.time_left().expect("it has to stop");
+        Err(format!("saved with {} s left", left.as_secs()).into())
+    }
+    let gate = Gate::default();
+    let hour = Duration::from_secs(3_600);
+    let builder = Punctual::memory().state(gate.clone()).handle(saves_its_work);
+    let punctual = builder.shutdown_grace(hour).start().await.unwrap();
+    let id = punctual.enqueue(mail("a").order().max_attempts(1)).await.unwrap().id;
+    gate.began.notified().await;
+    assert_eq!(punctual.stop().await.unsettled, 0);
     let job = punctual.admin().job(id).await.unwrap();
     assert_eq!((job.view.state, job.spent), (JobState::Ready, 0));
 }

@@ -156,18 +156,17 @@ async fn two_programs_do_not_touch_each_others_schedules() {
 }
 
 #[tokio::test]
-async fn a_program_without_schedules_leaves_them_alone_unless_it_is_named() {
+async fn a_process_without_schedules_never_changes_the_schedules_of_its_app() {
     let queue = frozen(Punctual::memory()).await;
     run(&queue, OLD).await;
-    frozen(queue.beside().handle(deliver)).await;
-    assert_eq!(standing(&queue).await, ["cleanup 0 3 * * *", "digest 0 8 * * *"]);
+    run(&queue, (0, &[])).await;
     run(&queue, (2, &[])).await;
+    assert_eq!(standing(&queue).await, ["cleanup 0 3 * * *", "digest 0 8 * * *"]);
+    // It did not raise the generation of the set either.
+    run(&queue, (1, &[("digest", 9)])).await;
     assert_eq!(
         standing(&queue).await,
-        [
-            "cleanup 0 3 * * * paused: removed from code",
-            "digest 0 8 * * * paused: removed from code"
-        ]
+        ["cleanup 0 3 * * * paused: removed from code", "digest 0 9 * * *"]
     );
 }
 

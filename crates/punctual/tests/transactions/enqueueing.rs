@@ -82,6 +82,7 @@ fn timeless(mut job: JobDetail, is_until: bool) -> JobDetail {
     let created_at = std::mem::replace(&mut job.view.created_at, Timestamp::EPOCH);
     if !is_until {
         job.view.due_at = job.view.due_at.map(|due_at| Timestamp::EPOCH + due_at.since(created_at));
+        job.expires_at = job.expires_at.map(|at| Timestamp::EPOCH + at.since(created_at));
     }
     job
 }
@@ -108,6 +109,11 @@ async fn every_kind_of_job_is_written_as_the_store_writes_it(driver: Driver) {
         let [expected, found] = [ours.job(job.id).await, theirs.job(job.id).await]
             .map(|job| timeless(job.expect("it is there"), is_until));
         assert_eq!(found, expected);
+    }
+    // One of them has a start deadline, which is checked by the leader.
+    for world in [&ours, &theirs] {
+        let promoted = world.store.promote(At::Database, 1).await.expect("it works");
+        assert!(promoted.next_deadline.is_some());
     }
     let [expected, found] = [ours.claim().await, theirs.claim().await]
         .map(|jobs| jobs.into_iter().map(timeless_claim).collect::<Vec<_>>());

@@ -100,6 +100,7 @@ async fn a_heartbeat_does_not_wait_for_the_commit() {
     let progress = Progress { job, lease, percent: Some(99), note: "nearly".to_owned() };
     let ask = BeatAsk {
         node: NODE,
+        is_remote: false,
         roles: Vec::new(),
         lease: Duration::from_secs(5),
         seeks: Vec::new(),

@@ -151,6 +151,7 @@ impl World {
         let ask = ClaimAsk {
             node: NODE,
             lease: LeaseId::from_bytes([9; 16]),
+            more: Vec::new(),
             queues: queues.to_vec(),
             kinds: vec!["send".to_owned()],
             most: 100,

@@ -137,7 +137,7 @@ async fn a_job_that_starts_too_late_has_expired() {
     insta::assert_snapshot!(why.0, @"
     job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`: failed
     - expired 6s ago (2027-01-01T00:00:11Z): it did not start within `start_within`
-        → check why it waited: `punctual why queue default`; then retry: `punctual job retry 01a2ce8b-d400-7000-a698-4080bab12a02`
+        → check why it waited: `punctual why queue default`; then retry, which removes the deadline: `punctual job retry 01a2ce8b-d400-7000-a698-4080bab12a02`
     ");
     insta::assert_snapshot!(why.1, @"
     job 01a2ce8b-fef8-7000-b3d3-3b666a1e21da of kind `mail` in queue `default`: failed

@@ -1,8 +1,9 @@
 //! Jobs that wait.
 
+use punctual_conformance::World;
 use punctual_core::job::Outcome;
 use punctual_core::schedule::Overlap;
-use punctual_store::{Delay, NewJob, QueueChange, QueueLimits};
+use punctual_store::{Delay, ExpireRequest, Fence, NewJob, QueueChange, QueueLimits};
 
 use crate::common::*;
 use crate::{codes, why_job};
@@ -355,4 +356,99 @@ async fn a_blocked_job_without_one_before_it_is_freed_by_a_leader() {
     job 01a2ce8b-d400-7000-bfda-be86cbbeaa11 of kind `mail` in queue `default`: blocked
     - the other jobs of schedule `nightly` have finished; its first blocked job is unblocked within a second
     ");
+}
+
+#[tokio::test]
+async fn a_job_with_a_start_deadline_says_until_when_it_may_start() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        world.lead("maintenance", node).await;
+        let job = NewJob {
+            queue: "reports".to_owned(),
+            start_within: Some(seconds(60)),
+            ..world.new_job()
+        };
+        let job = world.enqueue(job).await;
+        let before = why_job(world, job).await;
+        world.pass(61);
+        world.beat(node, &[]).await;
+        let fence = world.lead("maintenance", node).await;
+        let passed = why_job(world, job).await;
+        expire(world, &fence).await;
+        world.pass(2);
+        (before, passed, why_job(world, job).await)
+    })
+    .await;
+    let all = [&why.0, &why.1, &why.2].map(codes);
+    assert_eq!(all[0], ["no_node_for_queue", "next_to_start", "start_deadline"]);
+    assert_eq!(all[1], ["expired", "no_node_for_queue"]);
+    assert_eq!(all[2], ["expired"]);
+    insta::assert_snapshot!(why.0, @"
+    job 01a2ce8b-d400-7000-953a-eb70673e29cb of kind `mail` in queue `reports`: ready
+    - no live node serves queue `reports`: `web-1` serves `default`
+        → start a node that serves it, or restart one with `--queue default,reports`
+    - ready for less than 1s (since 2027-01-01T00:00:00Z); it is next to start once the reasons above are resolved
+    - its start deadline (`start_within`) is in 1m (2027-01-01T00:01:00Z); it fails if no attempt has started until then
+    ");
+    insta::assert_snapshot!(why.1, @"
+    job 01a2ce8b-d400-7000-953a-eb70673e29cb of kind `mail` in queue `reports`: ready
+    - its start deadline (`start_within`) passed 1s ago (2027-01-01T00:01:00Z); it fails at the next check, which runs every second
+    - no live node serves queue `reports`: `web-1` serves `default`
+        → start a node that serves it, or restart one with `--queue default,reports`
+    ");
+    insta::assert_snapshot!(why.2, @"
+    job 01a2ce8b-d400-7000-953a-eb70673e29cb of kind `mail` in queue `reports`: failed
+    - expired 2s ago (2027-01-01T00:01:01Z): it did not start within `start_within`
+        → check why it waited: `punctual why queue reports`; then retry, which removes the deadline: `punctual job retry 01a2ce8b-d400-7000-953a-eb70673e29cb`
+    ");
+}
+
+#[tokio::test]
+async fn without_a_leader_expired_jobs_are_not_ended() {
+    let why = on_both(async |world| {
+        web_1(world).await;
+        let job = NewJob { start_within: Some(seconds(1)), ..world.new_job() };
+        let job = world.enqueue(job).await;
+        world.pass(2);
+        why_job(world, job).await
+    })
+    .await;
+    insta::assert_snapshot!(why, @"
+    job 01a2ce8b-d400-7000-a698-4080bab12a02 of kind `mail` in queue `default`: ready
+    - role `maintenance` has no leader: its start deadline (`start_within`) passed 1s ago (2027-01-01T00:00:01Z), but expired jobs are not ended; live nodes: `web-1`
+        → start a node with the role `scheduler`, or restart one with `--role api,scheduler,worker`
+    ");
+}
+
+#[tokio::test]
+async fn a_retry_that_expired_names_the_last_attempt() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        let fence = world.lead("maintenance", node).await;
+        let job = NewJob { start_within: Some(seconds(10)), ..world.new_job() };
+        let job = world.enqueue(job).await;
+        let claimed = world.claim_one(node).await;
+        world.settle(&claimed, boom()).await;
+        world.pass(11);
+        expire(world, &fence).await;
+        why_job(world, job).await
+    })
+    .await;
+    assert_eq!(codes(&why), ["expired"]);
+    insta::assert_snapshot!(why, @"
+    job 01a2ce8b-d400-7000-953a-eb70673e29cb of kind `mail` in queue `default`: failed
+    - expired less than 1s ago (2027-01-01T00:00:11Z): no further attempt started within `start_within`; attempt 1 failed on `web-1` 11s ago (2027-01-01T00:00:00Z): boom
+        → check why it waited: `punctual why queue default`; then retry, which removes the deadline: `punctual job retry 01a2ce8b-d400-7000-953a-eb70673e29cb`
+    ");
+}
+
+/// As the maintenance leader does.
+async fn expire(world: &World<'_>, fence: &Fence) {
+    let request = ExpireRequest {
+        fence: fence.clone(),
+        lease: seconds(5),
+        recheck_after: seconds(15),
+        limit: 10,
+    };
+    assert!(world.store().expire(world.at(), &request).await.unwrap().led);
 }

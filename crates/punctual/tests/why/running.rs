@@ -16,6 +16,7 @@ async fn a_running_job_says_where_since_when_and_how_far() {
         let progress = Progress { job, lease: claimed.lease, percent: Some(60), note };
         let ask = BeatAsk {
             node,
+            is_remote: false,
             roles: Vec::new(),
             seeks: Vec::new(),
             lease: seconds(5),

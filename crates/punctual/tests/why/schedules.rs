@@ -2,9 +2,9 @@
 
 use punctual::why;
 use punctual_core::job::{Outcome, SlotOutcome};
-use punctual_core::schedule::{Definition, Overlap};
+use punctual_core::schedule::{Definition, ON_TIME, Overlap};
 use punctual_store::rules::Spoil;
-use punctual_store::{NewSchedule, QueueChange, ScheduleChange, SlotDecision};
+use punctual_store::{NewSchedule, PassedSlots, QueueChange, ScheduleChange, SlotDecision};
 
 use crate::common::*;
 use crate::{codes, why_schedule};
@@ -73,7 +73,7 @@ async fn a_disabled_schedule_says_who_did_it() {
         world.lead("scheduler/0", node).await;
         let nightly = schedule(world, "nightly", &every_minute()).await;
         world.pass(10);
-        change(world, &nightly, ScheduleChange::Disable { passed: Vec::new() }).await;
+        change(world, &nightly, ScheduleChange::Disable { passed: PassedSlots::default() }).await;
         world.pass(5);
         why_schedule(world, "nightly").await
     })
@@ -130,6 +130,7 @@ async fn a_schedule_without_slots_left_says_which_was_the_last() {
                 overlap: Overlap::Skip,
                 slots: vec![world.fired(schedule.id, slot)],
                 next_slot: None,
+                hold_for: ON_TIME,
             };
             decide(world, &fence, &schedule, decision).await;
             let claimed = world.claim_one(node).await;
@@ -324,6 +325,27 @@ async fn a_schedule_whose_jobs_cannot_run_says_why() {
 }
 
 #[tokio::test]
+async fn slots_that_wait_for_a_node_say_for_which_since_when_and_how_long() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        let fence = world.lead("scheduler/0", node).await;
+        let nightly = schedule(world, "nightly", &on_b()).await;
+        leap(world, 61, node, std::slice::from_ref(&fence)).await;
+        hold(world, &fence, &nightly).await;
+        leap(world, 120, node, &[fence]).await;
+        why_schedule(world, "nightly").await
+    })
+    .await;
+    assert_eq!(codes(&why), ["slots_held", "no_node_for_run_on"]);
+    insta::assert_snapshot!(why, @"
+    schedule `nightly`: active
+    - slots due since 2027-01-01T00:01:00Z wait for node `b`; if none joins, `missed = latest` applies to the first slot in 23h57m59s (2027-01-02T00:01:00Z)
+    - no live node is named `b`; live nodes: `web-1`
+        → start such a node, or change `run_on` of the schedule
+    ");
+}
+
+#[tokio::test]
 async fn slots_that_became_no_job_say_why() {
     let why = on_both(async |world| {
         let node = web_1(world).await;
@@ -341,7 +363,13 @@ async fn slots_that_became_no_job_say_why() {
         ];
         let next_slot = Some(at(31));
         let overlap = Overlap::Allow;
-        decide(world, &fence, &nightly, SlotDecision::Advance { overlap, slots, next_slot }).await;
+        decide(
+            world,
+            &fence,
+            &nightly,
+            SlotDecision::Advance { overlap, slots, next_slot, hold_for: ON_TIME },
+        )
+        .await;
         let claimed = world.claim_one(node).await;
         world.settle(&claimed, Outcome::Done).await;
         why_schedule(world, "nightly").await

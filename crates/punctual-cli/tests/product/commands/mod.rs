@@ -4,6 +4,7 @@ mod ends;
 mod refusals;
 mod runs;
 mod secrets;
+mod takeover;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

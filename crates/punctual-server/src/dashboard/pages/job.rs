@@ -206,6 +206,9 @@ fn facts(view: &View, job: &JobDetail, schedule: Option<&Schedule>, now: Timesta
                     @match slot { Some(slot) => { ", slot " (shown::absolute(slot)) } None => { ", run manually" } }
                 } }
             }
+            @if let Some(deadline) = job.expires_at {
+                div { dt { "Start deadline" } dd { (shown::absolute(deadline)) " " span.faint { (shown::relative(now, deadline)) } } }
+            }
             @if !job.view.tenant.is_empty() { div { dt { "Tenant" } dd { (job.view.tenant) } } }
             @if !job.owner.is_empty() { div { dt { "Owner" } dd { (job.owner) } } }
             @if !job.tags.is_empty() { div { dt { "Tags" } dd { @for tag in &job.tags { span.tag { (tag) } " " } } } }

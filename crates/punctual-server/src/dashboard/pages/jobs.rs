@@ -84,14 +84,14 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
         Err(error) => return Err(error.into()),
     };
     let is_slow = begun.elapsed() > SLOW;
-    let (stats, _) = stats(&admin).await?;
+    let stats = stats(&admin).await?;
     let state = filter.state;
     let next = page.next.map(|cursor| {
         view.to(&format!("/jobs?q={}&cursor={}", encoded(&ask.q), encoded(&write_cursor(cursor))))
     });
     Ok(view.page("Jobs", "", html! {
         (head(&view, &ask))
-        (tabs(&view, &ask.q, state, &stats))
+        (tabs(&view, &ask.q, state, &stats.items))
         @if is_slow { p.notice.warn { "This list took more than 2\u{a0}s to load; " (NARROW) "." } }
         div #list data-live="jobs" {
             @if page.items.is_empty() { (nothing(&view, &ask, state, next.is_some())) }
@@ -139,7 +139,7 @@ fn tabs(view: &View, q: &str, current: Option<JobState>, stats: &[QueueStats]) -
             @for (state, count) in STATES {
                 @let total: Option<u64> = stats.iter().map(count).sum();
                 a href=(to(Some(state))) aria-current=[(current == Some(state)).then_some("true")] {
-                    (state.as_str()) @if let Some(total) = total { " " span.count data-count=(state.as_str()) { (show::count(total)) } }
+                    (state.as_str()) @if let Some(total) = total { " " span.count data-count=(state.as_str()) { (show::grouped(total)) } }
                 }
             }
         }

@@ -19,9 +19,10 @@ pub(super) mod settings;
 pub(super) mod timeline;
 pub(super) mod upcoming;
 
-use maud::Markup;
-use punctual::{Admin, ErrorKind, QueueStats};
+use maud::{Markup, html};
+use punctual::{Admin, ErrorKind, QueueCounts, Timestamp};
 
+use super::show;
 use crate::fault::Fault;
 
 /// A page, or why there is none.
@@ -38,8 +39,16 @@ fn too_slow(error: punctual::Error, hint: &str) -> Fault {
 /// Pairs of queue and kind that a page looks at.
 const STATS_MAX: usize = 500;
 
-/// What waits and runs, and whether there is more.
-async fn stats(admin: &Admin) -> Result<(Vec<QueueStats>, bool), Fault> {
-    let page = admin.queue_stats(None, STATS_MAX).await?;
-    Ok((page.items, page.next.is_some()))
+/// Job counts by queue and kind.
+async fn stats(admin: &Admin) -> Result<QueueCounts, Fault> {
+    Ok(admin.queue_stats(None, STATS_MAX).await?)
+}
+
+/// The age of stored job counts; nothing if they were counted for this page.
+fn counted(now: Timestamp, counted_at: Option<Timestamp>) -> Markup {
+    html! {
+        @if let Some(at) = counted_at {
+            p.faint #counted { "Jobs counted " (show::relative(now, at)) "." }
+        }
+    }
 }

@@ -14,7 +14,7 @@ pub(in crate::dashboard) async fn page(view: View) -> Shown {
     let now = admin.now().await?;
     let (mut nodes, leaders) = (admin.nodes().await?, admin.leaders().await?);
     nodes.sort_by_key(|node| (!is_alive(node, now), node.info.name.clone(), node.info.id));
-    let (stats, _) = stats(&admin).await?;
+    let stats = stats(&admin).await?.items;
     let is_served = |queue: &str, kind: &str| {
         let serves = |node: &&Node| {
             node.info.queues.iter().any(|it| it == queue)

@@ -9,12 +9,13 @@ use punctual::doctor::Severity;
 use punctual::{JobFilter, JobState, JobView, Node, QueueStats, Schedule, Timestamp};
 use punctual_core::histogram;
 
-use super::{Shown, first_steps, stats};
+use super::{Shown, counted, first_steps, stats};
 use crate::dashboard::charts::{self, Bar, Frame, Line};
 use crate::dashboard::series::{Step, Window, total};
 use crate::dashboard::show;
 use crate::dashboard::view::{View, encoded, prose};
 use crate::fault::Fault;
+use crate::status::next_event;
 
 /// A slot whose job begins within this is on time.
 pub(super) const ON_TIME: Duration = Duration::from_secs(5);
@@ -45,7 +46,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
             Ok::<_, Fault>((steps, kept.steps(&admin, now, Window::Day).await?))
         },
         async {
-            let (stats, _) = stats(&admin).await?;
+            let stats = stats(&admin).await?;
             let failed = admin.jobs(&failed, None, FAILED_MAX).await?.items;
             Ok::<_, Fault>((stats, admin.nodes().await?, failed))
         },
@@ -54,7 +55,8 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
     let ((steps, day), (stats, nodes, failed)) = (steps?, counts?);
     Ok(view.page("Overview", "", html! {
         div.head { h1 { "Overview" } }
-        (cards(&view, now, &total(&day), &stats, &nodes, &upcoming))
+        (cards(&view, now, &total(&day), &stats.items, &nodes, &upcoming))
+        div #count-age data-live="stats jobs queues" { (counted(now, stats.counted_at)) }
         section.card #attention data-live="jobs queues schedules nodes stats" aria-labelledby="attention-title" {
             h2 #attention-title { "Needs attention" }
             @if diagnosis.findings.is_empty() { p.all-good { span.shape aria-hidden="true" { "✓" } " No problems found." } }
@@ -125,14 +127,14 @@ fn cards(
     let dead: u64 = stats.iter().map(|it| it.failed).sum();
     let oldest = stats.iter().filter_map(|it| it.oldest_due_at).min();
     let alive = nodes.iter().filter(|node| is_alive(node, now)).count();
-    let next = upcoming.iter().find_map(|it| Some((it, it.due_at()?)));
+    let next = upcoming.iter().find_map(|it| Some((it, next_event(it)?)));
     html! {
         div.cards #cards data-live="stats jobs queues schedules nodes" {
             (card("On time, last 24 h", html! { @match share { Some(share) => { span #on-time data-on-time=(on_time) data-due=(due) { (percent(share)) } } None => "–" } },
                 html! { @if due > 0 { (show::grouped(on_time)) " of " (show::grouped(due)) " slots started within 5\u{a0}s" @if day.missed > 0 { ", " (show::grouped(day.missed)) " missed" } } @else { "no slots recorded" } }, tone))
-            (card("Running", html! { (show::count(running)) }, html! { a href=(view.to("/jobs?q=state:running")) { "on " (show::plural(alive as u64, "live node", "live nodes")) } }, ""))
-            (card("Ready", html! { (show::count(ready)) }, html! {
-                @if let Some(oldest) = oldest { "oldest due " (show::relative(now, oldest)) } @else if later > 0 { (show::count(later)) " delayed or blocked" } @else { "no jobs waiting" }
+            (card("Running", html! { (show::grouped(running)) }, html! { a href=(view.to("/jobs?q=state:running")) { "on " (show::plural(alive as u64, "live node", "live nodes")) } }, ""))
+            (card("Ready", html! { (show::grouped(ready)) }, html! {
+                @if let Some(oldest) = oldest { "oldest due " (show::relative(now, oldest)) } @else if later > 0 { (show::grouped(later)) " delayed or blocked" } @else { "no jobs waiting" }
             }, if oldest.is_some_and(|oldest| now.since(oldest) > Duration::from_secs(60)) { "warn" } else { "" }))
             (card("Failed attempts, last 24 h", html! { (show::grouped(day.failed)) }, html! { a href=(view.to("/jobs?q=state:failed")) { (show::plural(dead, "failed job", "failed jobs")) } }, if dead > 0 { "warn" } else { "" }))
             (card("Next slot", html! { @match next { Some((_, at)) => (show::relative(now, at)), None => "–" } },
@@ -290,7 +292,7 @@ fn next_up(view: &View, now: Timestamp, upcoming: &[Schedule]) -> Markup {
                 thead { tr { th scope="col" { "Schedule" } th scope="col" { "Due" } th.roomy scope="col" { "Time" } } }
                 tbody {
                     @for schedule in upcoming {
-                        @if let Some(at) = schedule.due_at() {
+                        @if let Some(at) = next_event(schedule) {
                             tr { td.break { a href=(view.schedule(&schedule.name)) { (schedule.name) } } td.nowrap { (show::relative(now, at)) } td.nowrap.roomy { (show::absolute(at)) } }
                         }
                     }

@@ -3,8 +3,8 @@
 use axum::extract::Path;
 use maud::{Markup, html};
 
-use super::Shown;
 use super::queues::{Shape, sparkline};
+use super::{Shown, counted};
 use crate::dashboard::series::by_queue;
 use crate::dashboard::show;
 use crate::dashboard::view::{View, encoded};
@@ -13,12 +13,12 @@ use crate::dashboard::view::{View, encoded};
 pub(in crate::dashboard) async fn page(view: View, Path(name): Path<String>) -> Shown {
     let admin = view.admin();
     let now = admin.now().await?;
-    let (kinds, why) = admin.queue_and_why(&name).await?;
+    let (counts, why) = admin.queue_and_why(&name).await?;
     // A queue without settings and jobs needs nothing to exist.
     let shape = Shape {
         name: name.clone(),
         setting: admin.queues().await?.into_iter().find(|queue| queue.name == name),
-        kinds,
+        kinds: counts.items,
         steps: by_queue(&admin, now).await?.remove(&name).unwrap_or_default(),
     };
     let limit = shape.setting.as_ref().and_then(|it| it.limits.max_running);
@@ -34,13 +34,14 @@ pub(in crate::dashboard) async fn page(view: View, Path(name): Path<String>) -> 
             (show::why(&why))
         }
         div.cards #figures data-live="queues jobs stats" {
-            (figure("Ready", show::count(shape.sum(|it| it.ready))))
-            (figure("Running", match limit { Some(limit) => format!("{} / {limit}", show::count(shape.sum(|it| it.running))), None => show::count(shape.sum(|it| it.running)) }))
-            (figure("Delayed or blocked", show::count(shape.sum(|it| it.scheduled + it.retrying + it.blocked))))
+            (figure("Ready", show::grouped(shape.sum(|it| it.ready))))
+            (figure("Running", match limit { Some(limit) => format!("{} / {limit}", show::grouped(shape.sum(|it| it.running))), None => show::grouped(shape.sum(|it| it.running)) }))
+            (figure("Delayed or blocked", show::grouped(shape.sum(|it| it.scheduled + it.retrying + it.blocked))))
             (figure("Attempts/min", format!("{:.1}", shape.per_minute())))
             (figure("Empty in", show::length_or_dash(shape.drains_in())))
             div.card.figure { div.label { "Last hour" } div.value { (sparkline(&shape)) } }
         }
+        div #count-age data-live="queues jobs stats" { (counted(now, counts.counted_at)) }
         section.card.flush aria-labelledby="kinds-title" {
             h2.inset #kinds-title { "Kinds" }
             @if shape.kinds.is_empty() { p.faint.inset { "No unfinished or failed jobs in this queue." } }
@@ -52,7 +53,7 @@ pub(in crate::dashboard) async fn page(view: View, Path(name): Path<String>) -> 
                             @for it in &shape.kinds {
                                 tr id={ "k-" (it.kind) } {
                                     th scope="row" { a href=(view.to(&format!("/jobs?q={}", encoded(&format!("queue:{name} kind:{}", it.kind))))) { (it.kind) } }
-                                    @for count in [it.ready, it.running, it.scheduled, it.retrying, it.blocked, it.failed] { td.num { (show::count(count)) } }
+                                    @for count in [it.ready, it.running, it.scheduled, it.retrying, it.blocked, it.failed] { td.num { (show::grouped(count)) } }
                                     td.nowrap { @match it.oldest_due_at { Some(at) => (show::relative(now, at)), None => "–" } }
                                 }
                             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use maud::{Markup, html};
 use punctual::{Admin, Queue, QueueStats, Timestamp};
 
-use super::{Shown, stats};
+use super::{Shown, counted, stats};
 use crate::dashboard::series::{Step, by_queue};
 use crate::dashboard::view::{View, encoded};
 use crate::dashboard::{charts, show};
@@ -57,8 +57,8 @@ impl Shape {
     }
 }
 
-/// Every queue that has a setting, a job or a count.
-async fn shapes(admin: &Admin, now: Timestamp) -> Result<Vec<Shape>, Fault> {
+/// Every queue that has a setting, a job or a count, and when stored jobs were counted.
+async fn shapes(admin: &Admin, now: Timestamp) -> Result<(Vec<Shape>, Option<Timestamp>), Fault> {
     let mut shapes: BTreeMap<String, Shape> = BTreeMap::new();
     let new = |name: &str| Shape {
         name: name.to_owned(),
@@ -70,7 +70,8 @@ async fn shapes(admin: &Admin, now: Timestamp) -> Result<Vec<Shape>, Fault> {
         let name = queue.name.clone();
         shapes.entry(name.clone()).or_insert_with(|| new(&name)).setting = Some(queue);
     }
-    for it in stats(admin).await?.0 {
+    let counts = stats(admin).await?;
+    for it in counts.items {
         let name = it.queue.clone();
         shapes.entry(name.clone()).or_insert_with(|| new(&name)).kinds.push(it);
     }
@@ -80,14 +81,14 @@ async fn shapes(admin: &Admin, now: Timestamp) -> Result<Vec<Shape>, Fault> {
             shapes.entry(name.clone()).or_insert_with(|| new(&name)).steps = steps;
         }
     }
-    Ok(shapes.into_values().collect())
+    Ok((shapes.into_values().collect(), counts.counted_at))
 }
 
 /// The page.
 pub(in crate::dashboard) async fn page(view: View) -> Shown {
     let admin = view.admin();
     let now = admin.now().await?;
-    let shapes = shapes(&admin, now).await?;
+    let (shapes, counted_at) = shapes(&admin, now).await?;
     Ok(view.page("Queues", "", html! {
         div.head {
             h1 { "Queues" }
@@ -106,6 +107,7 @@ pub(in crate::dashboard) async fn page(view: View) -> Shown {
                     }
                 }
             }
+            (counted(now, counted_at))
         } }
     }))
 }
@@ -118,11 +120,11 @@ fn row(view: &View, now: Timestamp, shape: &Shape) -> Markup {
     html! {
         tr id={ "q-" (shape.name) } {
             th scope="row" { a href=(view.queue(&shape.name)) { (shape.name) } }
-            td.num { a href=(jobs("ready")) { (show::count(shape.sum(|it| it.ready))) } }
+            td.num { a href=(jobs("ready")) { (show::grouped(shape.sum(|it| it.ready))) } }
             td.nowrap { @match shape.oldest() { Some(at) => (show::relative(now, at)), None => "–" } }
-            td.num { (show::count(shape.sum(|it| it.running))) @if let Some(limit) = limit { " / " (limit) } }
-            td.num { (show::count(shape.sum(|it| it.scheduled + it.retrying + it.blocked))) }
-            td.num { a href=(jobs("failed")) { (show::count(shape.sum(|it| it.failed))) } }
+            td.num { (show::grouped(shape.sum(|it| it.running))) @if let Some(limit) = limit { " / " (limit) } }
+            td.num { (show::grouped(shape.sum(|it| it.scheduled + it.retrying + it.blocked))) }
+            td.num { a href=(jobs("failed")) { (show::grouped(shape.sum(|it| it.failed))) } }
             td.num { (format!("{:.1}", shape.per_minute())) }
             td.num { (show::length_or_dash(shape.drains_in())) }
             td { (sparkline(shape)) }

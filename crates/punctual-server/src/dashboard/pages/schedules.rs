@@ -14,7 +14,7 @@ use crate::dashboard::heat::Heat;
 use crate::dashboard::show;
 use crate::dashboard::view::{View, encoded};
 use crate::fault::Fault;
-use crate::status::{Status, Wanted};
+use crate::status::{Status, Wanted, next_event};
 
 /// Schedules of a page.
 const PAGE: usize = 50;
@@ -36,7 +36,7 @@ pub(in crate::dashboard) struct Ask {
 pub(super) fn badge(status: Status) -> Markup {
     match status {
         Status::Active => show::badge("good", "✓", "active"),
-        Status::Late => show::badge("bad", "!", "late"),
+        Status::Late | Status::Unserved => show::badge("bad", "!", status.word()),
         Status::Failing(times) => show::badge("bad", "✕", &format!("failing ×{times}")),
         Status::Paused => show::badge("warn", "❙❙", "paused"),
         Status::Aside => show::badge("bad", "✕", status.word()),
@@ -250,7 +250,7 @@ fn row(view: &View, now: Timestamp, schedule: &Schedule, runs: &[SlotRun]) -> Ma
                     None => span.bad { "Invalid definition" }
                 }
             }
-            td.nowrap { @match schedule.due_at() { Some(at) => (show::relative(now, at)), None => "–" } }
+            td.nowrap { @match next_event(schedule) { Some(at) => (show::relative(now, at)), None => "–" } }
             td.nowrap {
                 @match last {
                     Some(run) => {

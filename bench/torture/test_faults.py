@@ -1,0 +1,34 @@
+"""The plan of the faults: nothing that did not happen is counted."""
+
+import unittest
+
+from faults import PostgresFaults, SqliteFaults
+
+
+class Plan(unittest.TestCase):
+    def test_a_fault_that_cannot_run_here_is_missing(self):
+        faults = SqliteFaults([], 1, None, True)
+        faults.once("disk_full", faults.disk_full)
+        self.assertEqual(faults.counts["disk_full"], 0)
+        self.assertIn("disk_full", faults.missing())
+        self.assertEqual(len(faults.skipped), 1)
+
+    def test_only_an_outage_excuses_a_wait(self):
+        faults = PostgresFaults([], 1, None, True)
+        faults.once("kill", lambda: None)
+        self.assertEqual(faults.periods, [])
+        faults.once("database_crash", lambda: None)
+        self.assertEqual(len(faults.periods), 1)
+        self.assertEqual(dict(faults.counts), {"kill": 1, "database_crash": 1})
+
+    def test_every_random_and_planned_fault_is_a_kind(self):
+        class Database:
+            fail_over = None
+
+        for faults in (PostgresFaults([], 1, Database, True), SqliteFaults([], 1, None, True)):
+            names = {name for name, _ in faults.weights()} | {name for _, name, _ in faults.planned()}
+            self.assertEqual(names, faults.KINDS)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,101 @@
+//! The server's log on stderr: level and format.
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::panic::PanicHookInfo;
+
+use tracing_subscriber::EnvFilter;
+
+use super::lossy_writer::LossyWriter;
+use super::settings::LogSettings;
+use crate::exit::Failure;
+
+/// The variable that replaces `log.level`, as in other programs that use `tracing`.
+const LEVEL_VARIABLE: &str = "RUST_LOG";
+
+/// How an event is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// One line of text.
+    Text,
+    /// One line with a JSON object.
+    Json,
+}
+
+/// Checks the settings, without starting to log.
+pub(super) fn check(settings: &LogSettings) -> Result<(), Failure> {
+    filter("log.level", &settings.level)?;
+    format(&settings.format)?;
+    Ok(())
+}
+
+/// Starts logging to stderr, panics included. In one process, the first call decides.
+pub(super) fn init(settings: &LogSettings) -> Result<LossyWriter, Failure> {
+    let filter = match std::env::var(LEVEL_VARIABLE) {
+        Ok(level) if !level.is_empty() => filter(LEVEL_VARIABLE, &level)?,
+        _ => filter("log.level", &settings.level)?,
+    };
+    let format = format(&settings.format)?;
+    let stderr = io::stderr();
+    let has_colors =
+        stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
+    let writer = LossyWriter::start(output(stderr))
+        .map_err(|error| Failure::failed(format!("cannot start the log thread: {error}")))?;
+    let line_writer = writer.clone();
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(has_colors)
+        .with_writer(move || line_writer.clone());
+    // An error means that this process already logs, as in tests.
+    let _ = match format {
+        Format::Text => log.try_init(),
+        Format::Json => log.json().flatten_event(true).with_current_span(true).try_init(),
+    };
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(writer)
+}
+
+/// A descriptor of its own: a thread that cannot write must not hold the lock of `io::stderr`.
+fn output(stderr: io::Stderr) -> Box<dyn Write + Send> {
+    match stderr.as_fd().try_clone_to_owned() {
+        Ok(own) => Box::new(File::from(own)),
+        Err(_) => Box::new(stderr),
+    }
+}
+
+/// The usual hook writes to stderr itself, and would wait for its reader.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let backtrace = Backtrace::capture();
+    let backtrace = (backtrace.status() == BacktraceStatus::Captured)
+        .then(|| tracing::field::display(backtrace));
+    tracing::error!(
+        thread = thread.name(),
+        location = panic.location().map(tracing::field::display),
+        backtrace,
+        "panic: {}",
+        panic.payload_as_str().unwrap_or("no message")
+    );
+}
+
+fn filter(name: &str, level: &str) -> Result<EnvFilter, Failure> {
+    EnvFilter::builder().parse(level).map_err(|error| {
+        Failure::usage(format!(
+            "{name}: invalid level `{level}`: {error}\n\
+             hint: use error, warn, info, debug or trace, or TARGET=LEVEL, separated by commas, for \
+             example warn,punctual=info"
+        ))
+    })
+}
+
+fn format(name: &str) -> Result<Format, Failure> {
+    match name {
+        "text" => Ok(Format::Text),
+        "json" => Ok(Format::Json),
+        other => Err(Failure::usage(format!(
+            "log.format: unknown value `{other}`; expected text or json"
+        ))),
+    }
+}

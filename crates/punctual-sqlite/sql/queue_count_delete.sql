@@ -1,0 +1,2 @@
+-- Removes the stored job counts.
+DELETE FROM punctual_queue_count;
