@@ -65,9 +65,11 @@ pub(super) async fn measure(
             runtime.block_on(read_lists(server, connections, requests))
         })
     };
-    let loaded = late(&punctual, &mut decided, slots).await?;
+    // The ledger is a list, too: it is read when the clients are gone.
+    System.sleep(Duration::from_secs(slots as u64)).await;
     requests.is_over.store(true, Ordering::Relaxed);
     clients.await??;
+    let loaded = late(&punctual, &mut decided, slots).await?;
     punctual.stop().await;
     let (lists, rejected) =
         (requests.lists.load(Ordering::Relaxed), requests.rejected.load(Ordering::Relaxed));

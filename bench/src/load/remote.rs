@@ -41,8 +41,9 @@ pub(super) async fn measure(
     jobs: usize,
     rounds: usize,
 ) -> Result<Vec<Figure>, Failure> {
-    let own = Ours::open(&databases.fresh("own").await?, 1).await?;
-    let database = databases.fresh("remote").await?;
+    // A database is dropped with its value.
+    let (own_database, database) = (databases.fresh("own").await?, databases.fresh("remote").await?);
+    let own = Ours::open(&own_database, 1).await?;
     let (punctual, server) = serve(&database).await?;
     let enqueue = || fill(&punctual, jobs, |n| Order::of_kind(KIND, &n).queue(QUEUE));
     let [mut engine, mut few, mut many, mut singly] = [const { Vec::new() }; 4];
