@@ -42,7 +42,8 @@ pub(super) async fn measure(
     rounds: usize,
 ) -> Result<Vec<Figure>, Failure> {
     // A database is dropped with its value.
-    let (own_database, database) = (databases.fresh("own").await?, databases.fresh("remote").await?);
+    let (own_database, database) =
+        (databases.fresh("own").await?, databases.fresh("remote").await?);
     let own = Ours::open(&own_database, 1).await?;
     let (punctual, server) = serve(&database).await?;
     let enqueue = || fill(&punctual, jobs, |n| Order::of_kind(KIND, &n).queue(QUEUE));

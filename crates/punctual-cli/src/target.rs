@@ -532,7 +532,7 @@ impl From<punctual::Error> for Failure {
             ErrorKind::NotFound => Failure::not_found(message),
             ErrorKind::Denied => Failure::not_allowed(message),
             ErrorKind::Conflict | ErrorKind::Fenced => Failure::conflict(message),
-            ErrorKind::Unreachable | ErrorKind::Retry | ErrorKind::Full => {
+            ErrorKind::Unreachable | ErrorKind::Retry | ErrorKind::Full | ErrorKind::Stopped => {
                 Failure::out_of_reach(message)
             }
             ErrorKind::SchemaTooNew => Failure::schema_too_new(message),

@@ -96,6 +96,7 @@ impl From<Error> for Fault {
             ErrorKind::Fenced => (409, "fenced", "Lease lost"),
             ErrorKind::Limit => (413, "limit", "Limit exceeded"),
             ErrorKind::Full => (503, "disk_full", "Disk full"),
+            ErrorKind::Stopped => return Fault::stopping(),
             ErrorKind::Denied => (403, "denied", "Forbidden"),
             ErrorKind::Retry => (503, "busy", "Database busy"),
             ErrorKind::Unreachable => (503, "unreachable", "Database unavailable"),

@@ -22,6 +22,8 @@ pub enum ErrorKind {
     Full,
     /// Not allowed, for instance a read-only file.
     Denied,
+    /// The node or producer in this program was stopped; another program accepts the request.
+    Stopped,
     /// The database cannot be reached.
     Unreachable,
     /// The database is broken or not ours.

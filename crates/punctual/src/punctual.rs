@@ -216,7 +216,7 @@ impl Punctual {
     pub(crate) fn job(&self, order: Order) -> Result<NewJob> {
         if self.is_stopped() {
             return Err(Error::new(
-                ErrorKind::Denied,
+                ErrorKind::Stopped,
                 "punctual was stopped in this program; enqueue jobs before stopping it",
             ));
         }
@@ -299,7 +299,7 @@ impl Punctual {
     ///
     /// # Errors
     ///
-    /// Of kind `NotFound` if there is no such job, and of kind `Denied` if the node or producer
+    /// Of kind `NotFound` if there is no such job, and of kind `Stopped` if the node or producer
     /// stops first.
     pub async fn wait(&self, id: JobId) -> Result<Finished> {
         tokio::select! {
@@ -321,7 +321,7 @@ impl Punctual {
         };
         found.ok_or_else(|| {
             Error::new(
-                ErrorKind::Denied,
+                ErrorKind::Stopped,
                 format!(
                     "punctual was stopped in this program before job {id} finished; wait for the \
                      job in another program, or look at its state later"

@@ -143,9 +143,6 @@ async fn list(
 
 /// The order that a request means.
 fn order(app: &App, ask: EnqueueRequest, at: &str) -> Result<Order, Fault> {
-    if app.punctual().is_stopped() {
-        return Err(Fault::stopping());
-    }
     app.check(&ask.kind, &ask.payload, format_args!("{at}/payload"))?;
     if ask.kind.is_empty() {
         return Err(Fault::invalid(&format!("{at}/kind"), "`kind` must not be empty"));

@@ -57,7 +57,7 @@ async fn waits_end(punctual: Punctual) {
     );
     let again = punctual.wait(id).await;
     for error in [waited.unwrap_err(), waited_at_most.unwrap_err(), again.unwrap_err()] {
-        assert_eq!(error.kind(), ErrorKind::Denied);
+        assert_eq!(error.kind(), ErrorKind::Stopped);
         assert!(error.to_string().contains("was stopped in this program before job"), "{error}");
     }
 }
