@@ -184,4 +184,5 @@ class Load:
         for name in self.names:
             if self.client.read(f"/schedules/{name}", deadline)["pause"]:
                 self.change(name, "resume", "POST", "/resume", {}, lambda: deadline)
-            self.change(name, "disable", "POST", "/disable", {}, lambda: deadline)
+            if self.change(name, "disable", "POST", "/disable", {}, lambda: deadline) is None:
+                raise RuntimeError(f"{name} could not be disabled")

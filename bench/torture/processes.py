@@ -24,20 +24,23 @@ def faketime():
 
 
 def free_port():
-    """A free port below those that the system assigns to clients."""
-    for port in range(21_000 + os.getpid() % 5_000, 32_000):
-        with socket.socket() as probe:
-            try:
+    """A free port below those that the system assigns to clients. It stays free while its server is
+    down: no other run takes it, because an abstract socket of its name exists until this process ends."""
+    for port in range(21_000, 32_000):
+        reservation = socket.socket(socket.AF_UNIX)
+        try:
+            reservation.bind(f"\0punctual-torture-{port}")
+            with socket.socket() as probe:
                 probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            if port not in free_port.used:
-                free_port.used.add(port)
-                return port
+        except OSError:
+            reservation.close()
+            continue
+        free_port.reservations.append(reservation)
+        return port
     raise RuntimeError("no free port")
 
 
-free_port.used = set()
+free_port.reservations = []
 
 
 class Server:

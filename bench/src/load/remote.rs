@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use punctual::Order;
 use punctual_core::NodeId;
@@ -75,7 +76,7 @@ pub(super) async fn measure(
     ])
 }
 
-/// Lets this many workers settle all jobs; the rate per second.
+/// Lets this many workers settle all jobs; the rate per second until the last one was settled.
 async fn drain(
     server: SocketAddr,
     workers: usize,
@@ -88,14 +89,19 @@ async fn drain(
     for _ in 0..workers {
         running.spawn(work(server, report, left.clone()));
     }
+    let mut ended = started;
     while let Some(worker) = running.join_next().await {
-        worker??;
+        ended = ended.max(worker??.unwrap_or(started));
     }
-    Ok(jobs as f64 / started.elapsed().as_secs_f64())
+    Ok(jobs as f64 / (ended - started).as_secs_f64())
 }
 
-/// Claims and settles until no job is left, then leaves.
-async fn work(server: SocketAddr, report: Report, left: Arc<AtomicUsize>) -> Result<(), Failure> {
+/// Claims and settles until no job is left, then leaves. Returns when it settled its last job.
+async fn work(
+    server: SocketAddr,
+    report: Report,
+    left: Arc<AtomicUsize>,
+) -> Result<Option<Instant>, Failure> {
     let env: &dyn Env = &System;
     let node = NodeId::mint(env.wall(), env.seed()).to_string();
     let mut claims = Connection::open(server).await?;
@@ -109,8 +115,10 @@ async fn work(server: SocketAddr, report: Report, left: Arc<AtomicUsize>) -> Res
         "/api/v1/claims",
         json!({"node": node, "name": "w", "queues": [QUEUE], "kinds": [KIND], "max": LEASES, "wait": "1s"}),
     );
+    let (mut is_known, mut settled_at) = (false, None);
     while left.load(Ordering::Relaxed) > 0 {
         let claimed: Value = serde_json::from_slice(claims.ask(&claim).await?)?;
+        is_known = true;
         let leases: Vec<String> = claimed["leases"]
             .as_array()
             .ok_or("a claim without leases")?
@@ -125,10 +133,14 @@ async fn work(server: SocketAddr, report: Report, left: Arc<AtomicUsize>) -> Res
             Report::Together => settle_together(&mut claims, &leases).await?,
             Report::Singly => singles = settle_singly(singles, leases).await?,
         }
+        settled_at = Some(now());
         left.fetch_sub(count, Ordering::Relaxed);
     }
-    claims.ask(&post(&format!("/api/v1/nodes/{node}/leave"), "")).await?;
-    Ok(())
+    // A worker that found no job left has never claimed, and the server does not know its node.
+    if is_known {
+        claims.ask(&post(&format!("/api/v1/nodes/{node}/leave"), "")).await?;
+    }
+    Ok(settled_at)
 }
 
 async fn settle_together(connection: &mut Connection, leases: &[String]) -> Result<(), Failure> {

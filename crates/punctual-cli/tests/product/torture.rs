@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::process::text;
 
 /// Duration of the faults per database in the tests, in seconds.
-const SECONDS: u64 = 20;
+const SECONDS: u64 = 12;
 
 /// A shorter run shows only that the proof works, so both databases may share the machine.
 const SHORT_SECONDS: u64 = 60;
