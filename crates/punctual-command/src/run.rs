@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use punctual::{BoxError, Ctx, Done, Failure, LogLevel, StopReason};
+use punctual::{BoxError, Ctx, Done, Failure, LogLevel, StopReason, is_out_of_resources};
 use punctual_secrets::Mask;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
@@ -74,11 +74,18 @@ pub async fn command(job: Command, cx: Ctx<Commands>) -> Result<Done<Report>, Bo
             return Err(if is_final { Failure::permanent(text).into() } else { text.into() });
         }
     };
-    let (told, report) = attempt.run(&spec).await.map_err(|error| attempt.masked(&error))?;
+    let (told, report) = attempt.run(&spec).await.map_err(|trouble| match trouble {
+        Trouble::OutOfResources(text) => Failure::out_of_resources(attempt.masked(&text)).into(),
+        Trouble::Other(text) => attempt.masked(&text),
+    })?;
     let exit = match told {
         Told::Ended(exit) => exit,
         Told::NotStarted(failed) => {
-            return Err(attempt.masked(&explain::not_started(&spec, &failed)));
+            let error = attempt.masked(&explain::not_started(&spec, &failed));
+            return Err(match failed.is_out_of_resources(&spec) {
+                true => Failure::out_of_resources(error).into(),
+                false => error,
+            });
         }
     };
     if exit.left > 0 {
@@ -164,6 +171,28 @@ impl Drop for Shim {
     }
 }
 
+/// Why there is no report about a command.
+enum Trouble {
+    /// The worker lacked memory, processes or open files.
+    OutOfResources(String),
+    Other(String),
+}
+
+impl Trouble {
+    fn at_start(error: &std::io::Error) -> Trouble {
+        let text = format!(
+            "cannot start the supervisor process of the command: {error}; check the worker's limits \
+             for processes and open files"
+        );
+        // No process could be started.
+        let is_process = error.kind() == std::io::ErrorKind::WouldBlock;
+        match is_process || is_out_of_resources(error) {
+            true => Trouble::OutOfResources(text),
+            false => Trouble::Other(text),
+        }
+    }
+}
+
 struct Attempt<'a> {
     cx: &'a Ctx<Commands>,
     mask: &'a Mask,
@@ -174,8 +203,8 @@ impl Attempt<'_> {
         self.mask.text(text).into_owned().into()
     }
 
-    async fn run(&self, spec: &Spec) -> Result<(Told, Report), String> {
-        let (mut shim, socket) = self.start()?;
+    async fn run(&self, spec: &Spec) -> Result<(Told, Report), Trouble> {
+        let (mut shim, socket) = self.start().map_err(|error| Trouble::at_start(&error))?;
         let config = &self.cx.state().known().config;
         let room = Mutex::new(Room::new(config.log_bytes));
         let stream = |level: LogLevel| Mutex::new(Stream::new(level, self.mask, config.tail_bytes));
@@ -213,7 +242,7 @@ impl Attempt<'_> {
                         format!("killed the processes that the command left running: {left}");
                     self.cx.log_at(LogLevel::Warn, &text);
                 }
-                return Err(self.without_a_word(&error, &mut shim.0).await);
+                return Err(Trouble::Other(self.without_a_word(&error, &mut shim.0).await));
             }
         };
         let (mut room, mut out, mut err) = (lock(&room), lock(&out), lock(&err));
@@ -235,15 +264,9 @@ impl Attempt<'_> {
     }
 
     /// Starts a shim, which waits for what it is told.
-    fn start(&self) -> Result<(Shim, UnixStream), String> {
-        let failed = |error: std::io::Error| {
-            format!(
-                "cannot start the supervisor process of the command: {error}; check the worker's \
-                 limits for processes and open files"
-            )
-        };
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
-        ours.set_nonblocking(true).map_err(failed)?;
+    fn start(&self) -> std::io::Result<(Shim, UnixStream)> {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
         // This very program, even if another has its name by now.
         let mut process = Process::new("/proc/self/exe");
         process
@@ -254,8 +277,8 @@ impl Attempt<'_> {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let (shim, watched) = Watched::start(&mut process).map_err(failed)?;
-        Ok((Shim(shim, Arc::new(watched)), UnixStream::from_std(ours).map_err(failed)?))
+        let (shim, watched) = Watched::start(&mut process)?;
+        Ok((Shim(shim, Arc::new(watched)), UnixStream::from_std(ours)?))
     }
 
     /// Tells the shim what to run, and to stop if it must; answers with what it tells. If this is

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Limits;
@@ -55,6 +56,18 @@ pub(crate) struct NotStarted {
     /// The system's number for it, if it has one.
     pub(crate) errno: Option<i32>,
     pub(crate) why: String,
+}
+
+impl NotStarted {
+    /// Did the worker lack memory, processes or open files? A limit of the command's own on processes
+    /// is not the worker's.
+    pub(crate) fn is_out_of_resources(&self, spec: &Spec) -> bool {
+        match self.errno.map(Errno::from_raw_os_error) {
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => true,
+            Some(Errno::AGAIN) => self.step == Step::Prepare || spec.limits.processes.is_none(),
+            _ => false,
+        }
+    }
 }
 
 /// Where it came to an end.

@@ -262,7 +262,7 @@ impl<'a> Run<'a> {
 
     fn outcome(&mut self) -> Outcome {
         let error = || "boom".to_owned();
-        match self.below(9) {
+        match self.below(10) {
             0 | 1 => Outcome::Done,
             2 => Outcome::Fail(error()),
             3 => Outcome::RetryAfter(self.seconds(10), error()),
@@ -270,6 +270,7 @@ impl<'a> Run<'a> {
             5 => Outcome::Panicked(error()),
             6 => Outcome::Released,
             7 => Outcome::Snooze(self.seconds(10)),
+            8 => Outcome::OutOfResources(error()),
             _ => Outcome::Cancel(error()),
         }
     }

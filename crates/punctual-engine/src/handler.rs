@@ -56,6 +56,7 @@ impl Ended {
             Outcome::Fail(error)
             | Outcome::RetryAfter(_, error)
             | Outcome::FailForGood(error)
+            | Outcome::OutOfResources(error)
             | Outcome::Panicked(error) => Some(error),
             _ => None,
         }

@@ -32,6 +32,7 @@ mod service;
 mod session;
 mod sets;
 mod settler;
+mod shortage;
 mod skip_log;
 #[doc(hidden)]
 pub mod steps;

@@ -13,6 +13,7 @@ use punctual_store::{
 use tracing::Span;
 
 use crate::service::Report;
+use crate::shortage::PAUSE;
 
 use MetricType::{Counter, Gauge, Histogram};
 
@@ -48,6 +49,11 @@ const METRICS: &[(MetricType, &str, &str)] = &[
         Counter,
         "punctual_jobs_expired_total",
         "Jobs that failed because they did not start before their start deadline",
+    ),
+    (
+        Counter,
+        "punctual_attempts_without_resources_total",
+        "Attempts for which the node lacked memory, processes or open files",
     ),
     (Counter, "punctual_nodes_dead_total", "Nodes declared dead"),
     (Counter, "punctual_terms_begun_total", "Leader terms won by this node"),
@@ -182,6 +188,20 @@ pub fn attempt_ended(ended: &EndedAttempt) {
         tracing::warn!(
             kind, queue, %job, attempt = number, duration_ms, outcome, error, retry_in_ms,
             "attempt failed"
+        );
+    }
+}
+
+/// Logs an attempt for which the node lacked resources, and that the node stops claiming if it does.
+pub(crate) fn lacked_resources(job: JobId, kind: &str, error: &str, is_pause: bool) {
+    count("punctual_attempts_without_resources_total", 1);
+    tracing::warn!(kind, %job, error, "attempt ended because this node lacks resources");
+    if is_pause {
+        let pause_ms = milliseconds(PAUSE);
+        tracing::error!(
+            pause_ms,
+            "claiming paused: this node lacks memory, processes or open files; raise its limits \
+             (`ulimit -n`, `LimitNOFILE`, `TasksMax`, `MemoryMax`) or run fewer jobs at the same time"
         );
     }
 }

@@ -18,6 +18,7 @@ use crate::counts::{Finished, Waited};
 use crate::env::Env;
 use crate::handler::Ended;
 use crate::places::{Pace, Place, Places};
+use crate::shortage::Shortage;
 use crate::stop::{Stop, StopReason};
 use crate::telemetry;
 
@@ -86,6 +87,7 @@ struct State {
     /// When attempts that still run are dropped, once the node shuts down.
     drops_at: Option<Duration>,
     pace: Pace,
+    shortage: Shortage,
 }
 
 struct Held {
@@ -195,7 +197,11 @@ impl Work {
         if is_planted(Bug::ClaimBeyondCapacity) {
             return limits::CLAIM_MAX;
         }
-        let ahead = state.pace.ahead(self.env.elapsed());
+        let now = self.env.elapsed();
+        if state.shortage.is_paused(now) {
+            return 0;
+        }
+        let ahead = state.pace.ahead(now);
         (self.places.free() + ahead).saturating_sub(state.waiting.len()).min(PASS_MAX)
     }
 
@@ -369,7 +375,7 @@ impl Work {
     pub(crate) fn ended(&self, key: Key, ended: Ended) {
         let mut state = self.lock();
         let now = self.env.elapsed();
-        let State { held, pace, .. } = &mut *state;
+        let State { held, pace, shortage, .. } = &mut *state;
         let Some(held) = held.get(&key).filter(|held| held.phase != Phase::Ended) else {
             telemetry::late_result();
             return;
@@ -384,6 +390,9 @@ impl Work {
             }
             _ => bounded(ended),
         };
+        if let Outcome::OutOfResources(error) = &outcome {
+            telemetry::lacked_resources(key.0, &held.kind, error, shortage.note(now));
+        }
         // If the handler's own transaction was committed, the lease is gone and nothing comes of
         // this any more.
         let outcome = match outcome {

@@ -28,6 +28,7 @@ enum Then {
     FailForGood,
     RetryAfter,
     Snooze,
+    OutOfResources,
     Panic,
     Kill,
     /// One of the others, by the job's id.
@@ -57,7 +58,8 @@ pub(crate) fn job(chance: &Chance, now: Timestamp, poison: u64) -> NewJob {
         75..85 => Then::Fail,
         85..88 => Then::FailForGood,
         88..92 => Then::RetryAfter,
-        92..96 => Then::Snooze,
+        92..95 => Then::Snooze,
+        95 => Then::OutOfResources,
         _ => Then::Panic,
     };
     let then = if chance.in_thousand(poison) { Then::Kill } else { then };
@@ -205,6 +207,9 @@ async fn run(attempt: Attempt, execution: Execution) -> Ended {
             (How::Failed, Outcome::RetryAfter(Duration::from_millis(300), "later".to_owned()))
         }
         Then::Snooze if is_first => (How::Snoozed, Outcome::Snooze(Duration::from_millis(300))),
+        Then::OutOfResources if is_first => {
+            (How::Failed, Outcome::OutOfResources("too many open files, as planned".to_owned()))
+        }
         Then::Panic => {
             execution.end(How::Panicked);
             std::panic::panic_any(PLANNED_PANIC);
@@ -214,7 +219,9 @@ async fn run(attempt: Attempt, execution: Execution) -> Ended {
             std::future::pending::<()>().await;
             (How::Dropped, Outcome::Done)
         }
-        Then::Done | Then::RetryAfter | Then::Snooze | Then::Any => (How::Done, Outcome::Done),
+        Then::Done | Then::RetryAfter | Then::Snooze | Then::OutOfResources | Then::Any => {
+            (How::Done, Outcome::Done)
+        }
     };
     execution.end(how);
     outcome.into()

@@ -87,7 +87,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use handler::{Call, Handler, HandlerService};
 pub use job::{Job, Settings, Unique};
 pub use order::Order;
-pub use outcome::{BoxError, Done, Failure, IntoEnded, Outcome};
+pub use outcome::{BoxError, Done, Failure, IntoEnded, Outcome, is_out_of_resources};
 pub use punctual_core::job::{
     AttemptOutcome, Backoff, Growth, JobState, LogLevel, SlotOutcome, Spread,
 };

@@ -82,6 +82,7 @@ struct Verdict {
 enum Then {
     Never,
     After(Duration),
+    OutOfResources,
 }
 
 impl Failure {
@@ -93,6 +94,16 @@ impl Failure {
     /// Try again after this wait instead of the usual one, if an attempt is left.
     pub fn retry_after(wait: Duration, error: impl Into<BoxError>) -> Failure {
         Failure(Verdict { then: Then::After(wait), error: error.into() })
+    }
+
+    /// This process lacked memory, processes or open files. The job is released and tried again, here or
+    /// on another node, after [five seconds](punctual_core::job::RESOURCE_WAIT). The attempt does not
+    /// count, at most [ten times](punctual_core::job::RESOURCE_RELEASES_MAX) per job. A node with three
+    /// such attempts within a minute pauses claiming for ten seconds.
+    ///
+    /// Use it for an [`std::io::Error`] for which [`is_out_of_resources`] is true.
+    pub fn out_of_resources(error: impl Into<BoxError>) -> Failure {
+        Failure(Verdict { then: Then::OutOfResources, error: error.into() })
     }
 }
 
@@ -118,6 +129,16 @@ impl StdError for Verdict {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.error.source()
     }
+}
+
+/// Does this error mean that the process lacks memory or open files (`EMFILE`, `ENFILE`, `ENOMEM`)?
+///
+/// `EAGAIN` is not included: it means a lack of processes only where a process or thread is started.
+pub fn is_out_of_resources(error: &std::io::Error) -> bool {
+    const ENOMEM: i32 = 12;
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    matches!(error.raw_os_error(), Some(ENOMEM | ENFILE | EMFILE))
 }
 
 /// What a handler may return.
@@ -177,6 +198,7 @@ pub(crate) fn failed(error: &(dyn StdError + 'static)) -> Decided {
     match failure {
         Some(Verdict { then: Then::Never, .. }) => Decided::FailForGood(text),
         Some(Verdict { then: Then::After(wait), .. }) => Decided::RetryAfter(*wait, text),
+        Some(Verdict { then: Then::OutOfResources, .. }) => Decided::OutOfResources(text),
         None => Decided::Fail(text),
     }
 }

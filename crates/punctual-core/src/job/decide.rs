@@ -10,6 +10,13 @@ use crate::{JobId, Timestamp};
 /// that kills its process would otherwise take down one node after the other.
 pub const CRASHES_MAX: u32 = 3;
 
+/// How often a job is released because its node lacked resources. After that such attempts count,
+/// so that a job that uses up the resources itself ends.
+pub const RESOURCE_RELEASES_MAX: u32 = 10;
+
+/// The wait before the next attempt after its node lacked resources.
+pub const RESOURCE_WAIT: Duration = Duration::from_secs(5);
+
 /// What is written about a job whose time to start had passed.
 pub const EXPIRED: &str = "expired before it could start";
 /// What is written about a job that may take no more time.
@@ -40,6 +47,13 @@ pub struct Standing {
     pub expires_at: Option<Timestamp>,
 }
 
+impl Standing {
+    /// Attempts before this one that did not count.
+    fn uncounted(&self) -> u32 {
+        self.attempt.saturating_sub(1).saturating_sub(self.spent)
+    }
+}
+
 /// How an attempt ended, as its worker or the reaper saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -59,6 +73,8 @@ pub enum Outcome {
     Abandoned,
     /// The node gives the job back.
     Released,
+    /// The node lacked memory, processes or open files, with this message.
+    OutOfResources(String),
     /// The handler asks to be called again after this wait.
     Snooze(Duration),
     /// The job was called off, for this reason.
@@ -124,6 +140,10 @@ pub fn decide(
         Outcome::Done => to(Ended::Succeeded, Next::Succeeded, None),
         Outcome::Cancel(reason) => to(Ended::Cancelled, Next::Cancelled, Some(reason)),
         Outcome::Released => to(Ended::Released, Next::Ready, None),
+        Outcome::OutOfResources(error) if standing.uncounted() < RESOURCE_RELEASES_MAX => {
+            to(Ended::Released, Next::After(RESOURCE_WAIT), Some(error))
+        }
+        Outcome::OutOfResources(error) => retry(Ended::Failed, policy.reaction(&error), error),
         Outcome::Snooze(wait) => to(Ended::Snoozed, Next::After(wait), None),
         Outcome::FailForGood(error) => to(Ended::Failed, Next::Failed, Some(error)),
         Outcome::Fail(error) => retry(Ended::Failed, policy.reaction(&error), error),

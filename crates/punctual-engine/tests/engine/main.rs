@@ -16,6 +16,7 @@ mod scheduling;
 mod services;
 mod settings;
 mod settling;
+mod shortage;
 mod stopping;
 mod touch;
 mod world;

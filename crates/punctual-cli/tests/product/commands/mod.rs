@@ -4,6 +4,7 @@ mod ends;
 mod refusals;
 mod runs;
 mod secrets;
+mod shortage;
 mod takeover;
 
 use std::path::{Path, PathBuf};

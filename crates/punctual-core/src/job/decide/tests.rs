@@ -40,6 +40,7 @@ fn all_outcomes() -> Vec<Outcome> {
         Outcome::Panicked(text()),
         Outcome::Abandoned,
         Outcome::Released,
+        Outcome::OutOfResources(text()),
         Outcome::Snooze(wait),
         Outcome::Cancel(text()),
     ]
@@ -64,6 +65,7 @@ fn each_end_of_a_first_attempt_leads_where_the_table_says() {
     Panicked("boom"): panicked, After(5s), Some("the handler panicked: boom")
     Abandoned: abandoned, After(5s), Some("its node died or lost contact with the database")
     Released: released, Ready, None
+    OutOfResources("boom"): released, After(5s), Some("boom")
     Snooze(60s): snoozed, After(60s), None
     Cancel("boom"): cancelled, Cancelled, Some("boom")
     "#);
@@ -178,4 +180,19 @@ fn a_job_that_would_start_after_its_expiry_fails_instead() {
     assert_eq!(next(&expiring(4), Outcome::Fail("x".to_owned())), Next::Failed);
     assert_eq!(refuse_start(&expiring(0), NOW), None);
     assert!(refuse_start(&expiring(0), NOW + Duration::from_micros(1)).is_some());
+}
+
+#[test]
+fn a_job_is_released_ten_times_while_its_node_lacks_resources() {
+    let attempt = |attempt: u32, spent: u32| {
+        let standing = Standing { attempt, spent, ..standing() };
+        let text = "Too many open files".to_owned();
+        let made = decide(&standing, Outcome::OutOfResources(text), &policy(), NOW);
+        (made.outcome, made.next)
+    };
+    let released = (AttemptOutcome::Released, Next::After(RESOURCE_WAIT));
+    assert_eq!(attempt(RESOURCE_RELEASES_MAX, 0), released);
+    assert_eq!(attempt(RESOURCE_RELEASES_MAX + 2, 2), released);
+    assert_eq!(attempt(RESOURCE_RELEASES_MAX + 1, 0), (AttemptOutcome::Failed, WAIT));
+    assert_eq!(attempt(RESOURCE_RELEASES_MAX + 3, 2), (AttemptOutcome::Failed, Next::Failed));
 }
