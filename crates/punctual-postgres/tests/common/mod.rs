@@ -49,7 +49,7 @@ pub(crate) struct Schema(pub(crate) String);
 
 impl Drop for Schema {
     fn drop(&mut self) {
-        let text = format!("DROP SCHEMA IF EXISTS {} CASCADE", self.0);
+        let text = format!("SET lock_timeout = '10s'; DROP SCHEMA IF EXISTS {} CASCADE", self.0);
         // A test's own runtime may be the one that is ending.
         let dropped = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
