@@ -65,12 +65,20 @@ impl Comparison {
 }
 
 impl Series {
-    /// Rates are better if they are higher; times, sizes and counts if they are lower.
+    /// Rates are better if they are higher; times and sizes if they are lower.
     fn is_rate(&self) -> bool {
         self.unit == "/s"
     }
 
+    /// Numbers of rows, such as lists that were read during a measurement, are neither.
+    fn is_comparable(&self) -> bool {
+        self.unit != "rows"
+    }
+
     fn compare(&self) -> Option<Comparison> {
+        if !self.is_comparable() {
+            return None;
+        }
         let better = |old: f64, new: f64| if self.is_rate() { new / old } else { old / new };
         let pairs = self.old.iter().zip(&self.new);
         let ratios: Vec<f64> = pairs
@@ -149,6 +157,12 @@ mod tests {
     fn a_ratio_above_one_is_better_for_rates_and_times() {
         assert!((series("/s", &[100.0], &[120.0]).ratio - 1.2).abs() < 1e-9);
         assert!((series("ms", &[12.0], &[10.0]).ratio - 1.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn numbers_of_rows_are_not_compared() {
+        let series = Series { unit: "rows".to_owned(), old: vec![1.0], new: vec![9.0] };
+        assert!(series.compare().is_none());
     }
 
     #[test]

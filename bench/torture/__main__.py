@@ -60,11 +60,16 @@ def torture(name, servers, faults, seconds, seed):
     jumps = [(int(a * account.SECOND), int(b * account.SECOND) + account.SECOND) for a, b in faults.jumps]
     verdict, slots = account.judge(load.journal, records, faults.losable, jumps)
     outages = [(int(a * account.SECOND), int(b * account.SECOND)) for a, b in faults.periods]
-    waited, waiting = account.longest_wait(records, outages)
+    excused = sorted(outages + jumps)
+    waited, waiting = account.longest_wait(records, excused)
+    held, holding = account.longest_hold(records, excused)
+    is_long = seconds >= LONG_SECONDS
+    too_long = faults.too_long(waited, held) if is_long else {}
     for refused in load.journal.refused:
         verdict.add("refused", refused)
     doctor = client.read("/doctor", deadline + 60)
-    if verdict.counts["lost_in_failover"] and "failover" not in json.dumps(doctor).replace("-", ""):
+    codes = [finding["code"] for finding in doctor["findings"]]
+    if faults.losable and "failover_detected" not in codes:
         verdict.add("failover_not_reported", doctor["text"])
     violations = {what: n for what, n in verdict.counts.items() if what != "lost_in_failover"}
     outcomes = account.Counter(row["outcome"] for s in records.schedules.values() for row in s["slots"])
@@ -88,10 +93,13 @@ def torture(name, servers, faults, seconds, seed):
         "failed_jobs": account.failures(records.jobs),
         "longest_wait_without_outage_seconds": round(waited, 3),
         "longest_wait_job": waiting,
-        "seconds_without_outage": round(account.outside(outages, began, ended) / account.SECOND),
+        "longest_hold_by_a_dead_node_seconds": round(held, 3),
+        "longest_hold_job": holding,
+        "too_long": too_long,
+        "seconds_without_outage": round(account.outside(excused, began, ended) / account.SECOND),
         "drained_seconds": drained,
         "missing_faults": faults.missing(),
-        "is_ok": not violations and None not in drained and (seconds < LONG_SECONDS or not faults.missing()),
+        "is_ok": not violations and not too_long and None not in drained and not (is_long and faults.missing()),
     }
 
 

@@ -18,6 +18,8 @@ WITH_JOB = ("fired", "caught_up")
 ON_TIME = 60 * SECOND
 # Jobs of these schedules wait for each other.
 QUEUED = ("queue_one", "queue_all")
+# A job that its node did not survive this often fails. The only other reason is that it was told to.
+CRASHED = "its node died 3 times while running it"
 # A slot may be skipped because of a job that finished this long before: the database can take a while
 # to commit the result of a job, whose instant was read before.
 LATE_COMMIT = 30 * SECOND
@@ -262,7 +264,12 @@ def judge_jobs(verdict, journal, records, losable, jumps):
     for id, job in records.jobs.items():
         if job["state"] not in FINAL:
             verdict.add("unfinished", f"{id} {job['state']}")
-        if job["schedule"] is None and id not in known and journal.unanswered == 0 and not losable:
+        has_failed, is_told = job["state"] == "failed", job["kind"] == "fail"
+        if has_failed and not is_told and job["error"] != CRASHED:
+            verdict.add("failed_without_reason", f"{id} {job['error']}")
+        if is_told and job["state"] == "succeeded":
+            verdict.add("wrong_outcome", f"{id} {job['state']}")
+        if job["schedule"] is None and id not in known and journal.unanswered == 0:
             verdict.add("job_of_no_order", id)
         due = micros(job["slot"] or job["created_at"])
         due += journal.delays.get(order_of(job), 0) * SECOND
@@ -307,19 +314,47 @@ def outside(periods, start, end):
     return total + max(0, end - begin)
 
 
+def waits(job):
+    """The periods in which a job was due and nothing ran it: before its first attempt, and after each
+    attempt that the death or the stop of its node ended."""
+    since = job["created_at"]
+    for attempt in job["attempts"]:
+        if since:
+            yield micros(since), micros(attempt["claimed_at"])
+        since = attempt["ended_at"] if attempt["outcome"] in ("abandoned", "released") else None
+
+
 def longest_wait(records, faults):
-    """The longest time, in seconds, that a due job waited for its first attempt outside of `faults`:
-    periods (start, end) of the database's clock in microseconds in which no server could claim jobs.
-    Jobs that wait for an earlier job of their schedule are left out."""
+    """The longest time, in seconds, that a due job waited outside of `faults`: periods (start, end) of
+    the database's clock in microseconds in which no server could claim jobs. Jobs that are not due at
+    once, or that wait for an earlier job of their schedule, are left out."""
     longest = (0.0, "")
     free = {s["id"] for s in records.schedules.values() if s["definition"]["overlap"] not in QUEUED}
     for job in records.jobs.values():
-        is_due = IMMEDIATE in job["tags"] or job["schedule"] in free
-        if not is_due or not job["attempts"]:
+        if IMMEDIATE not in job["tags"] and job["schedule"] not in free:
             continue
-        start, end = micros(job["created_at"]), micros(job["attempts"][0]["claimed_at"])
-        longest = max(longest, (outside(faults, start, end) / SECOND, job["id"]))
+        for start, end in waits(job):
+            longest = max(longest, (outside(faults, start, end) / SECOND, job["id"]))
     return longest
+
+
+def longest_hold(records, faults):
+    """The longest time, in seconds, that a dead node held a job outside of `faults`: from the end of
+    the work, had the node not died, until another attempt was allowed."""
+    longest = (0.0, "")
+    for job in records.jobs.values():
+        work = micros_of(job["payload"])
+        for attempt in job["attempts"]:
+            if attempt["outcome"] == "abandoned":
+                start, end = micros(attempt["claimed_at"]) + work, micros(attempt["ended_at"])
+                longest = max(longest, (outside(faults, start, max(start, end)) / SECOND, job["id"]))
+    return longest
+
+
+def micros_of(payload):
+    """How long a job with this payload runs."""
+    seconds = payload.get("seconds", 0) if isinstance(payload, dict) else 0
+    return int(seconds * SECOND)
 
 
 def judge(journal, records, losable=(), jumps=()):

@@ -14,13 +14,13 @@ from postgres import Postgres, Proxy, own
 PAUSE_SECONDS = 4
 # A node is declared dead after 15 s of silence, so some freezes are longer.
 FREEZE_SECONDS = 18
-CRASH_LOOP_SECONDS = 40
+CRASH_LOOP_SECONDS = 70
 # A full disk stays full for this long.
 FULL_SECONDS = 6
 # How far a standby lags before an asynchronous fail-over, in seconds.
 LAG_SECONDS = 3
-# A cluster needs this long to recover from a fault: leader lease, silence of a dead node, reaping.
-RECOVERY_SECONDS = 25
+# Connections are made again within this time after an outage.
+RECOVERY_SECONDS = 10
 # Clock jumps of a node on PostgreSQL, whose own clock must not matter, in seconds.
 NODE_JUMPS = (-7200, -90, -5, 5, 90, 7200)
 # Clock jumps of the host on SQLite. Slots up to a minute late count as fired in time.
@@ -32,8 +32,12 @@ class Faults:
 
     # All kinds of faults that a long run must include.
     KINDS = frozenset()
-    # Faults during which no server can claim jobs. During the others a job has no reason to wait.
+    # Faults during which no server can claim jobs. During the others a due job has no reason to wait
+    # for longer than `WAIT_SECONDS_MAX`.
     OUTAGES = frozenset()
+    WAIT_SECONDS_MAX = 30
+    # A dead node may hold a job for this long: docs/guarantees.md, plus the time in which no process runs.
+    HOLD_SECONDS_MAX = 0
 
     def __init__(self, servers, seed):
         self.servers, self.pick = servers, random.Random(seed)
@@ -50,6 +54,11 @@ class Faults:
         self.counts[name] += 1
         if name in self.OUTAGES:
             self.periods.append((start, time.time() + RECOVERY_SECONDS))
+
+    def too_long(self, wait, hold):
+        """The waits, in seconds, that are longer than they may be."""
+        waits = (("wait", wait, self.WAIT_SECONDS_MAX), ("hold", hold, self.HOLD_SECONDS_MAX))
+        return {name: seconds for name, seconds, most in waits if seconds > most}
 
     def missing(self):
         """The kinds of faults that did not occur."""
@@ -112,10 +121,10 @@ class Faults:
 class PostgresFaults(Faults):
     """Three servers on PostgreSQL behind a proxy. While one of them is down, the others work."""
 
-    OUTAGES = frozenset(
-        ["crash_loop", "cut", "database_crash", "disk_full", "synchronous_failover", "asynchronous_failover"]
-    )
-    KINDS = OUTAGES | {"kill", "freeze", "terminate", "node_clock_jump"}
+    OUTAGES = frozenset(["cut", "database_crash", "disk_full", "synchronous_failover", "asynchronous_failover"])
+    KINDS = OUTAGES | {"crash_loop", "kill", "freeze", "terminate", "node_clock_jump"}
+    # 22 s of reachable time, and the time between the processes of a crash loop.
+    HOLD_SECONDS_MAX = 45
 
     def __init__(self, servers, seed, database, has_clock):
         super().__init__(servers, seed)
@@ -129,7 +138,7 @@ class PostgresFaults(Faults):
         return [
             (0.15, "disk_full", self.disk_full),
             (0.3, "crash_loop", self.crash_loop),
-            (0.5, "synchronous_failover", self.database.fail_over),
+            (0.5, "synchronous_failover", self.synchronous_failover),
             (0.75, "asynchronous_failover", self.asynchronous_failover),
             (0.9, "crash_loop", self.crash_loop),
         ]
@@ -152,18 +161,21 @@ class PostgresFaults(Faults):
         fill(self.database.small)
         return True
 
+    def synchronous_failover(self):
+        self.database.fail_over()
+
     def asynchronous_failover(self):
-        start = time.time()
-        self.database.fail_over(LAG_SECONDS)
         # What was acknowledged while the standby received nothing is lost.
-        self.losable.append((start, time.time()))
+        self.losable.append(self.database.fail_over(LAG_SECONDS))
 
 
 class SqliteFaults(Faults):
     """One server on SQLite."""
 
-    OUTAGES = frozenset(["crash_loop", "disk_full", "freeze", "host_clock_jump", "kill", "terminate"])
-    KINDS = OUTAGES
+    OUTAGES = frozenset(["disk_full", "freeze", "host_clock_jump"])
+    KINDS = OUTAGES | {"crash_loop", "kill", "terminate"}
+    # The lock of the file proves that the process has ended, so this is the time until the next one runs.
+    HOLD_SECONDS_MAX = 20
 
     def __init__(self, servers, seed, small, has_clock):
         super().__init__(servers, seed)
@@ -265,16 +277,19 @@ class Database:
         self.primary.query("SELECT pg_reload_conf()")
 
     def fail_over(self, lag_seconds=0):
-        """Crashes the primary and promotes the standby; a lag loses the last commits."""
+        """Crashes the primary and promotes the standby; a lag loses the last commits. Returns the time in
+        which commits were acknowledged that the standby did not receive."""
         if self.renewal:
             # The standby of the last fail-over may still be copying the primary.
             self.renewal.join()
+        start = time.time()
         if lag_seconds:
             self.set_synchronous("")
             self.replication.silent = True
             time.sleep(lag_seconds)
         old, self.primary = self.primary, self.standby
         old.crash()
+        end = time.time()
         self.replication.cut()
         self.primary.promote()
         self.set_synchronous("")
@@ -284,6 +299,7 @@ class Database:
         self.replication.silent = False
         self.renewal = threading.Thread(target=self.add_standby_again, daemon=True)
         self.renewal.start()
+        return start, end
 
     def add_standby_again(self):
         try:

@@ -119,6 +119,8 @@ class Load:
             body = {"kind": "echo", "payload": {"number": number}, "tags": [IMMEDIATE, tag]}
             if pick.random() < 0.2:
                 body |= {"kind": "sleep", "payload": {"seconds": round(pick.uniform(0, 2), 1)}}
+            elif pick.random() < 0.05:
+                body |= {"kind": "fail", "payload": {"message": f"order {number}", "permanent": True}}
             if pick.random() < 0.1:
                 self.journal.delays[number] = pick.randint(1, 8)
                 body |= {"delay": f"{self.journal.delays[number]}s", "tags": [tag]}

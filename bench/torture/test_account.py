@@ -24,9 +24,13 @@ def job(id, second, finished, schedule="id-s", **more):
     basis = {
         "id": id, "state": "succeeded", "schedule": schedule, "slot": at(second), "error": None,
         "created_at": at(second, 900), "finished_at": at(finished), "tags": [], "payload": {},
-        "attempts": [{"attempt": 1, "claimed_at": at(second, 950)}],
+        "kind": "echo", "attempts": [attempt(1, at(second, 950), at(finished), "succeeded")],
     }  # fmt: skip
     return basis | more
+
+
+def attempt(number, claimed_at, ended_at, outcome):
+    return {"attempt": number, "claimed_at": claimed_at, "ended_at": ended_at, "outcome": outcome}
 
 
 def jump(first, last):
@@ -182,6 +186,38 @@ class Account(unittest.TestCase):
         self.assertEqual(account.longest_wait(records, []), (1.0, "b"))
         records.schedules["s"]["definition"]["overlap"] = "queue_all"
         self.assertEqual(account.longest_wait(records, [])[1], "order")
+
+    def test_the_longest_wait_includes_the_time_after_a_lost_attempt(self):
+        _, records = run()
+        lost, last = attempt(1, at(3), at(5), "abandoned"), attempt(2, at(9), at(10), "succeeded")
+        records.jobs["order"]["attempts"] = [lost, last]
+        self.assertEqual(account.longest_wait(records, []), (4.0, "order"))
+        # A retry waits for its delay.
+        lost["outcome"] = "failed"
+        self.assertEqual(account.longest_wait(records, []), (0.00005, "c"))
+
+    def test_the_longest_hold_is_counted_from_the_end_of_the_work(self):
+        _, records = run()
+        records.jobs["order"]["payload"] = {"seconds": 1.5}
+        records.jobs["order"]["attempts"][0] = attempt(1, at(3), at(9), "abandoned")
+        self.assertEqual(account.longest_hold(records, []), (4.5, "order"))
+        faults = [(account.micros(at(5)), account.micros(at(8)))]
+        self.assertEqual(account.longest_hold(records, faults), (1.5, "order"))
+
+    def test_a_job_fails_only_if_it_is_told_to_or_its_nodes_died(self):
+        fail = lambda error, **more: lambda _, records: records.jobs["order"].update(
+            state="failed", error=error, **more
+        )
+        self.check({"failed_without_reason": 1}, fail("expired"))
+        self.check({}, fail(account.CRASHED))
+        self.check({}, fail("told to", kind="fail"))
+        self.check({"wrong_outcome": 1}, lambda _, records: records.jobs["order"].update(kind="fail"))
+
+    def test_a_job_that_nobody_ordered_is_found_after_a_failover_too(self):
+        other = job("other", 3, 4, schedule=None, slot=None, tags=[IMMEDIATE])
+        add = lambda _, records: records.jobs.update(other=other)
+        self.check({"job_of_no_order": 1}, add)
+        self.check({"job_of_no_order": 1}, add, losable=[(0, 1)])
 
     def test_a_jump_of_the_clock_hides_only_changes_and_slots_of_its_time(self):
         lose = lambda _, records: records.schedules["s"]["slots"].pop(4)

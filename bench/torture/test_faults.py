@@ -21,11 +21,13 @@ class Plan(unittest.TestCase):
         self.assertEqual(len(faults.periods), 1)
         self.assertEqual(dict(faults.counts), {"kill": 1, "database_crash": 1})
 
-    def test_every_random_and_planned_fault_is_a_kind(self):
-        class Database:
-            fail_over = None
+    def test_waits_and_holds_have_a_bound(self):
+        faults = PostgresFaults([], 1, None, True)
+        self.assertEqual(faults.too_long(29.9, 44.9), {})
+        self.assertEqual(faults.too_long(30.1, 45.1), {"wait": 30.1, "hold": 45.1})
 
-        for faults in (PostgresFaults([], 1, Database, True), SqliteFaults([], 1, None, True)):
+    def test_every_random_and_planned_fault_is_a_kind(self):
+        for faults in (PostgresFaults([], 1, None, True), SqliteFaults([], 1, None, True)):
             names = {name for name, _ in faults.weights()} | {name for _, name, _ in faults.planned()}
             self.assertEqual(names, faults.KINDS)
 

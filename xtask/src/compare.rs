@@ -45,7 +45,7 @@ impl<'a> Request<'a> {
                         .ok_or_else(|| usage("`--rounds` requires a whole number of at least 2"))?;
                 }
                 "--goal" => {
-                    let given = args.next().filter(|goal| goal.parse::<f64>().is_ok());
+                    let given = args.next().filter(|goal| goal.parse().is_ok_and(f64::is_finite));
                     goal = given.ok_or_else(|| usage("`--goal` requires a number such as 0.98"))?;
                 }
                 "--" => rest.extend(args.by_ref()),
@@ -188,6 +188,7 @@ mod tests {
             &["main", "a", "b"],
             &["main", "a", "--rounds", "1"],
             &["main", "a", "--goal", "fast"],
+            &["main", "a", "--goal", "nan"],
             &["main", "a", "--fast"],
         ] {
             assert!(matches!(Request::parse(args), Err(Failure::Usage(_))), "{args:?}");

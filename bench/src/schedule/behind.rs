@@ -69,8 +69,47 @@ pub(crate) async fn year(databases: &Databases) -> Result<Vec<Figure>, Failure> 
     ])
 }
 
-/// Many schedules that are an hour behind, and some that go on beside them.
+/// A backlog as one database decided it.
+struct Backlog {
+    decided: usize,
+    took: Duration,
+    /// The lateness of the slots that became due in the meantime.
+    fresh: Times,
+}
+
+/// Many schedules that are an hour behind, and some that go on beside them. PostgreSQL is compared with
+/// SQLite in the same run.
 pub(crate) async fn backlog(databases: &Databases, count: usize) -> Result<Vec<Figure>, Failure> {
+    let sqlite = match databases {
+        Databases::Sqlite(_) => None,
+        Databases::Postgres(_) => {
+            let databases = Databases::Sqlite(tempfile::tempdir()?);
+            Some(decide_backlog(&databases, count).await?.fresh)
+        }
+    };
+    let ours = decide_backlog(databases, count).await?;
+    let name = |what| {
+        format!(
+            "{} late schedules, with {FRESH} on-time schedules per second: {what}",
+            grouped(count)
+        )
+    };
+    let fresh = |what, ours, sqlite: Option<f64>| match sqlite {
+        Some(sqlite) => {
+            Figure::of(name(what) + " / SQLite", Unit::Millis, sqlite, ours).goal(Goal::AtMost(5.0))
+        }
+        None => Figure::alone(name(what), Unit::Millis, ours),
+    };
+    let (median, p99) = (ours.fresh.median, ours.fresh.p99);
+    Ok(vec![
+        Figure::alone(name("fires"), Unit::PerSecond, ours.decided as f64 / ours.took.as_secs_f64()),
+        Figure::alone(name("whole backlog"), Unit::Millis, ours.took.as_secs_f64() * 1_000.0),
+        fresh("on time, median", median, sqlite.as_ref().map(|times| times.median)),
+        fresh("on time, p99", p99, sqlite.as_ref().map(|times| times.p99)),
+    ])
+}
+
+async fn decide_backlog(databases: &Databases, count: usize) -> Result<Backlog, Failure> {
     let database = databases.fresh("backlog").await?;
     let table = table::open(&database).await?;
     let behind = Lot::of(0, count, daily(table.now().await?));
@@ -94,17 +133,5 @@ pub(crate) async fn backlog(databases: &Databases, count: usize) -> Result<Vec<F
     if late.is_empty() {
         return Err(format!("no slots were decided for {}", fresh.about()).into());
     }
-    let late = Times::of(late);
-    let name = |what| {
-        format!(
-            "{} late schedules, with {FRESH} on-time schedules per second: {what}",
-            grouped(count)
-        )
-    };
-    Ok(vec![
-        Figure::alone(name("fires"), Unit::PerSecond, decided as f64 / took.as_secs_f64()),
-        Figure::alone(name("whole backlog"), Unit::Millis, took.as_secs_f64() * 1_000.0),
-        Figure::alone(name("on time, median"), Unit::Millis, late.median),
-        Figure::alone(name("on time, p99"), Unit::Millis, late.p99),
-    ])
+    Ok(Backlog { decided, took, fresh: Times::of(late) })
 }
