@@ -7,6 +7,7 @@ mod deny;
 mod failure;
 mod guard;
 mod needs;
+mod newer_postgres;
 mod pgbouncer;
 mod postgres;
 mod prove;

@@ -58,7 +58,8 @@ impl Server {
         Ok(Self { url, bindir, version: version.text, throwaway: None })
     }
 
-    fn new(bindir: PathBuf, care: Care) -> Result<Self, Failure> {
+    /// A new server of the programs in this directory.
+    pub(crate) fn new(bindir: PathBuf, care: Care) -> Result<Self, Failure> {
         let throwaway = Throwaway::start(&Plan {
             what: &format!("PostgreSQL of {}", bindir.display()),
             prefix: "punctual-postgres-",
@@ -72,7 +73,12 @@ impl Server {
             },
         })?;
         let url = format!("postgres://{SUPERUSER}@127.0.0.1:{}/postgres", throwaway.port);
-        let version = version(Some(&bindir), &url)?.text;
+        // Not every distribution of the server brings the client.
+        let client = match bindir.join("psql").is_file() {
+            true => bindir.clone(),
+            false => POSTGRES.ensure()?,
+        };
+        let version = version(Some(&client), &url)?.text;
         Ok(Self { url, bindir: Some(bindir), version, throwaway: Some(throwaway) })
     }
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 use crate::browser;
 use crate::failure::Failure;
 use crate::needs::{FAKETIME, IPROUTE, PYTHON};
+use crate::newer_postgres;
 use crate::pgbouncer::{self, Pooler};
 use crate::postgres::{self, Care, Server};
 use crate::run::{self, cargo};
@@ -25,7 +26,8 @@ pub(crate) fn test(lockfile: Lockfile, args: &[&str]) -> Result<(), Failure> {
     let servers = Servers::start(Care::AsTestsNeed)?;
     // Only the server's tests need it, and it takes half a minute to install.
     let axe = needs_browser(args).then(browser::ensure).transpose()?;
-    for mut runner in runners(run::ask(&mut cargo(["nextest", "--version"])).is_ok(), args) {
+    let has_nextest = run::ask(&mut cargo(["nextest", "--version"])).is_ok();
+    for mut runner in runners(has_nextest, args) {
         if matches!(lockfile, Lockfile::MustBeCurrent) {
             runner.arg("--locked");
         }
@@ -37,6 +39,7 @@ pub(crate) fn test(lockfile: Lockfile, args: &[&str]) -> Result<(), Failure> {
         run::run(&runner)?;
     }
     if args.is_empty() {
+        newer_postgres::test_plans(has_nextest)?;
         for example in EXAMPLES {
             run::run(&Command::new(built_example(example)?))?;
         }
