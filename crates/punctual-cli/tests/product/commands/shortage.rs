@@ -1,5 +1,6 @@
 //! A server that has no descriptor left for its jobs.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread::JoinHandle;
@@ -8,8 +9,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
-use super::{Place, ended, enqueue};
-use crate::process::Serving;
+use super::{Place, ended, enqueue, until};
+use crate::process::{Serving, punctual};
 
 const SETTINGS: &str = "[http]\nallow = [\"localhost\"]\n[commands.ok]\nargv = [\"true\"]\n";
 
@@ -47,19 +48,24 @@ fn receiver() -> (u16, JoinHandle<()>) {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a server that runs in real time")]
 fn a_lack_of_descriptors_releases_the_job_without_counting_the_attempt() {
     let place = Place::new(SETTINGS);
-    let server = place.serve();
+    let mut command = punctual(place.path(), &["serve"]);
+    let log = place.path().join("log");
+    command.env_remove("RUST_LOG").stderr(File::create(&log).unwrap());
+    let server = Serving::of(command);
     let (port, answered) = receiver();
     let payload = json!({ "url": format!("http://localhost:{port}/") }).to_string();
-    let delayed = ["--max-attempts", "1", "--delay", "2s"];
+    let delayed = ["--max-attempts", "1", "--delay", "5s"];
     let http = ["job", "enqueue", "http", "--payload", &payload];
     let http = server.ask(&[&http[..], &delayed].concat())["id"].as_str().unwrap().to_owned();
-    let command = enqueue(&server, &json!({"name": "ok"}), &["--delay", "2s"]);
+    let command = enqueue(&server, &json!({"name": "ok"}), &["--delay", "5s"]);
     // Existing descriptors stay open; new ones are refused.
     limit(&server, 8);
-    std::thread::sleep(Duration::from_secs(4));
+    until("both attempts have ended", Duration::from_secs(60), || {
+        let log = std::fs::read_to_string(&log).unwrap();
+        log.matches("attempt ended because this node lacks resources").count() >= 2
+    });
     limit(&server, 1_024);
     assert_released(&ended(&server, &command));
     assert_released(&ended(&server, &http));
