@@ -43,10 +43,10 @@ pub async fn a_bad_row_does_not_block_the_queue(world: &World<'_>) {
     for _ in 0..2 {
         let answer = world.store().claim(world.at(), &world.ask(node, 1)).await.unwrap();
         claimed.extend(answer.jobs);
-        failed.push(answer.unreadable);
+        failed.extend(answer.unreadable);
     }
     assert_eq!(claimed.iter().map(|job| job.id).collect::<Vec<_>>(), [good]);
-    assert_eq!(failed, [vec![unreadable(bad)], Vec::new()]);
+    assert_eq!(failed, [unreadable(bad)]);
     assert_set_aside(world, bad, 1).await;
 }
 
