@@ -86,8 +86,9 @@ fn program(spec: &Spec, errno: Option<Errno>, why: &str) -> String {
              pass the data in a file or as `stdin`"
         ),
         Some(Errno::AGAIN) => format!(
-            "cannot start `{shown}`: too many processes; raise `limits.processes`, or run fewer \
-             jobs at the same time"
+            "cannot start `{shown}`: too many processes of {}; raise `limits.processes` or the \
+             process limit of that user, or run fewer jobs at the same time",
+            who(spec)
         ),
         Some(Errno::TXTBSY) => format!(
             "`{shown}` is open for writing; to replace a program, rename the new file over the \

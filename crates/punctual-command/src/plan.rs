@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use punctual_secrets::Secrets;
+use punctual::is_out_of_resources;
+use punctual_secrets::{SecretError, Secrets};
 
 use crate::commands::{Known, Prepared};
 use crate::config::{Limits, Param};
@@ -20,8 +21,35 @@ const SHELL: &str = "/bin/sh";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) text: String,
-    /// Will another attempt be refused, too?
-    pub(crate) is_final: bool,
+    pub(crate) reason: RefusalReason,
+}
+
+/// What follows for a job whose command is not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RefusalReason {
+    /// Every attempt would be refused.
+    Invalid,
+    /// Another worker may run it, or this one after a change of its configuration.
+    NotHere,
+    /// The worker lacks memory or open files.
+    OutOfResources,
+}
+
+impl Refusal {
+    /// The worker cannot read something because of this error.
+    pub(crate) fn unreadable(error: Option<&std::io::Error>, text: String) -> Refusal {
+        let reason = match error {
+            Some(error) if is_out_of_resources(error) => RefusalReason::OutOfResources,
+            _ => RefusalReason::NotHere,
+        };
+        Refusal { text, reason }
+    }
+}
+
+impl From<SecretError> for Refusal {
+    fn from(error: SecretError) -> Refusal {
+        Refusal::unreadable(error.os_error().as_ref(), error.to_string())
+    }
 }
 
 /// What is to be run, as far as it can be said without looking at the machine.
@@ -57,12 +85,12 @@ pub(crate) struct Plan {
 }
 
 fn never(text: impl Into<String>) -> Refusal {
-    Refusal { text: text.into(), is_final: true }
+    Refusal { text: text.into(), reason: RefusalReason::Invalid }
 }
 
-/// Another worker, or this one when somebody has mended it, may do better.
-fn not_here(text: impl Into<String>) -> Refusal {
-    Refusal { text: text.into(), is_final: false }
+/// Another worker, or this one after a change of its configuration, may run it.
+pub(crate) fn not_here(text: impl Into<String>) -> Refusal {
+    Refusal { text: text.into(), reason: RefusalReason::NotHere }
 }
 
 /// What a job wants, if it may.
@@ -286,16 +314,16 @@ pub(crate) fn plan(
         }
     };
     let mut env = inherited(known);
-    let become_ids = identity(&wanted, &mut env).map_err(not_here)?;
+    let become_ids = identity(&wanted, &mut env)?;
     for (name, value) in &wanted.env {
-        let value = secrets.resolve(value).map_err(|error| not_here(error.to_string()))?;
+        let value = secrets.resolve(value)?;
         env.insert(name.clone(), value.into_exposed());
     }
     env.extend(variables.into_iter().map(|(name, value)| (name.to_owned(), value)));
     let stdin = match &wanted.stdin {
         // Of a named command it is data from whoever enqueued the job.
         Some(text) if job.name.is_none() => {
-            let text = secrets.resolve(text).map_err(|error| not_here(error.to_string()))?;
+            let text = secrets.resolve(text)?;
             Some(text.into_exposed())
         }
         stdin => stdin.clone(),
@@ -323,7 +351,7 @@ fn expose(secrets: &Secrets, argument: &Argument) -> Result<String, Refusal> {
         match trust {
             Trust::Data => whole.push_str(text),
             Trust::MayRefer => {
-                let text = secrets.resolve(text).map_err(|error| not_here(error.to_string()))?;
+                let text = secrets.resolve(text)?;
                 whole.push_str(text.expose());
             }
         }
@@ -346,7 +374,7 @@ fn inherited(known: &Known) -> BTreeMap<String, String> {
 fn identity(
     wanted: &Wanted,
     env: &mut BTreeMap<String, String>,
-) -> Result<Option<(u32, u32)>, String> {
+) -> Result<Option<(u32, u32)>, Refusal> {
     let Some(name) = &wanted.user else { return Ok(None) };
     let user = users::user(name)?;
     let gid = wanted.group.as_deref().map(users::group).transpose()?.unwrap_or(user.gid);
@@ -356,10 +384,10 @@ fn identity(
     match own_ids() {
         own if own == (user.uid, gid) => Ok(None),
         (0, _) => Ok(Some((user.uid, gid))),
-        (uid, _) => Err(format!(
+        (uid, _) => Err(not_here(format!(
             "the worker runs as user id {uid} and cannot switch to `{name}`; run the worker as \
              root, or remove `user`"
-        )),
+        ))),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::pin::pin;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ use crate::explain;
 use crate::orphans::Watched;
 use crate::output::{Room, Stream};
 use crate::payload::Command;
-use crate::plan::{self, Plan, Refusal};
+use crate::plan::{self, Plan, Refusal, RefusalReason};
+use crate::shim::SHORTAGE;
 use crate::wire::{Ask, Exit, Spec, Told};
 
 /// What is read at once.
@@ -69,9 +70,13 @@ pub async fn command(job: Command, cx: Ctx<Commands>) -> Result<Done<Report>, Bo
     let attempt = Attempt { cx: &cx, mask: &mask };
     let Plan { spec, success_codes, retry_codes } = match plan {
         Ok(plan) => plan,
-        Err(Refusal { text, is_final }) => {
+        Err(Refusal { text, reason }) => {
             let text = mask.text(&text).into_owned();
-            return Err(if is_final { Failure::permanent(text).into() } else { text.into() });
+            return Err(match reason {
+                RefusalReason::Invalid => Failure::permanent(text).into(),
+                RefusalReason::NotHere => text.into(),
+                RefusalReason::OutOfResources => Failure::out_of_resources(text).into(),
+            });
         }
     };
     let (told, report) = attempt.run(&spec).await.map_err(|trouble| match trouble {
@@ -191,6 +196,14 @@ impl Trouble {
             false => Trouble::Other(text),
         }
     }
+
+    /// The shim ended with this status and without a result.
+    fn without_a_word(status: Option<ExitStatus>, text: String) -> Trouble {
+        match status.and_then(|status| status.code()) == Some(SHORTAGE.into()) {
+            true => Trouble::OutOfResources(text),
+            false => Trouble::Other(text),
+        }
+    }
 }
 
 struct Attempt<'a> {
@@ -242,7 +255,7 @@ impl Attempt<'_> {
                         format!("killed the processes that the command left running: {left}");
                     self.cx.log_at(LogLevel::Warn, &text);
                 }
-                return Err(Trouble::Other(self.without_a_word(&error, &mut shim.0).await));
+                return Err(self.without_a_word(&error, &mut shim.0).await);
             }
         };
         let (mut room, mut out, mut err) = (lock(&room), lock(&out), lock(&err));
@@ -311,16 +324,17 @@ impl Attempt<'_> {
         }
     }
 
-    async fn without_a_word(&self, error: &str, shim: &mut Child) -> String {
-        let how = match tokio::time::timeout(DRAIN, shim.wait()).await {
-            Ok(Ok(status)) => format!("the process ended ({status})"),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "the process is still running".to_owned(),
+    async fn without_a_word(&self, error: &str, shim: &mut Child) -> Trouble {
+        let (status, how) = match tokio::time::timeout(DRAIN, shim.wait()).await {
+            Ok(Ok(status)) => (Some(status), format!("the process ended ({status})")),
+            Ok(Err(error)) => (None, error.to_string()),
+            Err(_) => (None, "the process is still running".to_owned()),
         };
-        format!(
+        let text = format!(
             "lost contact with the supervisor process of the command: {error}; {how}; check \
              whether worker processes are killed, for example by the out-of-memory killer"
-        )
+        );
+        Trouble::without_a_word(status, text)
     }
 
     /// Reads a stream to its end.
@@ -384,4 +398,28 @@ fn stopping(reason: StopReason, grace: Duration) -> String {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing here panics while it holds the lock; if a bug does, the state is still whole.
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Error;
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn a_shim_that_lacks_resources_releases_the_job() {
+        let is_shortage = |trouble: Trouble| matches!(trouble, Trouble::OutOfResources(_));
+        // EAGAIN, ENOMEM, ENFILE, EMFILE.
+        for errno in [11, 12, 23, 24] {
+            let error = Error::from_raw_os_error(errno);
+            assert!(is_shortage(Trouble::at_start(&error)), "{errno}");
+        }
+        // EACCES.
+        assert!(!is_shortage(Trouble::at_start(&Error::from_raw_os_error(13))));
+        let ended = |code: i32| {
+            Trouble::without_a_word(Some(ExitStatus::from_raw(code << 8)), "text".to_owned())
+        };
+        assert!(is_shortage(ended(SHORTAGE.into())) && !is_shortage(ended(1)));
+    }
 }

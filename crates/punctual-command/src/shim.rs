@@ -26,6 +26,9 @@ use tokio::time::Sleep;
 use crate::descendants;
 use crate::wire::{Ask, Become, Exit, NotStarted, Spec, Step, Told};
 
+/// The exit status of a shim that lacks memory, threads or open files: EX_TEMPFAIL of sysexits.h.
+pub(crate) const SHORTAGE: u8 = 75;
+
 /// How long after a kill to look again: somebody may have been born between two looks.
 const AGAIN: Duration = Duration::from_millis(20);
 
@@ -35,10 +38,16 @@ pub fn shim() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     match runtime.and_then(|runtime| runtime.block_on(run())) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_shortage(&error) => ExitCode::from(SHORTAGE),
         // Whoever waits for a word sees that none came. Nobody reads more: what this process could
         // print would be taken for the command's.
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// Was there no memory, thread or open file for the shim? It has started nothing then.
+fn is_shortage(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || punctual::is_out_of_resources(error)
 }
 
 async fn run() -> io::Result<()> {

@@ -210,7 +210,7 @@ fn what_the_system_refuses_is_explained() {
     assert_snapshot!(told(Step::Start, 13, Some((33, 33))), @"permission denied: user id 33 cannot execute `/bin/sh`; grant read and execute access to the file and its directories, and check that the file system is not mounted with `noexec`");
     assert_snapshot!(told(Step::Start, 1, Some((33, 33))), @"the worker is not permitted to switch to user id 33 to run `/bin/sh`: Operation not permitted (os error 1); run the worker as root, or remove `user`");
     assert_snapshot!(told(Step::Start, 7, None), @"the arguments and environment variables of `/bin/sh` are too long for the system; pass the data in a file or as `stdin`");
-    assert_snapshot!(told(Step::Start, 11, None), @"cannot start `/bin/sh`: too many processes; raise `limits.processes`, or run fewer jobs at the same time");
+    assert_snapshot!(told(Step::Start, 11, None), @"cannot start `/bin/sh`: too many processes of the worker's user; raise `limits.processes` or the process limit of that user, or run fewer jobs at the same time");
     assert_snapshot!(told(Step::Prepare, 1, None), @"cannot prepare the command: Operation not permitted (os error 1); check the restrictions of the worker's container or service");
 }
 

@@ -59,12 +59,17 @@ pub(crate) struct NotStarted {
 }
 
 impl NotStarted {
-    /// Did the worker lack memory, processes or open files? A limit of the command's own on processes
-    /// is not the worker's.
+    /// Did the worker lack memory, processes or open files? Limits of the command, and the process limit
+    /// of another user, do not concern the other jobs of the worker.
     pub(crate) fn is_out_of_resources(&self, spec: &Spec) -> bool {
+        // Before this step, nothing but the worker's own limits applies.
+        let is_own = |own_limit: bool| self.step != Step::Prepare && own_limit;
+        let limits = &spec.limits;
         match self.errno.map(Errno::from_raw_os_error) {
-            Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => true,
-            Some(Errno::AGAIN) => self.step == Step::Prepare || spec.limits.processes.is_none(),
+            Some(Errno::NFILE) => true,
+            Some(Errno::MFILE) => !is_own(limits.open_files.is_some()),
+            Some(Errno::NOMEM) => !is_own(limits.memory_bytes.is_some()),
+            Some(Errno::AGAIN) => !is_own(limits.processes.is_some() || spec.become_ids.is_some()),
             _ => false,
         }
     }
@@ -89,4 +94,49 @@ pub(crate) struct Exit {
     pub(crate) signal: Option<i32>,
     /// Processes that it had left behind, and that were killed.
     pub(crate) left: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> Spec {
+        Spec {
+            program: "/bin/true".into(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            cwd: "/".into(),
+            become_ids: None,
+            stdin: None,
+            limits: Limits::default(),
+            new_privileges: false,
+        }
+    }
+
+    #[test]
+    fn only_a_lack_of_the_worker_itself_is_one() {
+        let is_shortage = |step: Step, errno: Errno, spec: &Spec| {
+            let failed =
+                NotStarted { step, errno: Some(errno.raw_os_error()), why: "why".to_owned() };
+            failed.is_out_of_resources(spec)
+        };
+        let all = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
+        for errno in all {
+            assert!(is_shortage(Step::Prepare, errno, &spec()), "{errno}");
+            assert!(is_shortage(Step::Start, errno, &spec()), "{errno}");
+        }
+        assert!(!is_shortage(Step::Start, Errno::NOENT, &spec()));
+        // The process limit of another user.
+        let other = Spec { become_ids: Some((1_000, 1_000)), ..spec() };
+        assert!(!is_shortage(Step::Start, Errno::AGAIN, &other));
+        assert!(is_shortage(Step::Prepare, Errno::AGAIN, &other));
+        assert!(is_shortage(Step::Start, Errno::NFILE, &other));
+        // The command's own limits.
+        let one = Some(1);
+        let limits =
+            Limits { memory_bytes: one, processes: one, open_files: one, ..Limits::default() };
+        let limited = Spec { limits, ..spec() };
+        let own = all.map(|errno| is_shortage(Step::Start, errno, &limited));
+        assert_eq!(own, [false, true, false, false]);
+    }
 }

@@ -145,6 +145,7 @@ pub async fn a_claim_tells_all_that_a_worker_needs(world: &World<'_>) {
             attempt: 1,
             spent: 0,
             crashes: 0,
+            resource_releases: 0,
             max_attempts: 2,
             timeout: job.timeout,
             budget: job.budget,

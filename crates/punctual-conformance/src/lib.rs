@@ -105,7 +105,7 @@ macro_rules! suite {
                 a_claim_tells_all_that_a_worker_needs,
                 the_time_of_earlier_attempts_is_told_for_a_budget, a_clock_set_back_gives_no_time_back, a_dead_or_unknown_node_claims_nothing, a_claim_that_makes_no_sense_is_refused,
                 an_empty_store_yields_nothing;
-            settle: success_ends_a_job, stale_worker_cannot_settle_a_reclaimed_job, reaped_lease_cannot_settle,
+            settle: success_ends_a_job, only_releases_for_lack_of_resources_use_their_quota, stale_worker_cannot_settle_a_reclaimed_job, reaped_lease_cannot_settle,
                 the_same_settle_twice_is_success, answers_are_per_item_even_with_two_leases_of_one_job,
                 released_and_snoozed_attempts_do_not_count, a_failure_waits_and_counts,
                 the_last_failure_is_the_dead_letter, a_released_job_keeps_its_place,

@@ -20,6 +20,7 @@ pub async fn a_node_joins_beats_and_leaves(world: &World<'_>) {
             alive: true,
             strays: Vec::new(),
             cancels: Vec::new(),
+            unreadable: Vec::new(),
             roles: Vec::new(),
             sought: Vec::new(),
             forked_at: None,

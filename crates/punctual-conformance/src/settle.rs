@@ -2,11 +2,46 @@
 
 use std::time::Duration;
 
-use punctual_core::job::{AttemptOutcome, JobState, Outcome};
+use punctual_core::job::{AttemptOutcome, JobState, Outcome, RESOURCE_RELEASES_MAX};
 use punctual_store::*;
 
 use crate::World;
-use crate::world::{failure, json};
+use crate::world::{actor, failure, json};
+
+/// Only releases for lack of resources use the quota of such releases; a retry by hand restores it.
+pub async fn only_releases_for_lack_of_resources_use_their_quota(world: &World<'_>) {
+    let node = world.join().await;
+    let id = world.enqueue(NewJob { max_attempts: 2, ..world.new_job() }).await;
+    let shortage = || Outcome::OutOfResources("Too many open files".to_owned());
+    let next = async |releases: u32| {
+        world.pass(60);
+        world.store().promote(world.at(), 10).await.unwrap();
+        let job = world.claim_one(node).await;
+        assert_eq!((job.id, job.resource_releases), (id, releases), "attempt {}", job.attempt);
+        job
+    };
+    for _ in 0..12 {
+        let job = next(0).await;
+        world.settle(&job, Outcome::Snooze(Duration::from_secs(1))).await;
+    }
+    world.settle(&next(0).await, Outcome::Released).await;
+    for releases in 0..RESOURCE_RELEASES_MAX {
+        let job = next(releases).await;
+        let state = world.settle_all(&[world.settlement(&job, shortage())]).await;
+        assert_eq!(state, [Settled::Applied(JobState::Retrying)]);
+        assert_eq!(world.job(id).await.spent, 0);
+    }
+    world.settle(&next(RESOURCE_RELEASES_MAX).await, shortage()).await;
+    assert_eq!(world.job(id).await.spent, 1);
+    let job = next(RESOURCE_RELEASES_MAX).await;
+    assert_eq!((job.spent, job.standing().resource_releases), (1, RESOURCE_RELEASES_MAX));
+    let state = world.settle_all(&[world.settlement(&job, shortage())]).await;
+    assert_eq!(state, [Settled::Applied(JobState::Failed)]);
+    world.store().requeue(world.at(), &[id], &actor()).await.unwrap();
+    world.settle(&next(0).await, shortage()).await;
+    let job = next(1).await;
+    assert_eq!(job.spent, 0);
+}
 
 /// The result is kept, the attempt is told, the job is over.
 pub async fn success_ends_a_job(world: &World<'_>) {
@@ -97,7 +132,7 @@ pub async fn the_same_settle_twice_is_success(world: &World<'_>) {
             );
         }
         assert_eq!(world.job(job.id).await, before);
-        world.store().cancel(world.at(), job.id, &crate::world::actor()).await.unwrap();
+        world.store().cancel(world.at(), job.id, &actor()).await.unwrap();
     }
 }
 

@@ -10,6 +10,11 @@ use punctual_store::*;
 use crate::World;
 use crate::world::{actor, beat_of, failure, json, next_steps};
 
+/// What a response says of a job that failed because it cannot be read.
+fn unreadable(job: JobId) -> UnreadableJob {
+    UnreadableJob { job, queue: "default".to_owned(), kind: "mail".to_owned() }
+}
+
 /// It failed for that reason, without another attempt than those recorded, and everybody can see.
 async fn assert_set_aside(world: &World<'_>, id: JobId, attempt: u32) {
     let view = world.job(id).await.view;
@@ -34,11 +39,14 @@ pub async fn a_bad_row_does_not_block_the_queue(world: &World<'_>) {
     let bad = world.enqueue_one().await;
     let good = world.enqueue_one().await;
     world.spoil(Spoil::Body(bad)).await;
-    let mut claimed = Vec::new();
+    let (mut claimed, mut failed) = (Vec::new(), Vec::new());
     for _ in 0..2 {
-        claimed.extend(world.claim(&world.ask(node, 1)).await);
+        let answer = world.store().claim(world.at(), &world.ask(node, 1)).await.unwrap();
+        claimed.extend(answer.jobs);
+        failed.extend(answer.unreadable);
     }
     assert_eq!(claimed.iter().map(|job| job.id).collect::<Vec<_>>(), [good]);
+    assert_eq!(failed, [unreadable(bad)]);
     assert_set_aside(world, bad, 1).await;
 }
 
@@ -56,7 +64,10 @@ pub async fn a_bad_seat_in_line_fails_alone(world: &World<'_>) {
     let ready = JobFilter { state: Some(JobState::Ready), ..JobFilter::default() };
     assert_eq!(world.store().jobs(&ready, None, 10).await.unwrap().items.len(), 3);
     assert_eq!(world.store().queue_stats(None, 10).await.unwrap().items[0].ready, 3);
-    assert_eq!(world.claim(&world.ask(node, 2)).await, []);
+    let answer = world.store().claim(world.at(), &world.ask(node, 2)).await.unwrap();
+    let mut expected = vec![unreadable(old), unreadable(bad)];
+    expected.sort();
+    assert_eq!((answer.jobs, answer.unreadable), (Vec::new(), expected));
     assert_set_aside(world, old, 1).await;
     assert_set_aside(world, bad, 0).await;
     assert_eq!(world.claim_one(node).await.id, good);
@@ -142,6 +153,7 @@ pub async fn a_bad_lease_fails_with_the_next_beat(world: &World<'_>) {
     let ask = BeatAsk { leases: vec![job.lease, other.lease], ..beat_of(node) };
     let beaten = world.beat_as(&ask).await;
     assert_eq!((beaten.strays, beaten.cancels), (Vec::new(), vec![good]));
+    assert_eq!(beaten.unreadable, [unreadable(bad)]);
     assert_set_aside(world, bad, 0).await;
     assert_eq!(world.state(good).await, JobState::Running);
 }

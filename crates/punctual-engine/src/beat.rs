@@ -74,6 +74,7 @@ impl Service for Beat {
                 return Err(error);
             }
         };
+        telemetry::jobs_unreadable(&beaten.unreadable);
         self.database.told_time(beaten.at, sent);
         let is_forked = self.database.told_history(beaten.forked_at);
         if !beaten.alive {

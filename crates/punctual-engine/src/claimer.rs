@@ -114,7 +114,10 @@ impl Claimer {
         let call = self.store.claim(self.env.at(), &ask);
         let answer = within(&*self.env, self.config.timing.call, call).await;
         let claimed = match answer {
-            Ok(claimed) => claimed.jobs,
+            Ok(claimed) => {
+                telemetry::jobs_unreadable(&claimed.unreadable);
+                claimed.jobs
+            }
             Err(error) => {
                 self.work.claimed(lease, sent, Vec::new());
                 return Err(error);

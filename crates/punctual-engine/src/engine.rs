@@ -22,7 +22,7 @@ use crate::session::{Over, Parts, STOP, STOP_NOW, Session};
 use crate::telemetry;
 use crate::work::Work;
 
-/// A running node. Dropping it stops the node at once, without waiting.
+/// A running node. Dropping it stops the node at once, without waiting; the node ends within a second.
 pub struct Engine {
     roles: Arc<Roles>,
     parts: Arc<Parts>,
@@ -64,6 +64,8 @@ pub struct Health {
     pub held: usize,
     /// Places that are free for handlers.
     pub free: usize,
+    /// Did it pause claiming within the last minute, because it lacks memory, processes or open files?
+    pub lacks_resources: bool,
     /// Does it trust the database's clock? If not, slots that lie far ahead of what the clock said
     /// before have to wait.
     pub is_clock_trusted: bool,
@@ -148,6 +150,7 @@ impl Engine {
             is_in_touch: current.work.is_in_touch(),
             held: current.work.held(),
             free: self.parts.places.free(),
+            lacks_resources: current.work.lacks_resources(),
             is_clock_trusted: !self.parts.database.is_clock_held(),
             is_history_trusted: self.parts.database.suspended().is_none(),
         }
@@ -194,13 +197,13 @@ impl Engine {
     /// store does not respond.
     pub fn stop(&self) {
         self.wish.raise(STOP);
-        self.watch_end();
+        self.watch_end(true);
     }
 
     /// Asks the node to stop at once; running jobs are released. Takes at most a second.
     pub fn stop_now(&self) {
         self.wish.raise(STOP_NOW);
-        self.watch_end();
+        self.watch_end(true);
     }
 
     /// Ends when the node has stopped.
@@ -221,30 +224,36 @@ impl Engine {
         self.stopped().await
     }
 
+    /// Ends when the time of a shutdown that begins now is over: after the grace or a request to stop at
+    /// once, and the time to end.
+    pub fn shutdown_time(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (env, wish) = (self.parts.env.clone(), self.wish.clone());
+        let grace = self.parts.config.shutdown_grace;
+        async move {
+            tokio::select! {
+                biased;
+                () = wish.reached(STOP_NOW) => {}
+                () = env.sleep(grace) => {}
+            }
+            env.sleep(ENDING).await;
+        }
+    }
+
     /// Ends the shutdown when its time is over: on a thread of its own, since handlers may block
-    /// all threads of the runtime.
-    fn watch_end(&self) {
+    /// all threads of the runtime. Without a thread it is a task, if there is a runtime here.
+    fn watch_end(&self, has_runtime: bool) {
         if self.is_watched.swap(true, Ordering::AcqRel) {
             return;
         }
         let watch = || -> Boxed {
             // Without the store, which may be closed as soon as the node has stopped.
-            let (env, end) = (self.parts.env.clone(), self.parts.out_of_time.clone());
-            let (wish, grace) = (self.wish.clone(), self.parts.config.shutdown_grace);
+            let (end, time_is_over) = (self.parts.out_of_time.clone(), self.shutdown_time());
             let (current, outcome) = (self.current.clone(), self.outcome.clone());
             Box::pin(async move {
-                let out_of_time = async {
-                    tokio::select! {
-                        biased;
-                        () = wish.reached(STOP_NOW) => {}
-                        () = env.sleep(grace) => {}
-                    }
-                    env.sleep(ENDING).await;
-                };
                 tokio::select! {
                     biased;
                     () = outcome.is_over.reached(1) => {}
-                    () = out_of_time => {
+                    () = time_is_over => {
                         telemetry::out_of_time();
                         end.raise(1);
                         outcome.tell(Stopped { unsettled: held(&current) });
@@ -255,15 +264,21 @@ impl Engine {
         let env = &self.parts.env;
         if let Err(error) = env.spawn_apart("punctual-stop", watch()) {
             telemetry::no_thread("punctual-stop", &error);
-            env.spawn(watch());
+            if has_runtime {
+                env.spawn(watch());
+            }
         }
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // No caller is left to wait for its end.
+        // No caller is left to wait for its end, which has a bound all the same: without one, a node whose
+        // store does not respond would continue until it is declared dead.
         self.wish.raise(STOP_NOW);
+        if self.outcome.is_over.get() == 0 {
+            self.watch_end(false);
+        }
     }
 }
 

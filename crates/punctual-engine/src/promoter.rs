@@ -1,4 +1,5 @@
-//! Moves jobs whose time has come to where they can be claimed, and ends those that may not start any more.
+//! Moves jobs whose time has come to where they can be claimed, and finds out whether start deadlines have
+//! passed.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,8 +10,9 @@ use punctual_store::{Result, Store};
 use tokio::sync::Notify;
 
 use crate::config::Timing;
+use crate::database::Database;
 use crate::env::Env;
-use crate::expirer::Expirer;
+use crate::expirer::PassedDeadlines;
 use crate::leader::{MAINTENANCE, Roles};
 use crate::service::{Report, Rest, Service, within};
 
@@ -68,7 +70,9 @@ pub(crate) struct Promoter {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) roles: Arc<Roles>,
     pub(crate) timers: Arc<Timers>,
-    pub(crate) expirer: Expirer,
+    pub(crate) database: Arc<Database>,
+    /// For the expirer.
+    pub(crate) passed: Arc<PassedDeadlines>,
     pub(crate) timing: Timing,
 }
 
@@ -96,10 +100,9 @@ impl Service for Promoter {
             };
             let count: u64 = promoted.queues.values().sum();
             moved = usize::try_from(count).unwrap_or(usize::MAX);
-            let expired = self.expirer.run(&promoted, now).await?;
-            let is_more = moved >= PROMOTE_AT_ONCE || expired.is_more;
-            moved += expired.jobs;
-            if is_more {
+            self.database.told_time(promoted.at, now);
+            self.passed.note(&promoted);
+            if moved >= PROMOTE_AT_ONCE {
                 return Ok(Report::new(moved, Rest::None));
             }
             if let Some(next_due) = promoted.next_due {

@@ -17,7 +17,7 @@ use crate::counts::{Counts, RollUp};
 use crate::database::Database;
 use crate::env::Env;
 use crate::executor::Executor;
-use crate::expirer::Expirer;
+use crate::expirer::{EXPIRE_MAX, Expirer, PassedDeadlines};
 use crate::handler::Handlers;
 use crate::leader::{Roles, Seeker};
 use crate::level::Level;
@@ -161,25 +161,32 @@ impl Session {
         };
         self.run(seeker, &roles.seeker, &self.quiet);
         self.pass_on(Topic::Roles, &roles.seeker);
+        let passed = Arc::<PassedDeadlines>::default();
         self.run(
             Promoter {
                 env: env.clone(),
                 store: store.clone(),
                 roles: roles.clone(),
                 timers: timers.clone(),
-                expirer: Expirer {
-                    env: env.clone(),
-                    store: store.clone(),
-                    roles: roles.clone(),
-                    database: self.parts.database.clone(),
-                    counts: counts.clone(),
-                    timing,
-                },
+                database: self.parts.database.clone(),
+                passed: passed.clone(),
                 timing,
             },
             &wakes.promoter,
             &self.quiet,
         );
+        let expirer = Expirer {
+            env: env.clone(),
+            store: store.clone(),
+            roles: roles.clone(),
+            database: self.parts.database.clone(),
+            counts: counts.clone(),
+            passed: passed.clone(),
+            promoter: wakes.promoter.clone(),
+            size: BatchSize::new(EXPIRE_MAX),
+            timing,
+        };
+        self.run(expirer, &passed.wake, &self.quiet);
         if config.schedules {
             self.run(
                 Scheduler {

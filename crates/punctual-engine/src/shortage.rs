@@ -17,6 +17,8 @@ pub(crate) struct Shortage {
     /// When they ended, newest last.
     latest: Vec<Duration>,
     paused_until: Duration,
+    /// When claiming was last paused.
+    paused_at: Option<Duration>,
 }
 
 impl Shortage {
@@ -30,6 +32,7 @@ impl Shortage {
         let begins = self.latest.len() == COUNT && !self.is_paused(now);
         if begins {
             self.paused_until = now + PAUSE;
+            self.paused_at = Some(now);
         }
         begins
     }
@@ -37,6 +40,12 @@ impl Shortage {
     /// Is claiming paused?
     pub(crate) fn is_paused(&self, now: Duration) -> bool {
         now < self.paused_until
+    }
+
+    /// Was claiming paused within the last minute? Between two pauses a node claims, until the next attempt
+    /// lacks resources.
+    pub(crate) fn is_recent(&self, now: Duration) -> bool {
+        self.paused_at.is_some_and(|at| now.saturating_sub(at) < WINDOW)
     }
 }
 
@@ -63,5 +72,6 @@ mod tests {
         assert!(!shortage.is_paused(at(71)));
         // After it, one attempt is enough.
         assert!(shortage.note(at(72)));
+        assert!(shortage.is_recent(at(131)) && !shortage.is_recent(at(132)));
     }
 }

@@ -85,6 +85,13 @@ impl SkipLog {
     }
 }
 
+/// The scheduler ends: what was added up is logged.
+impl Drop for SkipLog {
+    fn drop(&mut self) {
+        self.end(Duration::ZERO);
+    }
+}
+
 /// Logs the slots that a change of a schedule decided.
 pub(crate) fn log_passed(schedule: &Schedule, passed: Option<&PassedSlots>) {
     for row in passed.into_iter().flat_map(|passed| &passed.rows) {

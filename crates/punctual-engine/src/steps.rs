@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::database::Database;
 use crate::env::Env;
 use crate::executor::Executor;
-use crate::expirer::Expirer;
+use crate::expirer::{EXPIRE_MAX, Expirer};
 use crate::handler::Handlers;
 use crate::leader::{MAINTENANCE, Roles, SCHEDULER, Seeker};
 use crate::log::{Log, Scribe};
@@ -90,6 +90,9 @@ impl Steps {
                 roles: roles.clone(),
                 database: database.clone(),
                 counts: Arc::default(),
+                passed: Arc::default(),
+                promoter: Arc::default(),
+                size: BatchSize::new(EXPIRE_MAX),
                 timing,
             },
             scheduler: Scheduler {
@@ -168,8 +171,10 @@ impl Steps {
             self.roles.want(MAINTENANCE);
             self.live().await?;
         }
-        let sent = self.expirer.env.elapsed();
-        Ok(self.expirer.run(promoted, sent).await?.jobs)
+        let Expirer { env, database, passed, .. } = &self.expirer;
+        database.told_time(promoted.at, env.elapsed());
+        passed.note(promoted);
+        Ok(self.expirer.run_once().await?.done)
     }
 
     /// Claims what may run now, runs it to its end and writes down how it ended; but for the first

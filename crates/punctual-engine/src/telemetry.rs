@@ -9,6 +9,7 @@ use punctual_core::job::{AttemptOutcome, Next, SlotOutcome};
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::{
     ClaimedJob, ExpiredJob, Fence, OverdueJob, Reaped, Settled, SkippedSlots, SlotRow, StoreError,
+    UnreadableJob, rules,
 };
 use tracing::Span;
 
@@ -31,6 +32,11 @@ const METRICS: &[(MetricType, &str, &str)] = &[
     (Counter, "punctual_service_panics_total", "Service passes that panicked (bugs)"),
     (Counter, "punctual_jobs_claimed_total", "Jobs claimed"),
     (Counter, "punctual_attempts_total", "Attempts settled"),
+    (
+        Counter,
+        "punctual_claim_pauses_total",
+        "Pauses of claiming because the node lacked memory, processes or open files",
+    ),
     (Counter, "punctual_settles_fenced_total", "Results rejected because the lease was lost"),
     (Counter, "punctual_results_late_total", "Results of handlers that were already abandoned"),
     (
@@ -197,6 +203,7 @@ pub(crate) fn lacked_resources(job: JobId, kind: &str, error: &str, is_pause: bo
     count("punctual_attempts_without_resources_total", 1);
     tracing::warn!(kind, %job, error, "attempt ended because this node lacks resources");
     if is_pause {
+        count("punctual_claim_pauses_total", 1);
         let pause_ms = milliseconds(PAUSE);
         tracing::error!(
             pause_ms,
@@ -204,6 +211,11 @@ pub(crate) fn lacked_resources(job: JobId, kind: &str, error: &str, is_pause: bo
              (`ulimit -n`, `LimitNOFILE`, `TasksMax`, `MemoryMax`) or run fewer jobs at the same time"
         );
     }
+}
+
+/// Logs the error of a handler that has seen the shutdown. The attempt is released and does not count.
+pub(crate) fn released_at_shutdown(kind: &str, queue: &str, job: JobId, attempt: u32, error: &str) {
+    tracing::warn!(kind, queue, %job, attempt, error, "attempt released at shutdown after an error");
 }
 
 fn milliseconds(duration: Duration) -> u64 {
@@ -273,6 +285,13 @@ pub fn jobs_expired(at: Timestamp, jobs: &[ExpiredJob]) {
     for ExpiredJob { job, queue, kind, due_at, error } in jobs {
         let waited_ms = milliseconds(at.since(*due_at));
         tracing::error!(kind, queue, %job, waited_ms, error, "job failed for good");
+    }
+}
+
+/// Logs jobs that failed because they cannot be read.
+pub fn jobs_unreadable(jobs: &[UnreadableJob]) {
+    for UnreadableJob { job, queue, kind } in jobs {
+        tracing::error!(kind, queue, %job, error = rules::UNREADABLE, "job failed for good");
     }
 }
 

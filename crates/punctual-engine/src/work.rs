@@ -118,6 +118,18 @@ enum Phase {
     Ended,
 }
 
+impl Held {
+    /// The end of an attempt that had to stop. An error that a shutdown hides is logged, since nothing else
+    /// shows it.
+    fn stopped(&self, job: JobId, reason: StopReason, ended: &Ended) -> Ended {
+        if let (StopReason::Shutdown, Some(error)) = (reason, ended.error()) {
+            let Held { kind, queue, standing, .. } = self;
+            telemetry::released_at_shutdown(kind, queue, job, standing.attempt, error);
+        }
+        Ended::from(stopped(reason))
+    }
+}
+
 /// What is to be written about the end of an attempt.
 struct Ending {
     transition: Transition,
@@ -203,6 +215,11 @@ impl Work {
         }
         let ahead = state.pace.ahead(now);
         (self.places.free() + ahead).saturating_sub(state.waiting.len()).min(PASS_MAX)
+    }
+
+    /// Did the node pause claiming within the last minute, because it lacked resources?
+    pub(crate) fn lacks_resources(&self) -> bool {
+        self.lock().shortage.is_recent(self.env.elapsed())
     }
 
     /// How many jobs were settled so far.
@@ -369,9 +386,10 @@ impl Work {
 
     // Ending
 
-    /// An attempt has ended by itself. Once it had to stop, only success counts as its own doing:
-    /// what else it says is an echo of the reason. An announced shutdown is different: the
-    /// attempt may continue, so that only an error of a handler that has seen it is an echo.
+    /// An attempt has ended by itself. Once it had to stop, its errors follow from the reason and do not
+    /// count. After a shutdown was announced the attempt may continue, so that only the error of a
+    /// handler that has seen it does not count. A panic counts in both cases: no handler panics because it
+    /// was asked to stop.
     pub(crate) fn ended(&self, key: Key, ended: Ended) {
         let mut state = self.lock();
         let now = self.env.elapsed();
@@ -384,9 +402,11 @@ impl Work {
             pace.ended(now, now.saturating_add(limit).saturating_sub(until));
         }
         let Ended { outcome, result, then, is_settled } = match held.stop.reason() {
-            Some(reason) if ended.outcome != Outcome::Done => Ended::from(stopped(reason)),
-            None if held.stop.is_shutdown_seen() && is_error(&ended.outcome) => {
-                Ended::from(stopped(StopReason::Shutdown))
+            Some(reason) if is_due_to(reason, &ended.outcome) => {
+                held.stopped(key.0, reason, &ended)
+            }
+            None if held.stop.is_shutdown_seen() && matches!(ended.outcome, Outcome::Fail(_)) => {
+                held.stopped(key.0, StopReason::Shutdown, &ended)
             }
             _ => bounded(ended),
         };
@@ -631,9 +651,13 @@ fn stopped(reason: StopReason) -> Outcome {
     }
 }
 
-/// Is it an error that a handler could return because it was asked to stop?
-fn is_error(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Fail(_) | Outcome::Panicked(_))
+/// Can an attempt end so because it had to stop?
+fn is_due_to(reason: StopReason, outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Done => false,
+        Outcome::Panicked(_) => reason != StopReason::Shutdown,
+        _ => true,
+    }
 }
 
 /// A result that is too large to keep would be refused with its whole batch; and the work would

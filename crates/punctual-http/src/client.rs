@@ -15,13 +15,17 @@ use hyper::header::HeaderMap;
 use hyper::rt::{Read, Write};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject;
+use punctual::is_out_of_resources;
+use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use rustls_native_certs::{CertificateResult, ErrorKind as CertificatesErrorKind};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use url::{Host, Url};
+
+use crate::trouble::Trouble;
 
 /// How long a connection may take to be there.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -47,8 +51,8 @@ pub(crate) struct Body {
 /// Sends requests.
 pub(crate) struct Client {
     ca_file: Option<PathBuf>,
-    /// Read with the first request that needs it.
-    tls: OnceLock<Result<TlsConnector, String>>,
+    /// Prepared by the first request that needs it. Errors are not kept: the next request tries again.
+    tls: OnceLock<TlsConnector>,
 }
 
 impl Client {
@@ -63,7 +67,7 @@ impl Client {
         addresses: &[SocketAddr],
         request: Request<Full<Bytes>>,
         wants_body: bool,
-    ) -> Result<Answer, String> {
+    ) -> Result<Answer, Trouble> {
         let stream = connect(url, addresses).await?;
         // What drives the connection ends with this request, however that ends.
         let mut driver = JoinSet::new();
@@ -74,16 +78,19 @@ impl Client {
             send(stream, request, &mut driver).await
         };
         let response = response.map_err(|error| {
-            format!(
+            let text = format!(
                 "the request to {} failed before a response arrived: {}",
                 shown(url),
                 in_words(&error)
-            )
+            );
+            Trouble::passing(&error, text)
         })?;
         let (head, incoming) = response.into_parts();
         let body = match wants_body {
             true => Some(read(incoming).await.map_err(|error| {
-                format!("the response from {} is incomplete: {}", shown(url), in_words(&error))
+                let text =
+                    format!("the response from {} is incomplete: {}", shown(url), in_words(&error));
+                Trouble::passing(&error, text)
             })?),
             false => None,
         };
@@ -94,29 +101,41 @@ impl Client {
         &self,
         url: &Url,
         stream: TcpStream,
-    ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
-        let connector = self.tls.get_or_init(|| connector(self.ca_file.as_deref())).clone()?;
+    ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, Trouble> {
+        let connector = self.connector()?;
         let name = match url.host() {
-            Some(Host::Domain(host)) => ServerName::try_from(host.to_owned())
-                .map_err(|_| format!("`{host}` is not a valid TLS server name"))?,
+            Some(Host::Domain(host)) => ServerName::try_from(host.to_owned()).map_err(|_| {
+                Trouble::Passing(format!("`{host}` is not a valid TLS server name"))
+            })?,
             Some(Host::Ipv4(address)) => ServerName::from(std::net::IpAddr::V4(address)),
             Some(Host::Ipv6(address)) => ServerName::from(std::net::IpAddr::V6(address)),
-            None => return Err("the URL has no host".to_owned()),
+            None => return Err(Trouble::Passing("the URL has no host".to_owned())),
         };
         match tokio::time::timeout(CONNECT, connector.connect(name, stream)).await {
             Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(error)) => Err(format!(
-                "the TLS handshake with {} failed: {}; check its certificate, or add the CA that \
-                 signed it with `http.ca_file` in the workers' configuration",
-                shown(url),
-                in_words(&error)
-            )),
-            Err(_) => Err(format!(
+            Ok(Err(error)) => {
+                let text = format!(
+                    "the TLS handshake with {} failed: {}; check its certificate, or add the CA that \
+                     signed it with `http.ca_file` in the workers' configuration",
+                    shown(url),
+                    in_words(&error)
+                );
+                Err(Trouble::passing(&error, text))
+            }
+            Err(_) => Err(Trouble::Passing(format!(
                 "the TLS handshake with {} timed out after {}s",
                 shown(url),
                 CONNECT.as_secs()
-            )),
+            ))),
         }
+    }
+
+    fn connector(&self) -> Result<TlsConnector, Trouble> {
+        if let Some(connector) = self.tls.get() {
+            return Ok(connector.clone());
+        }
+        let connector = connector(self.ca_file.as_deref())?;
+        Ok(self.tls.get_or_init(|| connector).clone())
     }
 }
 
@@ -126,20 +145,26 @@ pub(crate) fn shown(url: &Url) -> String {
 }
 
 /// A connection to the first address that takes one.
-async fn connect(url: &Url, addresses: &[SocketAddr]) -> Result<TcpStream, String> {
+async fn connect(url: &Url, addresses: &[SocketAddr]) -> Result<TcpStream, Trouble> {
     let mut troubles = Vec::new();
+    let mut is_shortage = false;
     for address in addresses {
         match tokio::time::timeout(CONNECT, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => troubles.push(format!("{address}: {error}")),
+            Ok(Err(error)) => {
+                is_shortage |= is_out_of_resources(&error);
+                troubles.push(format!("{address}: {error}"));
+            }
             Err(_) => troubles.push(format!("{address}: timed out after {}s", CONNECT.as_secs())),
         }
     }
-    Err(format!(
-        "cannot connect to {} ({}); check that it is running and reachable from this machine",
-        shown(url),
-        troubles.join("; ")
-    ))
+    let (url, why) = (shown(url), troubles.join("; "));
+    if is_shortage {
+        return Err(Trouble::OutOfResources(format!("cannot connect to {url} ({why})")));
+    }
+    Err(Trouble::Passing(format!(
+        "cannot connect to {url} ({why}); check that it is running and reachable from this machine"
+    )))
 }
 
 async fn send<T>(
@@ -170,36 +195,55 @@ async fn read(mut incoming: Incoming) -> hyper::Result<Body> {
     Ok(Body { bytes, is_truncated: false })
 }
 
-fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, String> {
+fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, Trouble> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| format!("cannot initialize TLS: {error}"))?;
+        .map_err(|error| Trouble::Passing(format!("cannot initialize TLS: {error}")))?;
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots.add_parsable_certificates(trusted(rustls_native_certs::load_native_certs())?);
     if let Some(file) = ca_file {
-        let unreadable = |why: String| {
+        let text = |why: &dyn StdError| {
             let file = file.display();
             format!(
                 "cannot load the certificates of `http.ca_file` from `{file}` ({why}); use a file \
                  in PEM format"
             )
         };
-        for certificate in
-            CertificateDer::pem_file_iter(file).map_err(|error| unreadable(error.to_string()))?
-        {
-            let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
-            roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
+        let unreadable = |error: PemError| match &error {
+            PemError::Io(cause) => Trouble::passing(cause, text(&error)),
+            _ => Trouble::Passing(text(&error)),
+        };
+        for certificate in CertificateDer::pem_file_iter(file).map_err(unreadable)? {
+            let certificate = certificate.map_err(unreadable)?;
+            roots.add(certificate).map_err(|error| Trouble::Passing(text(&error)))?;
         }
     }
     if roots.is_empty() {
-        return Err("no trusted root certificates found on this machine; install them (package \
-            ca-certificates), or set `http.ca_file`"
-            .to_owned());
+        return Err(Trouble::Passing(
+            "no trusted root certificates found on this machine; install them (package \
+             ca-certificates), or set `http.ca_file`"
+                .to_owned(),
+        ));
     }
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// The certificates that this machine trusts. Unreadable ones are skipped, unless they could not be read for
+/// lack of resources: without them, requests would fail as long as the process lives.
+fn trusted(loaded: CertificateResult) -> Result<Vec<CertificateDer<'static>>, Trouble> {
+    for error in &loaded.errors {
+        if let CertificatesErrorKind::Io { inner, .. } = &error.kind
+            && is_out_of_resources(inner)
+        {
+            return Err(Trouble::OutOfResources(format!(
+                "cannot load the trusted root certificates of this machine: {error}"
+            )));
+        }
+    }
+    Ok(loaded.certs)
 }
 
 /// An error and what is behind it.
@@ -215,4 +259,37 @@ fn in_words(error: &dyn StdError) -> String {
         source = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEM: &str = "../punctual-postgres/tests/tls/cert.pem";
+
+    #[test]
+    fn an_error_of_the_first_request_does_not_stay() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("ca.pem");
+        let client = Client::new(Some(file.clone()));
+        assert!(matches!(client.connector(), Err(Trouble::Passing(_))));
+        std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(PEM), file).expect("a copy");
+        assert!(client.connector().is_ok());
+    }
+
+    #[test]
+    fn certificates_that_cannot_be_read_for_lack_of_descriptors_are_not_skipped() {
+        let loaded = |errno: i32| {
+            let kind = CertificatesErrorKind::Io {
+                inner: std::io::Error::from_raw_os_error(errno),
+                path: PathBuf::from("/etc/ssl/certs"),
+            };
+            let error = rustls_native_certs::Error { context: "test", kind };
+            let mut loaded = CertificateResult::default();
+            loaded.errors.push(error);
+            loaded
+        };
+        assert!(matches!(trusted(loaded(24)), Err(Trouble::OutOfResources(_))));
+        assert_eq!(trusted(loaded(13)), Ok(Vec::new()));
+    }
 }

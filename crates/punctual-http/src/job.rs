@@ -12,10 +12,11 @@ use url::Url;
 
 use crate::answer::{Verdict, verdict};
 use crate::client::{Answer, Client, shown};
-use crate::policy::{self, Policy, Refusal};
+use crate::policy::{self, Policy};
 use crate::request::{Payload, Wanted};
 use crate::sign;
 use crate::template::Variables;
+use crate::trouble::Trouble;
 
 /// All that attempts share.
 pub(crate) struct Caller {
@@ -29,14 +30,6 @@ const KEPT_BYTES_MAX: usize = 32 * 1_024;
 
 /// Whoever knows a lease can settle its job.
 const LEASE: HeaderName = HeaderName::from_static("punctual-lease");
-
-/// Why a request came to nothing.
-enum Trouble {
-    /// Another attempt may do better.
-    Passing(String),
-    /// None can.
-    Lasting(String),
-}
 
 impl Caller {
     /// Makes one attempt. Whatever is told of it is masked first.
@@ -53,13 +46,20 @@ impl Caller {
     async fn attempt(&self, payload: Value, cx: &Ctx) -> Result<Done<Value>, BoxError> {
         let masked = |text: &str| self.secrets.mask().text(text).into_owned();
         let permanent = |text: String| Failure::permanent(masked(&text));
+        let error = |trouble: Trouble| -> BoxError {
+            match trouble {
+                Trouble::Passing(text) => masked(&text).into(),
+                Trouble::Lasting(text) => permanent(text).into(),
+                Trouble::OutOfResources(text) => Failure::out_of_resources(masked(&text)).into(),
+            }
+        };
         let wanted = Payload::read(payload)
+            .map_err(Trouble::Lasting)
             .and_then(|payload| payload.wanted(&Variables::of(cx), &self.secrets))
-            .map_err(permanent)?;
+            .map_err(error)?;
         let answer = match tokio::time::timeout(wanted.timeout, self.send(&wanted, cx)).await {
             Ok(Ok((_, answer))) => answer,
-            Ok(Err(Trouble::Passing(text))) => return Err(masked(&text).into()),
-            Ok(Err(Trouble::Lasting(text))) => return Err(permanent(text).into()),
+            Ok(Err(trouble)) => return Err(error(trouble)),
             Err(_) => {
                 let limit = punctual_core::format_duration(wanted.timeout);
                 let url = shown(&wanted.url);
@@ -103,10 +103,7 @@ impl Caller {
         let (mut method, mut body) = (wanted.method.clone(), wanted.body.clone());
         let (mut left, mut has_left) = (wanted.redirects_max, false);
         loop {
-            let addresses = self.policy.addresses(&url).await.map_err(|refusal| match refusal {
-                Refusal::Forbidden(why) => Trouble::Lasting(why),
-                Refusal::Unresolved(why) => Trouble::Passing(why),
-            })?;
+            let addresses = self.policy.addresses(&url).await?;
             let mut headers = own.clone();
             // Across origins nothing goes along that shows who asks, or with which the job could be
             // settled; nor does any of it on the way back, since somebody else chose that way.
@@ -119,11 +116,7 @@ impl Caller {
                 }
             }
             let request = built(&method, &url, headers, body.clone())?;
-            let answer = self
-                .client
-                .ask(&url, &addresses, request, wanted.store_response)
-                .await
-                .map_err(Trouble::Passing)?;
+            let answer = self.client.ask(&url, &addresses, request, wanted.store_response).await?;
             let Some(next) = redirect(&answer, &url).filter(|_| left > 0) else {
                 return Ok((url, answer));
             };

@@ -23,8 +23,10 @@ mod client;
 mod job;
 mod policy;
 mod request;
+mod resolver;
 mod sign;
 mod template;
+mod trouble;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,10 +34,11 @@ use std::sync::Arc;
 
 use client::Client;
 use job::Caller;
-use policy::{Allow, Policy, System};
+use policy::{Allow, Policy};
 pub use policy::{Answer, Resolve};
 use punctual::{Builder, Ctx, Job};
 use punctual_secrets::Secrets;
+use resolver::System;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

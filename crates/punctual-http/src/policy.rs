@@ -10,7 +10,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use punctual::is_out_of_resources;
 use url::{Host, Url};
+
+use crate::trouble::Trouble;
 
 /// What somebody may reach beyond the public internet, and what nobody may.
 pub(crate) struct Policy {
@@ -44,28 +47,6 @@ pub trait Resolve: Send + Sync {
 
 /// The addresses of a host, when they are known.
 pub type Answer = Pin<Box<dyn Future<Output = std::io::Result<Vec<IpAddr>>> + Send>>;
-
-/// As this machine resolves names.
-pub(crate) struct System;
-
-impl Resolve for System {
-    fn resolve(&self, host: &str) -> Answer {
-        let host = host.to_owned();
-        Box::pin(async move {
-            let found = tokio::net::lookup_host((host.as_str(), 0)).await?;
-            Ok(found.map(|address| address.ip()).collect())
-        })
-    }
-}
-
-/// Why a request does not go out.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// It never will, as it is.
-    Forbidden(String),
-    /// The name could not be resolved now.
-    Unresolved(String),
-}
 
 /// What an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,9 +200,16 @@ fn forms(address: IpAddr) -> Vec<IpAddr> {
     std::iter::once(address).chain(within.into_iter().map(IpAddr::V4)).collect()
 }
 
-/// Does this machine have the address? Only what it has can be bound.
-fn is_own(address: IpAddr) -> bool {
-    UdpSocket::bind((address, 0)).is_ok()
+/// Does this machine have the address? Only what it has can be bound. Without a descriptor this is
+/// unknown, and nothing may be called.
+fn is_own(address: IpAddr) -> Result<bool, Trouble> {
+    match UdpSocket::bind((address, 0)) {
+        Ok(_) => Ok(true),
+        Err(error) if is_out_of_resources(&error) => Err(Trouble::OutOfResources(format!(
+            "cannot check whether {address} is an address of this machine: {error}"
+        ))),
+        Err(_) => Ok(false),
+    }
 }
 
 /// A URL that may be asked, as far as it can be told without resolving its host. What is wrong is told
@@ -246,69 +234,76 @@ pub(crate) fn url(text: &str) -> Result<Url, String> {
 
 impl Policy {
     /// The addresses that a request for this URL goes to, if it may go to all of them.
-    pub(crate) async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, Refusal> {
+    pub(crate) async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, Trouble> {
         let port = url.port_or_known_default().unwrap_or(80);
         let (host, found) = match url.host() {
             Some(Host::Ipv4(address)) => (address.to_string(), vec![IpAddr::V4(address)]),
             Some(Host::Ipv6(address)) => (address.to_string(), vec![IpAddr::V6(address)]),
             Some(Host::Domain(host)) => (host.to_owned(), self.resolve(host).await?),
-            None => return Err(Refusal::Forbidden("the URL has no host".to_owned())),
+            None => return Err(Trouble::Lasting("the URL has no host".to_owned())),
         };
         let database = self.database_at(port).await?;
         for address in &found {
-            self.check(&host, SocketAddr::new(*address, port), &database)
-                .map_err(Refusal::Forbidden)?;
+            self.check(&host, SocketAddr::new(*address, port), &database)?;
         }
         Ok(found.into_iter().map(|address| SocketAddr::new(address, port)).collect())
     }
 
-    async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, Refusal> {
-        let unresolved = |why: String| {
-            Err(Refusal::Unresolved(format!(
+    async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, Trouble> {
+        let unresolved = |why: &str| {
+            format!(
                 "cannot resolve host `{host}` ({why}); check the name, and the DNS resolver of \
                  the machine that runs the job"
-            )))
+            )
         };
         match self.resolver.resolve(host).await {
-            Ok(found) if found.is_empty() => unresolved("no address found".to_owned()),
+            Ok(found) if found.is_empty() => Err(Trouble::Passing(unresolved("no address found"))),
             Ok(found) => Ok(found),
-            Err(error) => unresolved(error.to_string()),
+            Err(error) => Err(Trouble::passing(&error, unresolved(&error.to_string()))),
         }
     }
 
     /// Where the database is, if it listens on this port: looked up anew, since it may have moved.
-    async fn database_at(&self, port: u16) -> Result<Vec<IpAddr>, Refusal> {
+    async fn database_at(&self, port: u16) -> Result<Vec<IpAddr>, Trouble> {
         let mut found = Vec::new();
         for (host, _) in self.database.iter().filter(|(_, own)| *own == port) {
             match host.parse() {
                 Ok(address) => found.extend(forms(address)),
                 // It may be anywhere, so that nothing is called till this is known.
-                Err(_) => match self.resolve(host).await {
-                    Ok(addresses) => found.extend(addresses.into_iter().flat_map(forms)),
-                    Err(Refusal::Unresolved(why) | Refusal::Forbidden(why)) => {
-                        return Err(Refusal::Unresolved(format!(
-                            "requests to port {port} (the database port) are blocked until the \
-                             address of the database is known: {why}"
-                        )));
-                    }
-                },
+                Err(_) => {
+                    let addresses = self.resolve(host).await.map_err(|trouble| {
+                        trouble.map(|why| {
+                            format!(
+                                "requests to port {port} (the database port) are blocked until the \
+                                 address of the database is known: {why}"
+                            )
+                        })
+                    })?;
+                    found.extend(addresses.into_iter().flat_map(forms));
+                }
             }
         }
         Ok(found)
     }
 
     /// May a request for this host go to this address?
-    fn check(&self, host: &str, to: SocketAddr, database: &[IpAddr]) -> Result<(), String> {
+    fn check(&self, host: &str, to: SocketAddr, database: &[IpAddr]) -> Result<(), Trouble> {
         let is_literal = host.parse::<IpAddr>().is_ok();
         let refused = |what: &str, way_out: &str| {
             let place = if is_literal { "it is ".to_owned() } else { format!("{} is ", to.ip()) };
-            Err(format!("request to `{host}` blocked: {place}{what}; {way_out}"))
+            Err(Trouble::Lasting(format!("request to `{host}` blocked: {place}{what}; {way_out}")))
         };
         // On this machine it may listen at more addresses than its own name stands for.
-        let is_database_here = database.iter().any(|address| is_own(*address));
+        let mut is_database_here = false;
+        for address in database {
+            is_database_here |= is_own(*address)?;
+        }
+        let has_open_listener =
+            self.listeners.iter().any(|at| at.port() == to.port() && at.ip().is_unspecified());
         for form in forms(to.ip()) {
+            let is_own = (has_open_listener || is_database_here) && is_own(form)?;
             let listens = |at: &&SocketAddr| {
-                let is_there = at.ip() == form || at.ip().is_unspecified() && is_own(form);
+                let is_there = at.ip() == form || at.ip().is_unspecified() && is_own;
                 at.port() == to.port() && is_there
             };
             if self.listeners.iter().any(|at| listens(&at)) {
@@ -317,7 +312,7 @@ impl Policy {
                     "jobs cannot send requests to the server that runs them",
                 );
             }
-            if database.contains(&form) || is_database_here && is_own(form) {
+            if database.contains(&form) || is_database_here && is_own {
                 return refused(
                     "the address of the database",
                     "jobs cannot send requests to the database",

@@ -13,6 +13,7 @@ use url::{ParseError, Url};
 
 use crate::policy;
 use crate::template::{Part, Variables, in_url, parts};
+use crate::trouble::Trouble;
 
 /// A job of kind `http`, as it is written.
 #[derive(Debug, Deserialize)]
@@ -135,12 +136,10 @@ struct Filler<'a> {
 
 impl Filler<'_> {
     /// A literal part may refer to secrets; a value is taken as it is.
-    fn fill(&self, text: &str, escape: fn(&str) -> String) -> Result<String, String> {
+    fn fill(&self, text: &str, escape: fn(&str) -> String) -> Result<String, Trouble> {
         let literal = |text: &str| {
-            self.secrets
-                .resolve_for(&self.origin, text)
-                .map(|it| it.into_exposed())
-                .map_err(|error| error.to_string())
+            let resolved = self.secrets.resolve_for(&self.origin, text);
+            resolved.map(|it| it.into_exposed()).map_err(Trouble::from)
         };
         let Some(known) = self.known else { return literal(text) };
         let mut filled = String::new();
@@ -154,7 +153,7 @@ impl Filler<'_> {
     }
 
     /// The same with every string within a value of JSON, which is escaped when it is written.
-    fn fill_json(&self, value: &Value) -> Result<Value, String> {
+    fn fill_json(&self, value: &Value) -> Result<Value, Trouble> {
         Ok(match value {
             Value::String(text) => Value::String(self.fill(text, str::to_owned)?),
             Value::Array(items) => Value::Array(
@@ -173,7 +172,7 @@ impl Filler<'_> {
 
     /// Whom a URL leads to, told without any secret: resolvers, certificates and messages tell a host
     /// to everybody.
-    fn leads_to(&self, text: &str) -> Result<String, String> {
+    fn leads_to(&self, text: &str) -> Result<String, Trouble> {
         let with =
             |instead: &str| self.fill(&text.replace("secret://", instead), |_| "x".to_owned());
         let place =
@@ -186,18 +185,18 @@ impl Filler<'_> {
             _ => true,
         };
         match is_same {
-            true => policy::url(&one).map(|url| url.origin().ascii_serialization()),
-            false => Err(
+            true => Ok(policy::url(&one)?.origin().ascii_serialization()),
+            false => Err(Trouble::Lasting(
                 "a secret must not change the scheme, host or port of the URL; use secrets only \
                  in the path, in the query or in a header"
                     .to_owned(),
-            ),
+            )),
         }
     }
 
     /// A URL whose values stay within their components: with any others it would have the same host
     /// and as many parts of a path.
-    fn url(&self, text: &str) -> Result<Url, String> {
+    fn url(&self, text: &str) -> Result<Url, Trouble> {
         let url = policy::url(&self.fill(text, in_url)?)?;
         let plain = policy::url(&self.fill(text, |_| "x".to_owned())?)?;
         let shape = |url: &Url| {
@@ -206,11 +205,11 @@ impl Filler<'_> {
         };
         match shape(&url) == shape(&plain) {
             true => Ok(url),
-            false => {
-                Err("a variable must not change the host or the path structure of the URL; use \
-                    variables only within one path segment or in the query"
-                    .to_owned())
-            }
+            false => Err(Trouble::Lasting(
+                "a variable must not change the host or the path structure of the URL; use \
+                 variables only within one path segment or in the query"
+                    .to_owned(),
+            )),
         }
     }
 }
@@ -228,11 +227,11 @@ impl Payload {
     }
 
     /// The request that it comes to.
-    pub(crate) fn wanted(&self, known: &Variables, secrets: &Secrets) -> Result<Wanted, String> {
+    pub(crate) fn wanted(&self, known: &Variables, secrets: &Secrets) -> Result<Wanted, Trouble> {
         let known = self.templates.then_some(known);
-        let wrong_url = |error: String| {
+        let wrong_url = |trouble: Trouble| {
             let written: String = self.url.chars().take(URL_SHOWN).collect();
-            format!("`url` `{written}`: {error}")
+            trouble.map(|error| format!("`url` `{written}`: {error}"))
         };
         let mut filler = Filler { known, secrets, origin: String::new() };
         filler.origin = filler.leads_to(&self.url).map_err(wrong_url)?;
@@ -249,10 +248,10 @@ impl Payload {
         }
         let statuses = |all: &Vec<Value>| all.iter().map(Status::read).collect::<Result<_, _>>();
         if self.follow_redirects > REDIRECTS_MAX {
-            return Err(format!(
+            return Err(Trouble::Lasting(format!(
                 "`follow_redirects` must be at most {REDIRECTS_MAX}, got {}",
                 self.follow_redirects
-            ));
+            )));
         }
         Ok(Wanted {
             method,
@@ -291,25 +290,31 @@ impl Payload {
         }
     }
 
-    fn sign(&self, filler: &Filler<'_>) -> Result<Option<String>, String> {
+    fn sign(&self, filler: &Filler<'_>) -> Result<Option<String>, Trouble> {
         let Some(sign) = &self.sign else { return Ok(None) };
         if !Secrets::is_reference(sign) {
-            return Err(
+            return Err(Trouble::Lasting(
                 "`sign` must be a secret reference such as secret://NAME, because the payload is \
                  stored in plain text"
                     .to_owned(),
-            );
+            ));
         }
         let key = filler.secrets.resolve_for(&filler.origin, sign);
-        let key = key.map_err(|error| format!("`sign`: {error}"))?;
+        let key =
+            key.map_err(|error| Trouble::from(error).map(|error| format!("`sign`: {error}")))?;
         Ok(Some(key.into_exposed()))
     }
 
-    fn body(&self, filler: &Filler<'_>) -> Result<(Bytes, Option<&'static str>), String> {
+    fn body(&self, filler: &Filler<'_>) -> Result<(Bytes, Option<&'static str>), Trouble> {
+        let within = |field: &'static str| {
+            move |trouble: Trouble| trouble.map(|error| format!("`{field}`: {error}"))
+        };
         match (&self.body, &self.text) {
-            (Some(_), Some(_)) => Err("`body` and `text` cannot be combined".to_owned()),
+            (Some(_), Some(_)) => {
+                Err(Trouble::Lasting("`body` and `text` cannot be combined".to_owned()))
+            }
             (Some(body), None) => {
-                let filled = filler.fill_json(body).map_err(|error| format!("`body`: {error}"))?;
+                let filled = filler.fill_json(body).map_err(within("body"))?;
                 Ok((Bytes::from(filled.to_string()), Some("application/json")))
             }
             (None, Some(text)) => {
@@ -318,8 +323,7 @@ impl Payload {
                         && value.starts_with("application/x-www-form-urlencoded")
                 });
                 let escape = if is_form { in_url } else { str::to_owned };
-                let filled =
-                    filler.fill(text, escape).map_err(|error| format!("`text`: {error}"))?;
+                let filled = filler.fill(text, escape).map_err(within("text"))?;
                 Ok((Bytes::from(filled), Some("text/plain; charset=utf-8")))
             }
             (None, None) => Ok((Bytes::new(), None)),
@@ -327,16 +331,16 @@ impl Payload {
     }
 }
 
-fn header(name: &str, value: &str, filler: &Filler<'_>) -> Result<Header, String> {
+fn header(name: &str, value: &str, filler: &Filler<'_>) -> Result<Header, Trouble> {
     let lower = name.to_ascii_lowercase();
     let is_ours = lower.starts_with("punctual-") || lower.starts_with("webhook-");
     if is_ours || RESERVED.contains(&lower.as_str()) {
-        return Err(format!("header `{name}` is set by punctual; remove it"));
+        return Err(Trouble::Lasting(format!("header `{name}` is set by punctual; remove it")));
     }
     let wrong = |why: String| format!("header `{name}`: {why}");
     let read = HeaderName::from_bytes(lower.as_bytes())
         .map_err(|_| wrong("invalid header name".to_owned()))?;
-    let filled = filler.fill(value, str::to_owned).map_err(wrong)?;
+    let filled = filler.fill(value, str::to_owned).map_err(|trouble| trouble.map(&wrong))?;
     let mut value = HeaderValue::from_str(&filled).map_err(|_| {
         wrong(
             "the value contains a line break or another character that is not allowed in a header"
@@ -353,7 +357,7 @@ mod tests {
 
     use super::*;
 
-    fn wanted(payload: Value) -> Result<Wanted, String> {
+    fn wanted(payload: Value) -> Result<Wanted, Trouble> {
         let known = Variables::new(&[
             ("job.id", Some("7")),
             ("schedule", Some("../a b&c\"\r\nx: secret://none")),
@@ -364,7 +368,7 @@ mod tests {
     }
 
     fn error(payload: Value) -> String {
-        wanted(payload).map(drop).expect_err("it is wrong")
+        wanted(payload).map(drop).expect_err("it is wrong").to_string()
     }
 
     #[test]

@@ -46,7 +46,7 @@ CREATE TABLE {schema}.job_default PARTITION OF {schema}.job DEFAULT;
 
 -- What may run now. Inserted and deleted, never updated: the claim relies on it, it goes by ctid.
 -- One order index: a second one invites wrong plans. Flags: 1 has a unique key, 8 has a row in
--- job_live, 16 has one attempt only.
+-- job_live, 16 has one attempt only, 32 to 480 count the releases for lack of resources.
 CREATE TABLE {schema}.job_ready (
   job uuid PRIMARY KEY,
   queue text COLLATE "C" NOT NULL CHECK (queue <> ''),

@@ -66,5 +66,7 @@ SELECT c.now, EXISTS (SELECT FROM alive),
   r.role, r.term, r.nonce, r.lease_until,
   (SELECT array_agg(coalesce(n.lease_until, l.lease_until) ORDER BY s.number)
    FROM unnest($14::text[]) WITH ORDINALITY AS s(role, number)
-   LEFT JOIN {schema}.leader AS l ON l.role = s.role LEFT JOIN renewed AS n ON n.role = s.role)
+   LEFT JOIN {schema}.leader AS l ON l.role = s.role LEFT JOIN renewed AS n ON n.role = s.role),
+  (SELECT array_agg(b.job ORDER BY b.job) FROM bad AS b), (SELECT array_agg(b.queue ORDER BY b.job) FROM bad AS b),
+  (SELECT array_agg(b.kind ORDER BY b.job) FROM bad AS b)
 FROM clock AS c LEFT JOIN renewed AS r ON true;

@@ -72,5 +72,6 @@ SELECT c.now, g.is_alive, g.is_limited, f.rank, f.job, f.queue, f.kind, f.due_at
     SELECT coalesce(sum(greatest(extract(epoch FROM a.ended_at - a.claimed_at), 0)) * 1000000, 0)::bigint
     FROM {schema}.job_attempt AS a
     WHERE a.job = f.job AND a.attempt > f.fresh_after AND a.outcome <> 7) END AS used,
-  f.expires_at, f.schedule, f.slot, f.facts::text, f.tags::text, f.trace, f.payload::text, (SELECT count(*) FROM taken), f.lease
-FROM durable CROSS JOIN clock AS c CROSS JOIN gate AS g LEFT JOIN found AS f ON f.is_sound;
+  f.expires_at, f.schedule, f.slot, f.facts::text, f.tags::text, f.trace, f.payload::text, (SELECT count(*) FROM taken), f.lease,
+  f.flags, f.is_sound
+FROM durable CROSS JOIN clock AS c CROSS JOIN gate AS g LEFT JOIN found AS f ON f.is_there;

@@ -1,6 +1,7 @@
 -- Ends attempts. The deleted lease row is the fence: DELETE follows row versions, so that looking and
 -- locking are one. A job that was to be cancelled has no further attempt. `next` has the codes of
 -- `JobState`: 2 ready, 3 retrying, 6 succeeded, 7 failed, 8 cancelled. The caller names each job once.
+-- A release with a wait (outcome 6, next 3) is one for lack of resources: the flags count it (32 and up, four bits).
 -- Tells of which schedules a job waits that may go on now; somebody's who commits at the same time may be
 -- missed, and is found by the next promote.
 -- Tells of which jobs the queue has a limit, so that another job of it can start now.
@@ -22,7 +23,8 @@ gone AS MATERIALIZED (
       SELECT coalesce(max(a.attempt), 0) + 1 FROM {schema}.job_attempt AS a WHERE a.job = i.job) END AS attempt,
     CASE WHEN i.is_readable THEN i.spent ELSE 0 END + (i.outcome NOT IN (6, 7))::integer AS spent,
     CASE WHEN i.is_readable THEN i.crashes ELSE 0 END + (i.outcome = 5)::integer AS crashes,
-    i.priority, i.flags, ($6::bigint[])[i.place] AS delay_us, ($8::text[])[i.place] AS result,
+    i.priority, i.flags + CASE WHEN i.outcome = 6 AND i.next = 3 AND i.flags & 480 < 480 THEN 32 ELSE 0 END AS flags,
+    ($6::bigint[])[i.place] AS delay_us, ($8::text[])[i.place] AS result,
     CASE WHEN i.cancel IS NOT NULL AND i.next < 6 AND i.outcome <> 5 THEN 3 ELSE i.outcome END AS outcome,
     CASE WHEN i.next >= 6 THEN i.next WHEN i.cancel IS NOT NULL THEN 8
       WHEN NOT i.is_readable THEN 7 ELSE i.next END AS next,

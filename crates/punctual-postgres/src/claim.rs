@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use punctual_core::{JobId, LeaseId, Timestamp};
-use punctual_store::{At, ClaimAsk, Claimed, ClaimedJob, Result, rules};
+use punctual_store::{At, ClaimAsk, Claimed, ClaimedJob, Result, UnreadableJob, rules};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -26,6 +26,7 @@ struct Taken {
     /// How many were taken out of the line, with those that cannot be read and have ended.
     picked: i64,
     jobs: Vec<(Place, ClaimedJob)>,
+    unreadable: Vec<UnreadableJob>,
 }
 
 /// Claims. Not repeated after a lost answer: it would take other jobs, and the node learns of those
@@ -71,7 +72,9 @@ async fn claim_from_marks(pool: &Pool, shared: &Shared, at: At, ask: &ClaimAsk) 
     if !is_limited && !taken.is_limited {
         advance(&shared.marks, ask, &from, &taken.jobs, took);
     }
-    Ok(Claimed { at: taken.now, jobs: taken.jobs.into_iter().map(|(_, job)| job).collect() })
+    taken.unreadable.sort();
+    let jobs = taken.jobs.into_iter().map(|(_, job)| job).collect();
+    Ok(Claimed { at: taken.now, jobs, unreadable: taken.unreadable })
 }
 
 fn quota(most: usize) -> i32 {
@@ -171,15 +174,24 @@ fn read_taken(found: &[Row]) -> Outcome<Taken> {
         is_limited: false,
         picked: 0,
         jobs: Vec::new(),
+        unreadable: Vec::new(),
     };
     for row in found {
         taken.now = rows::instant(row, 0)?;
         taken.is_alive = rows::get(row, 1)?;
         taken.is_limited = rows::get(row, 2)?;
         taken.picked = rows::get(row, 25)?;
-        if rows::get::<Option<Uuid>>(row, 4)?.is_some() {
-            let place = (rows::instant(row, 3)?, rows::job_id(row, 4)?);
-            taken.jobs.push((place, read_claimed(row, taken.now)?));
+        match rows::get::<Option<bool>>(row, 28)? {
+            Some(true) => {
+                let place = (rows::instant(row, 3)?, rows::job_id(row, 4)?);
+                taken.jobs.push((place, read_claimed(row, taken.now)?));
+            }
+            Some(false) => {
+                let (job, queue, kind) =
+                    (rows::job_id(row, 4)?, rows::get(row, 5)?, rows::get(row, 6)?);
+                taken.unreadable.push(UnreadableJob { job, queue, kind });
+            }
+            None => {}
         }
     }
     Ok(taken)
@@ -195,6 +207,7 @@ fn read_claimed(row: &Row, now: Timestamp) -> Read<ClaimedJob> {
         attempt: rows::natural(row, 8)?,
         spent: rows::natural(row, 9)?,
         crashes: rows::natural(row, 10)?,
+        resource_releases: rules::resource_releases(rows::get::<i16>(row, 27)?.into()),
         priority: rows::get(row, 11)?,
         tenant: rows::get(row, 12)?,
         owner: rows::get(row, 13)?,

@@ -70,6 +70,7 @@ fn read(row: &Row) -> Read<Overdue> {
         attempt: rows::natural(row, 2)?,
         spent: rows::natural(row, 3)?,
         crashes: rows::natural(row, 4)?,
+        resource_releases: 0,
         max_attempts: rows::natural(row, 9).unwrap_or(u32::MAX),
         used: rows::length_opt(row, 12)?.unwrap_or_default(),
         claimed_at: rows::instant(row, 5)?,

@@ -151,6 +151,7 @@ fn read_orphan(row: &Row) -> Read<Option<Orphan>> {
         attempt: rows::natural(row, 2)?,
         spent: rows::natural(row, 3)?,
         crashes: rows::natural(row, 4)?,
+        resource_releases: 0,
         max_attempts: rows::natural(row, 7).unwrap_or(u32::MAX),
         used: rows::length_opt(row, 10).unwrap_or(None).unwrap_or_default(),
         claimed_at: rows::instant(row, 5)?,

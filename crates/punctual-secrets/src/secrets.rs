@@ -92,6 +92,8 @@ pub enum SecretError {
         file: String,
         /// What the system says.
         why: String,
+        /// The number of the system's error.
+        errno: Option<i32>,
     },
     /// Its value cannot be one.
     #[error("secret `{name}`: the value {why}")]
@@ -101,6 +103,18 @@ pub enum SecretError {
         /// What is wrong with it, and the way out.
         why: &'static str,
     },
+}
+
+impl SecretError {
+    /// The system's error, if the value could not be read because of one.
+    pub fn os_error(&self) -> Option<std::io::Error> {
+        match self {
+            SecretError::Unreadable { errno: Some(errno), .. } => {
+                Some(std::io::Error::from_raw_os_error(*errno))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Secrets {
@@ -215,6 +229,7 @@ fn read(name: &str, source: &Source) -> Result<String, SecretError> {
                 name: name.to_owned(),
                 file: file.display().to_string(),
                 why: error.to_string(),
+                errno: error.raw_os_error(),
             })?;
             let text = String::from_utf8(bytes)
                 .map_err(|_| bad("is not valid UTF-8; store it as UTF-8 text"))?;

@@ -37,7 +37,8 @@ CREATE INDEX punctual_job_by_schedule ON punctual_job (schedule, id) WHERE sched
 CREATE INDEX punctual_job_by_tenant ON punctual_job (tenant, id) WHERE tenant <> '';
 
 -- What may run now. The primary key is the order of the claim: it reads the head of a kind and
--- never meets another. Flags: 1 has a unique key, 8 has a row in job_live.
+-- never meets another. Flags: 1 has a unique key, 8 has a row in job_live,
+-- 32 to 480 count the releases for lack of resources.
 CREATE TABLE punctual_job_ready (
   queue TEXT NOT NULL,
   kind TEXT NOT NULL,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
-use punctual_store::{ClaimAsk, Claimed, ClaimedJob, rules};
+use punctual_store::{ClaimAsk, Claimed, ClaimedJob, UnreadableJob, rules};
 use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Connection, Row, params_from_iter};
 
@@ -39,7 +39,7 @@ pub(crate) fn claim(db: &Connection, now: Timestamp, ask: &ClaimAsk) -> Outcome<
     let mut kinds: Vec<&str> = ask.kinds.iter().map(String::as_str).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    let mut jobs = Vec::new();
+    let (mut jobs, mut unreadable) = (Vec::new(), Vec::new());
     let mut picked = 0;
     for share in &ask.queues {
         let most = share.most.min(ask.most - picked);
@@ -53,14 +53,18 @@ pub(crate) fn claim(db: &Connection, now: Timestamp, ask: &ClaimAsk) -> Outcome<
         let (picks, bad) = pick(db, now, ask, &share.name, &kinds, room)?;
         picked += picks.len() + bad.len();
         take_from_line(db, &share.name, &picks)?;
-        drop_bad(db, now, &share.name, &bad)?;
+        unreadable.extend(drop_bad(db, now, &share.name, &bad)?);
         let mut lease = db.prepare_cached(sql::LEASE_INSERT)?;
         for pick in picks {
             let id = ask.lease_at(jobs.len());
-            jobs.extend(lease_one(db, &mut lease, now, (ask.node, id), pick)?);
+            match lease_one(db, &mut lease, now, (ask.node, id), pick)? {
+                Ok(job) => jobs.push(job),
+                Err(failed) => unreadable.extend(failed),
+            }
         }
     }
-    Ok(Claimed { at: now, jobs })
+    unreadable.sort();
+    Ok(Claimed { at: now, jobs, unreadable })
 }
 
 /// The first jobs of a queue that the node can work on, in order.
@@ -122,29 +126,35 @@ fn take_from_line(db: &Connection, queue: &str, picks: &[Pick]) -> Outcome<()> {
 }
 
 /// Takes rows that cannot be read out of the line, and fails their jobs.
-fn drop_bad(db: &Connection, now: Timestamp, queue: &str, bad: &[Bad]) -> Outcome<()> {
+fn drop_bad(
+    db: &Connection,
+    now: Timestamp,
+    queue: &str,
+    bad: &[Bad],
+) -> Outcome<Vec<UnreadableJob>> {
+    let mut failed = Vec::new();
     for Bad { kind, rank, key, job } in bad {
         db.prepare_cached(sql::READY_DROP)?.execute((queue, kind, rank, key))?;
         if let Some((job, seat)) = job {
-            places::set_aside(db, now, *job, seat)?;
+            failed.extend(places::set_aside(db, now, *job, seat)?);
         }
     }
-    Ok(())
+    Ok(failed)
 }
 
-/// Leases one job. One that cannot be read fails, so that it blocks nobody behind it.
+/// Leases one job. One that cannot be read fails, so that it blocks nobody behind it. A job that does not
+/// exist any more is neither leased nor failed.
 fn lease_one(
     db: &Connection,
     lease: &mut CachedStatement,
     now: Timestamp,
     (node, lease_id): (NodeId, LeaseId),
     pick: Pick,
-) -> Outcome<Option<ClaimedJob>> {
+) -> Outcome<Result<ClaimedJob, Option<UnreadableJob>>> {
     let Pick { job, mut seat, claimed, .. } = pick;
     seat.attempt += 1;
     let Some(mut claimed) = claimed else {
-        places::set_aside(db, now, job, &seat)?;
-        return Ok(None);
+        return Ok(Err(places::set_aside(db, now, job, &seat)?));
     };
     lease.execute(rusqlite::params![
         job.as_bytes(),
@@ -164,7 +174,7 @@ fn lease_one(
     if claimed.budget.is_some() {
         claimed.used = used(db, job)?;
     }
-    Ok(Some(claimed))
+    Ok(Ok(claimed))
 }
 
 /// The claimed job, from the columns behind the seat's.
@@ -187,6 +197,7 @@ fn read_claimed(
         attempt: seat.attempt + 1,
         spent: seat.spent,
         crashes: seat.crashes,
+        resource_releases: rules::resource_releases(seat.flags),
         max_attempts: row.get(12)?,
         timeout: rows::length_opt(row, 13)?,
         budget: rows::length_opt(row, 14)?,

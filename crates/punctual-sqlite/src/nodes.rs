@@ -50,12 +50,14 @@ pub(crate) fn beat(db: &Connection, now: Timestamp, ask: &BeatAsk) -> Outcome<Be
         }
     }
     let (held, unreadable) = leases_of(db, ask.node)?;
+    let mut failed = Vec::new();
     if alive {
         // They cannot be named, so that nobody else would ever give them back.
         for key in &unreadable {
-            places::drop_lease(db, now, key)?;
+            failed.extend(places::drop_lease(db, now, key)?.and_then(|(_, failed)| failed));
         }
     }
+    failed.sort();
     let known: HashSet<&LeaseId> = ask.leases.iter().collect();
     let strays: BTreeSet<LeaseId> = held
         .iter()
@@ -66,7 +68,8 @@ pub(crate) fn beat(db: &Connection, now: Timestamp, ask: &BeatAsk) -> Outcome<Be
     let cancels = held.iter().filter(|held| held.is_cancelled).map(|held| held.job).collect();
     let sought = ask.seeks.iter().map(|role| leaders::lease_until(db, role));
     let sought = sought.collect::<Outcome<_>>()?;
-    Ok(Beaten { at: now, alive, strays, cancels, roles, sought, forked_at: None })
+    let unreadable = failed;
+    Ok(Beaten { at: now, alive, strays, cancels, unreadable, roles, sought, forked_at: None })
 }
 
 fn note_progress(db: &Connection, now: Timestamp, progress: &Progress) -> Outcome<()> {

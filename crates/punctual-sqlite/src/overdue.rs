@@ -67,6 +67,7 @@ fn read(row: &Row) -> Read<Overdue> {
         attempt: row.get(2)?,
         spent: row.get(3)?,
         crashes: row.get(4)?,
+        resource_releases: 0,
         max_attempts: row.get(9).unwrap_or(u32::MAX),
         used: micros(12)?,
         claimed_at: rows::instant(row, 5)?,

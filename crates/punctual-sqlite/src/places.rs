@@ -2,7 +2,7 @@
 
 use punctual_core::job::JobState;
 use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
-use punctual_store::{Json, rules};
+use punctual_store::{Json, UnreadableJob, rules};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Outcome;
@@ -193,26 +193,37 @@ impl Seat {
 }
 
 /// Ends a job that cannot be read, so that it is in nobody's way. One without a body is gone.
-pub(crate) fn set_aside(db: &Connection, now: Timestamp, job: JobId, seat: &Seat) -> Outcome<()> {
-    if db.prepare_cached(sql::JOB_EXISTS)?.exists([job.as_bytes()])? {
-        let (state, error) = (JobState::Failed, Some(rules::UNREADABLE));
-        seat.end(db, job, &End { state, at: now, attempt: None, error, result: None })?;
-    } else {
+pub(crate) fn set_aside(
+    db: &Connection,
+    now: Timestamp,
+    job: JobId,
+    seat: &Seat,
+) -> Outcome<Option<UnreadableJob>> {
+    if !db.prepare_cached(sql::JOB_EXISTS)?.exists([job.as_bytes()])? {
         seat.free(db, job)?;
+        return Ok(None);
     }
-    Ok(())
+    let (state, error) = (JobState::Failed, Some(rules::UNREADABLE));
+    seat.end(db, job, &End { state, at: now, attempt: None, error, result: None })?;
+    Ok(Some(UnreadableJob { job, queue: seat.queue.clone(), kind: seat.kind.clone() }))
 }
 
 /// Ends the job of a lease that cannot be read, known by the bytes that stand for its id. None if
 /// they are no id: then there is no such job, and the row is gone.
-pub(crate) fn drop_lease(db: &Connection, now: Timestamp, job: &[u8]) -> Outcome<Option<JobId>> {
+pub(crate) fn drop_lease(
+    db: &Connection,
+    now: Timestamp,
+    job: &[u8],
+) -> Outcome<Option<(JobId, Option<UnreadableJob>)>> {
     let id = <[u8; 16]>::try_from(job).ok().map(JobId::from_bytes);
     let mut statement = db.prepare_cached(sql::LEASE_DROP)?;
     let mut dropped = statement.query([job])?;
-    if let (Some(row), Some(id)) = (dropped.next()?, id) {
-        set_aside(db, now, id, &Seat::salvage(db, id, row, 0)?)?;
-    }
-    Ok(id)
+    let Some(id) = id else { return Ok(None) };
+    let unreadable = match dropped.next()? {
+        Some(row) => set_aside(db, now, id, &Seat::salvage(db, id, row, 0)?)?,
+        None => None,
+    };
+    Ok(Some((id, unreadable)))
 }
 
 pub(crate) fn timer_state(attempt: u32) -> JobState {

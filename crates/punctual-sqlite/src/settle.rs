@@ -44,6 +44,7 @@ impl Held {
         }
         seat.spent += u32::from(item.transition.outcome.counts());
         seat.crashes += u32::from(transition.outcome == AttemptOutcome::Abandoned);
+        seat.flags = rules::flags_after(seat.flags, &transition);
         transition
     }
 

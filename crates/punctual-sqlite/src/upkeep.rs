@@ -29,7 +29,7 @@ pub(crate) fn promote(db: &Connection, now: Timestamp, most: usize) -> Outcome<P
                 seat.in_line(db, job)?;
                 *promoted.queues.entry(seat.queue).or_default() += 1;
             }
-            Some((job, Taken { seat, .. })) => places::set_aside(db, now, job, &seat)?,
+            Some((job, Taken { seat, .. })) => drop(places::set_aside(db, now, job, &seat)?),
             None => {}
         }
     }
@@ -66,7 +66,9 @@ fn free(db: &Connection, promoted: &mut Promoted, most: usize) -> Outcome<()> {
                     *promoted.queues.entry(seat.queue).or_default() += 1;
                 }
             }
-            Some((job, Taken { seat, .. })) => places::set_aside(db, promoted.at, job, &seat)?,
+            Some((job, Taken { seat, .. })) => {
+                drop(places::set_aside(db, promoted.at, job, &seat)?);
+            }
             None => {}
         }
     }
@@ -118,7 +120,7 @@ pub(crate) fn reap(db: &Connection, now: Timestamp, ask: &ReapAsk) -> Outcome<Re
             Some(orphan) => reaped.jobs.push(take_back(db, now, ask, orphan)?),
             None => {
                 let job = places::drop_lease(db, now, &key)?;
-                let failed = |job| ReapedJob { job, next: Next::Failed, attempt: None };
+                let failed = |(job, _)| ReapedJob { job, next: Next::Failed, attempt: None };
                 reaped.jobs.extend(job.map(failed));
             }
         }
@@ -189,6 +191,7 @@ fn take_back(db: &Connection, now: Timestamp, ask: &ReapAsk, orphan: Orphan) -> 
         attempt: orphan.attempt,
         spent: orphan.spent,
         crashes: orphan.crashes,
+        resource_releases: 0,
         max_attempts,
         used: if budget.is_some() { claim::used(db, job)? } else { Duration::ZERO },
         claimed_at: orphan.claimed_at,

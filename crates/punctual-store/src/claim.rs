@@ -67,6 +67,19 @@ pub struct Claimed {
     pub at: Timestamp,
     /// The jobs.
     pub jobs: Vec<ClaimedJob>,
+    /// Jobs that failed instead, because they cannot be read, by their ids.
+    pub unreadable: Vec<UnreadableJob>,
+}
+
+/// A job that failed because it cannot be read ([`rules::UNREADABLE`](crate::rules::UNREADABLE)).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnreadableJob {
+    /// The job.
+    pub job: JobId,
+    /// Its queue, as far as it can be read.
+    pub queue: String,
+    /// Its kind, as far as it can be read.
+    pub kind: String,
 }
 
 /// A job to work on, and where it stands.
@@ -94,6 +107,8 @@ pub struct ClaimedJob {
     pub spent: u32,
     /// Crashes before.
     pub crashes: u32,
+    /// Earlier attempts that were released because their node lacked resources.
+    pub resource_releases: u32,
     /// The most counted attempts.
     pub max_attempts: u32,
     /// The most time for this attempt.
@@ -124,6 +139,7 @@ impl ClaimedJob {
             attempt: self.attempt,
             spent: self.spent,
             crashes: self.crashes,
+            resource_releases: self.resource_releases,
             max_attempts: self.max_attempts,
             used: self.used,
             claimed_at: self.claimed_at,

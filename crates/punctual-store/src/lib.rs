@@ -36,7 +36,7 @@ use async_trait::async_trait;
 use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
 
 pub use advance::{Advance, HeldSlots};
-pub use claim::{ClaimAsk, Claimed, ClaimedJob, QueueShare};
+pub use claim::{ClaimAsk, Claimed, ClaimedJob, QueueShare, UnreadableJob};
 
 pub use enqueue::{
     Delay, EnqueueAnswer, Enqueued, KeyLifetime, KeyScope, Misfit, NewJob, Origin, Rejection,

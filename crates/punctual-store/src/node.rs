@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 
-use crate::{Fence, ProgressView, Result, StoreError, limits, rules};
+use crate::{Fence, ProgressView, Result, StoreError, UnreadableJob, limits, rules};
 
 /// The label of remote workers, which run outside the process that writes their heartbeats.
 pub const REMOTE_LABEL: (&str, &str) = ("remote", "http");
@@ -92,6 +92,8 @@ pub struct Beaten {
     pub strays: Vec<LeaseId>,
     /// Jobs of it that somebody wants to stop.
     pub cancels: Vec<JobId>,
+    /// Jobs of it that failed with this heartbeat because their leases cannot be read, by their ids.
+    pub unreadable: Vec<UnreadableJob>,
     /// One for each role of the request.
     pub roles: Vec<RoleBeat>,
     /// The end of the lease of each role that it seeks, in the past if nobody leads it any more;

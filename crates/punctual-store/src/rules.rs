@@ -223,6 +223,24 @@ pub fn check_counts(counts: &[RollupCount]) -> Result<()> {
 pub const RELEASED: Transition =
     Transition { outcome: AttemptOutcome::Released, next: Next::Ready, error: None };
 
+/// In the flags of a stored job, the lowest of four bits that count the releases for lack of resources. They
+/// are in the flags because nearly no job has any.
+pub const RESOURCE_RELEASE_FLAG: i64 = 32;
+/// The four bits.
+pub const RESOURCE_RELEASE_FLAGS: i64 = 15 * RESOURCE_RELEASE_FLAG;
+
+/// How often a job with these flags was released for lack of resources.
+pub const fn resource_releases(flags: i64) -> u32 {
+    ((flags & RESOURCE_RELEASE_FLAGS) / RESOURCE_RELEASE_FLAG).unsigned_abs() as u32
+}
+
+/// The flags of a job after this transition.
+pub fn flags_after(flags: i64, transition: &Transition) -> i64 {
+    let is_counted =
+        transition.is_resource_release() && flags & RESOURCE_RELEASE_FLAGS < RESOURCE_RELEASE_FLAGS;
+    if is_counted { flags + RESOURCE_RELEASE_FLAG } else { flags }
+}
+
 /// What is written for an attempt whose worker was asked to stop: there is no further one.
 pub fn with_cancel(transition: &Transition, cancel: Option<&str>) -> Transition {
     let error = transition

@@ -101,7 +101,7 @@ impl Failure {
     /// count, at most [ten times](punctual_core::job::RESOURCE_RELEASES_MAX) per job. A node with three
     /// such attempts within a minute pauses claiming for ten seconds.
     ///
-    /// Use it for an [`std::io::Error`] for which [`is_out_of_resources`] is true.
+    /// Use it for an error for which [`is_out_of_resources`] is true.
     pub fn out_of_resources(error: impl Into<BoxError>) -> Failure {
         Failure(Verdict { then: Then::OutOfResources, error: error.into() })
     }
@@ -131,14 +131,30 @@ impl StdError for Verdict {
     }
 }
 
-/// Does this error mean that the process lacks memory or open files (`EMFILE`, `ENFILE`, `ENOMEM`)?
+/// Does this error, or a source of it, mean that the process lacks memory or open files (`EMFILE`, `ENFILE`,
+/// `ENOMEM`)?
 ///
 /// `EAGAIN` is not included: it means a lack of processes only where a process or thread is started.
-pub fn is_out_of_resources(error: &std::io::Error) -> bool {
+pub fn is_out_of_resources(error: &(dyn StdError + 'static)) -> bool {
     const ENOMEM: i32 = 12;
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
-    matches!(error.raw_os_error(), Some(ENOMEM | ENFILE | EMFILE))
+    let mut link = Some(error);
+    while let Some(error) = link {
+        if let Some(Verdict { then: Then::OutOfResources, .. }) = error.downcast_ref() {
+            return true;
+        }
+        let io = error.downcast_ref::<std::io::Error>();
+        if let Some(ENOMEM | ENFILE | EMFILE) = io.and_then(std::io::Error::raw_os_error) {
+            return true;
+        }
+        // The source of an error that wraps another one is the source of that.
+        link = match io.and_then(std::io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    false
 }
 
 /// What a handler may return.

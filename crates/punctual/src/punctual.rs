@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use crate::admin::Admin;
 use crate::ctx::Shared;
+use crate::doctor::{Diagnosis, Thresholds};
 use crate::error::{Error, ErrorKind, Result};
 use crate::order::Order;
 use crate::remote::Remote;
@@ -204,6 +205,29 @@ impl Punctual {
         }
     }
 
+    /// Ends when the node or producer has stopped, even if the caller of [`stop`](Punctual::stop) did not
+    /// wait for it, or the node has ended by itself.
+    fn over(&self) -> impl Future<Output = ()> + Send + use<> {
+        let ended = self.inner.engine.as_ref().map(Engine::ended);
+        let (stopping, stopped) = (self.reached(Phase::Stopping), self.reached(Phase::Stopped));
+        let env = self.shared().env.clone();
+        async move {
+            let ended = async {
+                match ended {
+                    Some(ended) => ended.await,
+                    None => {
+                        stopping.await;
+                        env.sleep(ENDING).await;
+                    }
+                }
+            };
+            tokio::select! {
+                () = stopped => {}
+                () = ended => {}
+            }
+        }
+    }
+
     fn reached(&self, phase: Phase) -> impl Future<Output = ()> + Send + use<> {
         let mut phases = self.inner.phase.subscribe();
         async move {
@@ -305,7 +329,7 @@ impl Punctual {
         tokio::select! {
             biased;
             finished = self.look_until_finished(id) => finished,
-            () = self.reached(Phase::Stopped) => self.last_look(id).await,
+            () = self.over() => self.last_look(id).await,
         }
     }
 
@@ -381,6 +405,15 @@ impl Punctual {
         Remote::new(self.shared().clone())
     }
 
+    /// Checks the installation, and this node, for problems.
+    pub async fn doctor(&self, thresholds: &Thresholds) -> Diagnosis {
+        let mut diagnosis = self.admin().doctor(thresholds).await;
+        if let Some(health) = self.health() {
+            diagnosis.add_node(&health);
+        }
+        diagnosis
+    }
+
     /// How this node is; none for a producer.
     pub fn health(&self) -> Option<Health> {
         self.inner.engine.as_ref().map(Engine::health)
@@ -414,6 +447,7 @@ impl Punctual {
         self.enter(Phase::Stopping);
         let stopped = match &self.inner.engine {
             Some(engine) => {
+                let time_is_over = engine.shutdown_time();
                 engine.stop();
                 let stop = async {
                     let stopped = engine.stopped().await;
@@ -424,6 +458,8 @@ impl Punctual {
                     biased;
                     stopped = stop => stopped,
                     stopped = engine.out_of_time() => stopped,
+                    // The node has stopped, and the statistics cannot be written.
+                    () = time_is_over => engine.stopped().await,
                 }
             }
             None => {

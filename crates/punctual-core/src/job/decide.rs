@@ -35,6 +35,9 @@ pub struct Standing {
     pub spent: u32,
     /// Attempts before this one that ended with the death of their node.
     pub crashes: u32,
+    /// Attempts before this one that were released because their node lacked resources. Only the node
+    /// that runs an attempt decides by it; elsewhere it is 0.
+    pub resource_releases: u32,
     /// The most counted attempts.
     pub max_attempts: u32,
     /// Time that earlier attempts took.
@@ -45,13 +48,6 @@ pub struct Standing {
     pub budget: Option<Duration>,
     /// No attempt may start after this instant.
     pub expires_at: Option<Timestamp>,
-}
-
-impl Standing {
-    /// Attempts before this one that did not count.
-    fn uncounted(&self) -> u32 {
-        self.attempt.saturating_sub(1).saturating_sub(self.spent)
-    }
 }
 
 /// How an attempt ended, as its worker or the reaper saw it.
@@ -122,6 +118,13 @@ pub struct Transition {
     pub error: Option<String>,
 }
 
+impl Transition {
+    /// Is the job released because its node lacked resources? No other release has a wait.
+    pub fn is_resource_release(&self) -> bool {
+        self.outcome == AttemptOutcome::Released && self.next.wait().is_some()
+    }
+}
+
 /// Decides what follows from the end of an attempt.
 pub fn decide(
     standing: &Standing,
@@ -140,7 +143,7 @@ pub fn decide(
         Outcome::Done => to(Ended::Succeeded, Next::Succeeded, None),
         Outcome::Cancel(reason) => to(Ended::Cancelled, Next::Cancelled, Some(reason)),
         Outcome::Released => to(Ended::Released, Next::Ready, None),
-        Outcome::OutOfResources(error) if standing.uncounted() < RESOURCE_RELEASES_MAX => {
+        Outcome::OutOfResources(error) if standing.resource_releases < RESOURCE_RELEASES_MAX => {
             to(Ended::Released, Next::After(RESOURCE_WAIT), Some(error))
         }
         Outcome::OutOfResources(error) => retry(Ended::Failed, policy.reaction(&error), error),

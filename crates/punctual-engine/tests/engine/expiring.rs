@@ -6,10 +6,10 @@ use punctual_core::Timestamp;
 use punctual_core::job::{EXPIRED, JobState, SlotOutcome};
 use punctual_core::schedule::{Definition, Overlap};
 use punctual_engine::{MAINTENANCE, Schedules};
-use punctual_store::{JobDetail, NewJob, RollupFilter, Store};
+use punctual_store::{Delay, JobDetail, NewJob, RollupFilter, Store};
 
 use crate::scheduling::ana;
-use crate::world::{World, config, done, hangs, ms, on, producer, s};
+use crate::world::{World, config, done, hangs, ms, on, producer, s, timing};
 
 /// A job in a queue that no node serves.
 fn unserved(world: &World, start_within: std::time::Duration) -> NewJob {
@@ -155,4 +155,26 @@ async fn an_expire_without_a_response_is_repeated_by_a_confirmed_leader() {
     assert_eq!(world.state(jobs[1]).await, JobState::Ready);
     node.line.heal();
     assert_expired(&world.comes_to(jobs[1], JobState::Failed).await);
+}
+
+/// Timers do not wait for the check of deadlines.
+#[tokio::test(start_paused = true)]
+async fn an_expire_that_hangs_delays_no_timer() {
+    let world = World::new();
+    let node = world.start(config("a", 3), on("mail", done)).await;
+    world.soon(node.leadership(MAINTENANCE).won()).await;
+    world.enqueue(unserved(&world, s(2))).await;
+    node.line.fail(&["expire"], Fault::Silence);
+    let mut jobs = Vec::new();
+    for delay in 1..=12 {
+        let job = NewJob { delay: Delay::For(s(delay)), ..world.job("mail") };
+        jobs.push((world.enqueue(job).await, s(delay)));
+    }
+    for (job, delay) in jobs {
+        let found = world.comes_to(job, JobState::Succeeded).await;
+        let late = found.attempts[0].claimed_at.since(found.view.created_at + delay);
+        // The leader promotes once a second, as soon as its term is confirmed.
+        assert!(late < timing().call, "{late:?} after {delay:?}");
+    }
+    assert!(node.line.calls("expire") > 1);
 }

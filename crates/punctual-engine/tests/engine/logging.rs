@@ -6,11 +6,14 @@ use std::sync::{Arc, Mutex};
 use punctual_conformance::Fault;
 use punctual_core::JobId;
 use punctual_core::job::{JobState, Outcome};
-use punctual_engine::{Attempt, Ended};
+use punctual_core::schedule::{Definition, Overlap};
+use punctual_engine::{Attempt, Ended, Schedules};
 use punctual_store::NewJob;
+use punctual_store::rules::{Spoil, UNREADABLE};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 
+use crate::scheduling::ana;
 use crate::world::*;
 
 /// The log of this thread since [`Logged::start`].
@@ -30,10 +33,14 @@ impl Logged {
         Logged { lines, _guard: tracing::subscriber::set_default(log) }
     }
 
+    /// The lines so far.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.lines.0.lock().unwrap().clone()).unwrap()
+    }
+
     /// The events about attempts of this job.
     pub(crate) fn attempts(&self, job: JobId) -> String {
-        let text = String::from_utf8(self.lines.0.lock().unwrap().clone()).unwrap();
-        let text = text.replace(&job.to_string(), "JOB");
+        let text = self.text().replace(&job.to_string(), "JOB");
         let is_of_job = |line: &&str| line.contains("outcome=") && line.contains("job=JOB");
         text.lines().filter(is_of_job).map(str::trim).collect::<Vec<_>>().join("\n")
     }
@@ -74,4 +81,46 @@ async fn a_failed_attempt_is_logged_although_the_response_of_its_settlement_is_l
     assert_eq!(events.lines().count(), 1, "{events}");
     assert!(events.starts_with("ERROR job failed for good kind=\"mail\""), "{events}");
     assert!(events.ends_with("outcome=\"failed\" error=\"no paper\""), "{events}");
+}
+
+/// Slots that are added up for the next minute are not lost with the node.
+#[tokio::test(start_paused = true)]
+async fn skipped_slots_are_logged_when_the_node_stops() {
+    let world = World::new();
+    let logged = Logged::start();
+    let node = world.start(config("a", 3), on("mail", hangs)).await;
+    let mut definition = Definition::new("@every 1s", "mail");
+    definition.overlap = Overlap::Skip;
+    let schedules = Schedules::new(world.env.clone(), Arc::new(world.memory.clone()));
+    schedules.create("", "mails", "ops", &definition, &ana()).await.unwrap();
+    world.pass(s(20)).await;
+    let skipped = |text: &str| text.matches("slots skipped").count();
+    assert_eq!(skipped(&logged.text()), 1);
+    node.stop_now();
+    world.soon(node.stopped()).await;
+    world.pass(ms(1)).await;
+    let text = logged.text();
+    assert_eq!(skipped(&text), 2, "{text}");
+}
+
+/// Nothing else tells of a job that failed without an attempt.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_cannot_be_read_is_logged_when_it_fails() {
+    let world = World::new();
+    let logged = Logged::start();
+    let body = world.enqueue(world.job("mail")).await;
+    world.memory.spoil(Spoil::Body(body));
+    let _node = world.start(config("a", 3), on("mail", hangs)).await;
+    let lease = world.enqueue(world.job("mail")).await;
+    world.comes_to(lease, JobState::Running).await;
+    world.memory.spoil(Spoil::Lease(lease));
+    for job in [body, lease] {
+        world.comes_to(job, JobState::Failed).await;
+        let event = format!(
+            "ERROR job failed for good kind=\"mail\" queue=\"default\" job={job} \
+             error=\"{UNREADABLE}\""
+        );
+        let text = logged.text();
+        assert_eq!(text.matches(&event).count(), 1, "{text}");
+    }
 }

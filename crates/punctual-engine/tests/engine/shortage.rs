@@ -40,14 +40,33 @@ async fn a_job_that_never_has_resources_fails_in_the_end() {
 async fn a_node_that_keeps_lacking_resources_stops_claiming_for_a_while() {
     let world = World::new();
     let handlers = and(on("mail", ends(lacking())), "other", done);
-    let _node = world.start(config("a", 3), handlers).await;
+    let node = world.start(config("a", 3), handlers).await;
     for _ in 0..3 {
         world.enqueue(NewJob { max_attempts: 1, ..world.job("mail") }).await;
     }
+    assert!(!node.health().lacks_resources);
     world.pass(s(1)).await;
+    assert!(node.health().lacks_resources);
     let began = world.now();
     let job = world.enqueue(world.job("other")).await;
     world.comes_to(job, JobState::Succeeded).await;
     let waited = world.now() - began;
     assert!((s(8)..s(12)).contains(&waited), "{waited:?}");
+}
+
+/// Snoozes and a retry by hand use nothing of the quota.
+#[tokio::test(start_paused = true)]
+async fn only_attempts_without_resources_use_the_quota() {
+    let world = World::new();
+    let handler = |attempt: Attempt| async move {
+        Ended::from(match attempt.job.attempt {
+            1..=12 => Outcome::Snooze(s(1)),
+            13..=14 => lacking(),
+            _ => Outcome::Done,
+        })
+    };
+    let _node = world.start(config("a", 3), on("mail", handler)).await;
+    let job = world.enqueue(NewJob { max_attempts: 1, ..world.job("mail") }).await;
+    let detail = world.comes_to(job, JobState::Succeeded).await;
+    assert_eq!((detail.view.attempt, detail.spent), (15, 1));
 }

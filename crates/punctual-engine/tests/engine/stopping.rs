@@ -8,6 +8,7 @@ use punctual_engine::{Attempt, Config, Ended, Env, MAINTENANCE, StopReason};
 use punctual_store::{NewJob, Store};
 use tokio::sync::Notify;
 
+use crate::logging::Logged;
 use crate::world::*;
 
 #[tokio::test(start_paused = true)]
@@ -320,10 +321,15 @@ async fn an_error_during_the_grace_is_the_shutdowns_only_if_the_handler_has_seen
         attempt.stopped().await;
         Ended::from(Outcome::FailForGood("no such user".to_owned()))
     };
+    let panics = |attempt: Attempt| async move {
+        attempt.must_stop().await;
+        panic!("index out of bounds")
+    };
     let handlers = and(and(on("unaware", unaware), "aware", aware), "decided", decided);
-    let node = world.start(config("a", 3), handlers).await;
+    let logged = Logged::start();
+    let node = world.start(config("a", 4), and(handlers, "panics", panics)).await;
     let mut jobs = Vec::new();
-    for kind in ["unaware", "aware", "decided"] {
+    for kind in ["unaware", "aware", "decided", "panics"] {
         let job = world.enqueue(NewJob { max_attempts: 1, ..world.job(kind) }).await;
         world.comes_to(job, JobState::Running).await;
         jobs.push(job);
@@ -333,6 +339,27 @@ async fn an_error_during_the_grace_is_the_shutdowns_only_if_the_handler_has_seen
     assert_eq!(world.outcomes(jobs[0]).await, ["failed"]);
     assert_eq!(world.outcomes(jobs[1]).await, ["released"]);
     assert_eq!(world.outcomes(jobs[2]).await, ["failed"]);
+    // A bug is not hidden by the shutdown.
+    assert_eq!(world.outcomes(jobs[3]).await, ["panicked"]);
+    let text = logged.text().replace(&jobs[1].to_string(), "JOB");
+    let event = "WARN attempt released at shutdown after an error kind=\"aware\" \
+                 queue=\"default\" job=JOB attempt=1 error=\"interrupted\"";
+    assert_eq!(text.matches("attempt released at shutdown").count(), 1, "{text}");
+    assert!(text.contains(event), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_dropped_ends_within_a_second_although_its_store_hangs() {
+    let world = World::new();
+    let node = world.start(config("a", 2), on("mail", hangs)).await;
+    world.soon(node.leadership(MAINTENANCE).won()).await;
+    let job = world.enqueue(world.job("mail")).await;
+    world.comes_to(job, JobState::Running).await;
+    node.line.suffer(|_| Fault::Silence);
+    let (ended, start) = (node.ended(), world.now());
+    drop(node);
+    world.soon(ended).await;
+    assert!(world.now() - start <= s(1), "{:?}", world.now() - start);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ mod errors;
 mod flaky;
 mod network;
 mod requests;
+mod shortage;
 mod ssrf;
 
 use std::sync::{Arc, Mutex};

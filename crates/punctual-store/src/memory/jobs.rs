@@ -103,7 +103,7 @@ impl State {
         if self.nodes.get(&ask.node).is_none_or(|node| node.dead_at.is_some()) {
             return Err(rules::not_alive(ask.node));
         }
-        let mut jobs = Vec::new();
+        let (mut jobs, mut unreadable) = (Vec::new(), Vec::new());
         let mut picked = 0;
         for share in &ask.queues {
             let room = share.most.min(ask.most - picked).min(self.room(now, &share.name));
@@ -111,9 +111,13 @@ impl State {
                 picked += 1;
                 let lease = ask.lease_at(jobs.len());
                 jobs.extend(self.claim_one(now, job, ask.node, lease));
+                if !self.is_running(job) {
+                    unreadable.extend(self.unreadable(job));
+                }
             }
         }
-        Ok(Claimed { at: now, jobs })
+        unreadable.sort();
+        Ok(Claimed { at: now, jobs, unreadable })
     }
 
     /// How many more jobs of a queue may run.
@@ -193,6 +197,7 @@ impl State {
             attempt: life.attempt,
             spent: life.spent,
             crashes: life.crashes,
+            resource_releases: life.resource_releases,
             max_attempts: job.max_attempts,
             timeout: job.timeout,
             budget: job.budget,
@@ -204,6 +209,16 @@ impl State {
             tags: job.tags.clone(),
             trace: job.trace.clone(),
         })
+    }
+
+    fn is_running(&self, job: JobId) -> bool {
+        matches!(self.places.get(&job), Some(Place::Lease(_)))
+    }
+
+    /// What a response says of a job that failed because it cannot be read.
+    pub(super) fn unreadable(&self, job: JobId) -> Option<UnreadableJob> {
+        let NewJob { queue, kind, .. } = &self.bodies.get(&job)?.job;
+        Some(UnreadableJob { job, queue: queue.clone(), kind: kind.clone() })
     }
 
     /// Ends a job that cannot be read.
@@ -249,6 +264,8 @@ impl State {
         let life = Life {
             spent: lease.life.spent + u32::from(item.transition.outcome.counts()),
             crashes: lease.life.crashes + u32::from(outcome == AttemptOutcome::Abandoned),
+            resource_releases: lease.life.resource_releases
+                + u32::from(transition.is_resource_release()),
             ..lease.life
         };
         let place = match transition.next {

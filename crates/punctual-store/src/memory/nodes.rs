@@ -55,11 +55,12 @@ impl State {
                 }
             }
         }
-        let mut strays = BTreeSet::new();
+        let (mut strays, mut unreadable) = (BTreeSet::new(), Vec::new());
         if alive {
             for (job, held) in self.leases_of(ask.node) {
                 if held.lease == Lease::UNREADABLE {
                     self.set_aside(now, job, held.life);
+                    unreadable.extend(self.unreadable(job));
                 } else if !ask.leases.contains(&held.lease) {
                     strays.insert(held.lease);
                 }
@@ -68,11 +69,13 @@ impl State {
         let is_cancelled =
             |(_, held): &(JobId, Lease)| held.lease != Lease::UNREADABLE && held.cancel.is_some();
         let cancelled = self.leases_of(ask.node).into_iter().filter(is_cancelled);
+        unreadable.sort();
         Beaten {
             at: now,
             alive,
             strays: strays.into_iter().take(limits::LEASES_MAX).collect(),
             cancels: cancelled.map(|(job, _)| job).collect(),
+            unreadable,
             roles,
             sought: ask.seeks.iter().map(|role| Some(self.leaders.get(role)?.until)).collect(),
             forked_at: self.forked_at,

@@ -68,6 +68,7 @@ pub(super) struct Life {
     pub(super) attempt: u32,
     pub(super) spent: u32,
     pub(super) crashes: u32,
+    pub(super) resource_releases: u32,
     /// Can it be read? If not, its attempts are not known.
     pub(super) is_readable: bool,
 }
@@ -146,7 +147,7 @@ impl Lease {
 impl Life {
     /// The beginning of one.
     pub(super) fn new(due_at: Timestamp) -> Life {
-        Life { due_at, attempt: 0, spent: 0, crashes: 0, is_readable: true }
+        Life { due_at, attempt: 0, spent: 0, crashes: 0, resource_releases: 0, is_readable: true }
     }
 
     fn spoil(&mut self) {

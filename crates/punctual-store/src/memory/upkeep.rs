@@ -179,6 +179,7 @@ impl State {
             attempt: lease.life.attempt,
             spent: lease.life.spent,
             crashes: lease.life.crashes,
+            resource_releases: 0,
             max_attempts: body.job.max_attempts,
             used: if body.job.budget.is_some() { self.used(job) } else { Duration::ZERO },
             claimed_at: lease.claimed_at,

@@ -13,7 +13,7 @@ use std::fmt;
 use std::time::Duration;
 
 use punctual_core::Timestamp;
-use punctual_engine::Timing;
+use punctual_engine::{Health, Timing};
 use punctual_store::{At, ErrorKind, Result, Retention, Store, StoreError};
 use serde::Serialize;
 
@@ -213,6 +213,22 @@ impl Diagnosis {
         let history = history::Facts::read(store, cluster.now, limits).await?;
         self.findings.extend(history::findings(&history, &cluster, limits));
         Ok(())
+    }
+
+    /// Adds what only the node itself knows.
+    pub(crate) fn add_node(&mut self, health: &Health) {
+        if health.lacks_resources {
+            let text = format!(
+                "this server (node {}) pauses claiming, because it lacks memory, processes or open \
+                 files",
+                health.node
+            );
+            let remedy = "raise its limits (`ulimit -n`, `LimitNOFILE`, `TasksMax`, `MemoryMax`) or \
+                          run fewer jobs at the same time; its log names the errors";
+            let reason = Reason::new("lack_of_resources", text).remedy(remedy);
+            self.findings.push(Finding::problem(reason));
+            self.findings.sort_by_key(|finding| finding.severity);
+        }
     }
 
     fn left_out(&mut self, what: &str, seen: usize) {

@@ -49,6 +49,7 @@ impl Known {
             attempt: held.attempt,
             spent: detail.spent,
             crashes: detail.crashes,
+            resource_releases: 0,
             max_attempts: detail.view.max_attempts,
             used: Duration::ZERO,
             claimed_at: attempt.map_or(detail.view.created_at, |attempt| attempt.claimed_at),

@@ -156,6 +156,7 @@ impl Remote {
             most: wish.most,
         };
         let claimed = self.shared.store.claim(env.at(), &ask).await?;
+        punctual_engine::telemetry::jobs_unreadable(&claimed.unreadable);
         self.clock.saw(claimed.at, env.elapsed());
         let (mut leases, mut refused) = (Vec::new(), Vec::new());
         for job in claimed.jobs {

@@ -123,3 +123,40 @@ impl Counts {
         self.lock().is_awaited = false;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_conformance::{Fault, Faulty};
+    use punctual_engine::{Env, System};
+    use punctual_store::memory::Memory;
+
+    use super::*;
+    use crate::builder::Builder;
+    use crate::connect::Ground;
+    use crate::transaction::Backend;
+
+    #[tokio::test]
+    async fn a_stop_does_not_wait_for_statistics_that_cannot_be_written() {
+        let is_roll_up = |method: &str| method == "roll_up";
+        let store = Faulty::new(Memory::new(|| System.wall()), move |method| {
+            if is_roll_up(method) { Fault::Silence } else { Fault::None }
+        });
+        let ground = Ground {
+            env: Arc::new(System),
+            store: Arc::new(store),
+            backend: Backend::Memory,
+            is_producer: false,
+        };
+        let builder = Builder::on(ground).shutdown_grace(Duration::ZERO);
+        let punctual = builder.start().await.expect("it starts");
+        // Three writes, each of which would take as long as a write may take.
+        for number in 0..3 * ROWS_AT_ONCE {
+            let row = (Timestamp::EPOCH, "succeeded", "default".to_owned(), number.to_string());
+            punctual.shared().counts.add(row, (1, 1));
+        }
+        let start = System.elapsed();
+        assert_eq!(punctual.stop().await.unsettled, 0);
+        let took = System.elapsed() - start;
+        assert!(took < 2 * PATIENCE, "{took:?}");
+    }
+}

@@ -121,6 +121,7 @@ impl Remote {
             progress,
         };
         let beaten = self.shared.store.beat(self.shared.env.at(), &ask).await?;
+        punctual_engine::telemetry::jobs_unreadable(&beaten.unreadable);
         self.clock.saw(beaten.at, self.shared.env.elapsed());
         self.beats.note(node, self.shared.env.elapsed());
         Ok(beaten)

@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use punctual::{BoxError, Ctx, Done, Failure, Job, JobState, LogLevel, Outcome, Punctual};
+use punctual::doctor::Thresholds;
+use punctual::{
+    BoxError, Ctx, Done, Failure, Job, JobState, LogLevel, Outcome, Punctual, is_out_of_resources,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{Mail, frozen, mail};
@@ -203,4 +206,29 @@ async fn no_more_jobs_follow_than_can_be_written() {
     let queue = frozen(Punctual::memory().handle(order)).await;
     let finished = queue.perform(mail("many").order().max_attempts(1)).await.unwrap();
     insta::assert_snapshot!(finished.error.unwrap(), @"too many jobs in `enqueue_next`, maximum 100; enqueue the others directly in the handler");
+}
+
+#[tokio::test]
+async fn a_node_that_lacks_resources_is_a_finding() {
+    async fn lacks(_: Mail) -> Result<(), BoxError> {
+        let error = std::io::Error::from_raw_os_error(24);
+        // As a library may wrap it.
+        let error = std::io::Error::other(std::io::Error::other(error));
+        assert!(is_out_of_resources(&error));
+        Err(Failure::out_of_resources(error).into())
+    }
+    let punctual = Punctual::memory().handle(lacks).start().await.unwrap();
+    let codes = async || -> Vec<&str> {
+        let diagnosis = punctual.doctor(&Thresholds::default()).await;
+        diagnosis.findings.iter().map(|finding| finding.code).collect()
+    };
+    assert!(!codes().await.contains(&"lack_of_resources"));
+    for to in ["a", "b", "c"] {
+        punctual.enqueue(&mail(to)).await.unwrap();
+    }
+    // If it is never found, the test never ends, and the runner says so.
+    while !codes().await.contains(&"lack_of_resources") {
+        tokio::task::yield_now().await;
+    }
+    punctual.stop_now().await;
 }

@@ -72,6 +72,18 @@ async fn waits_for_a_job_end_when_the_node_or_the_producer_stops() {
 }
 
 #[tokio::test]
+async fn waits_for_a_job_end_although_the_caller_of_stop_did_not_wait() {
+    let gate = Gate::default();
+    let builder = Punctual::memory().state(gate.clone()).handle(wait);
+    let punctual = builder.shutdown_grace(Duration::from_millis(1)).start().await.unwrap();
+    let id = punctual.enqueue(&mail("a")).await.unwrap().id;
+    gate.began.notified().await;
+    let stopped = tokio::time::timeout(Duration::ZERO, punctual.stop()).await;
+    assert!(stopped.is_err(), "the caller gave up");
+    assert_eq!(punctual.wait(id).await.unwrap_err().kind(), ErrorKind::Stopped);
+}
+
+#[tokio::test]
 async fn a_handler_learns_of_a_shutdown_at_its_start() {
     async fn saves_its_work(_: Mail, cx: Ctx<Gate>) -> Result<(), BoxError> {
         cx.state().began.notify_one();

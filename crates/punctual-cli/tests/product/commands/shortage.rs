@@ -1,14 +1,18 @@
-//! A server that has no descriptor left for its commands.
+//! A server that has no descriptor left for its jobs.
 
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Place, ended, enqueue};
-use crate::process::Serving;
+use super::{Place, ended, enqueue, until};
+use crate::process::{Serving, punctual};
 
-const SETTINGS: &str = "[commands.ok]\nargv = [\"true\"]\n";
+const SETTINGS: &str = "[http]\nallow = [\"localhost\"]\n[commands.ok]\nargv = [\"true\"]\n";
 
 /// Sets the soft limit of open files of the server.
 fn limit(server: &Serving, current: u64) {
@@ -17,17 +21,8 @@ fn limit(server: &Serving, current: u64) {
     prlimit(pid, Resource::Nofile, Rlimit { current: Some(current), maximum }).unwrap();
 }
 
-#[test]
-#[expect(clippy::disallowed_methods, reason = "a server that runs in real time")]
-fn a_lack_of_descriptors_releases_the_job_without_counting_the_attempt() {
-    let place = Place::new(SETTINGS);
-    let server = place.serve();
-    let id = enqueue(&server, &json!({"name": "ok"}), &["--delay", "2s"]);
-    // Existing descriptors stay open; new ones are refused.
-    limit(&server, 8);
-    std::thread::sleep(Duration::from_secs(4));
-    limit(&server, 1_024);
-    let job = ended(&server, &id);
+/// The job after its first attempt, which must not count.
+fn assert_released(job: &Value) {
     assert_eq!(
         (&job["state"], &job["counted_attempts"]),
         (&json!("succeeded"), &json!(1)),
@@ -37,4 +32,42 @@ fn a_lack_of_descriptors_releases_the_job_without_counting_the_attempt() {
     assert_eq!(first["outcome"], "released", "{job}");
     let error = first["error"].as_str().unwrap();
     assert!(error.contains("Too many open files"), "{error}");
+}
+
+/// Answers one request.
+fn receiver() -> (u16, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answer = move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 4_096];
+        assert!(stream.read(&mut request).unwrap() > 0);
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+    };
+    (port, std::thread::spawn(answer))
+}
+
+#[test]
+fn a_lack_of_descriptors_releases_the_job_without_counting_the_attempt() {
+    let place = Place::new(SETTINGS);
+    let mut command = punctual(place.path(), &["serve"]);
+    let log = place.path().join("log");
+    command.env_remove("RUST_LOG").stderr(File::create(&log).unwrap());
+    let server = Serving::of(command);
+    let (port, answered) = receiver();
+    let payload = json!({ "url": format!("http://localhost:{port}/") }).to_string();
+    let delayed = ["--max-attempts", "1", "--delay", "5s"];
+    let http = ["job", "enqueue", "http", "--payload", &payload];
+    let http = server.ask(&[&http[..], &delayed].concat())["id"].as_str().unwrap().to_owned();
+    let command = enqueue(&server, &json!({"name": "ok"}), &["--delay", "5s"]);
+    // Existing descriptors stay open; new ones are refused.
+    limit(&server, 8);
+    until("both attempts have ended", Duration::from_secs(60), || {
+        let log = std::fs::read_to_string(&log).unwrap();
+        log.matches("attempt ended because this node lacks resources").count() >= 2
+    });
+    limit(&server, 1_024);
+    assert_released(&ended(&server, &command));
+    assert_released(&ended(&server, &http));
+    answered.join().unwrap();
 }

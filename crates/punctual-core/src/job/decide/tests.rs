@@ -9,6 +9,7 @@ fn standing() -> Standing {
         attempt: 1,
         spent: 0,
         crashes: 0,
+        resource_releases: 0,
         max_attempts: 3,
         used: Duration::ZERO,
         claimed_at: NOW,
@@ -184,15 +185,19 @@ fn a_job_that_would_start_after_its_expiry_fails_instead() {
 
 #[test]
 fn a_job_is_released_ten_times_while_its_node_lacks_resources() {
-    let attempt = |attempt: u32, spent: u32| {
-        let standing = Standing { attempt, spent, ..standing() };
+    let attempt = |resource_releases: u32, spent: u32| {
+        // Snoozes and attempts before a retry by hand use nothing of the quota.
+        let standing = Standing { attempt: 100, spent, resource_releases, ..standing() };
         let text = "Too many open files".to_owned();
         let made = decide(&standing, Outcome::OutOfResources(text), &policy(), NOW);
+        assert_eq!(made.is_resource_release(), made.outcome == AttemptOutcome::Released);
         (made.outcome, made.next)
     };
     let released = (AttemptOutcome::Released, Next::After(RESOURCE_WAIT));
-    assert_eq!(attempt(RESOURCE_RELEASES_MAX, 0), released);
-    assert_eq!(attempt(RESOURCE_RELEASES_MAX + 2, 2), released);
-    assert_eq!(attempt(RESOURCE_RELEASES_MAX + 1, 0), (AttemptOutcome::Failed, WAIT));
-    assert_eq!(attempt(RESOURCE_RELEASES_MAX + 3, 2), (AttemptOutcome::Failed, Next::Failed));
+    assert_eq!(attempt(0, 0), released);
+    assert_eq!(attempt(RESOURCE_RELEASES_MAX - 1, 2), released);
+    assert_eq!(attempt(RESOURCE_RELEASES_MAX, 0), (AttemptOutcome::Failed, WAIT));
+    assert_eq!(attempt(RESOURCE_RELEASES_MAX, 2), (AttemptOutcome::Failed, Next::Failed));
+    let other = decide(&standing(), Outcome::Released, &policy(), NOW);
+    assert!(!other.is_resource_release());
 }
