@@ -26,6 +26,8 @@ struct Taken {
     /// How many were taken out of the line, with those that cannot be read and have ended.
     picked: i64,
     jobs: Vec<(Place, ClaimedJob)>,
+    /// Queues with a limit that another claim had locked.
+    contended: Vec<String>,
 }
 
 /// Claims. Not repeated after a lost answer: it would take other jobs, and the node learns of those
@@ -71,7 +73,8 @@ async fn claim_from_marks(pool: &Pool, shared: &Shared, at: At, ask: &ClaimAsk) 
     if !is_limited && !taken.is_limited {
         advance(&shared.marks, ask, &from, &taken.jobs, took);
     }
-    Ok(Claimed { at: taken.now, jobs: taken.jobs.into_iter().map(|(_, job)| job).collect() })
+    let jobs = taken.jobs.into_iter().map(|(_, job)| job).collect();
+    Ok(Claimed { at: taken.now, jobs, contended: taken.contended })
 }
 
 fn quota(most: usize) -> i32 {
@@ -108,8 +111,11 @@ async fn claim_limited(conn: &mut Conn, shared: &Shared, at: At, ask: &ClaimAsk)
     for row in &conn.query(&sql::LEASE_RUNNING, &[&locked]).await? {
         running.insert(rows::get(row, 0)?, rows::get(row, 1)?);
     }
-    // What has a limit and could not be locked is being claimed from by somebody else.
+    // A queue with a limit that could not be locked is in use by another claim. That claim may leave
+    // jobs and room in it, so the response does not present it as empty.
     let limited = shared.remember_limited(conn, &names).await?;
+    let is_contended = |name: &&&str| limited.contains(**name) && !limits.contains_key(**name);
+    let contended = names.iter().filter(is_contended).map(|name| (*name).to_owned()).collect();
     let quotas: Vec<i32> = ask
         .queues
         .iter()
@@ -125,7 +131,7 @@ async fn claim_limited(conn: &mut Conn, shared: &Shared, at: At, ask: &ClaimAsk)
     let from = vec![From::START; ask.queues.len()];
     let taken = take(conn, at, ask, &quotas, &from, true).await?;
     conn.commit().await?;
-    Ok(taken)
+    Ok(Taken { contended, ..taken })
 }
 
 async fn take(
@@ -171,6 +177,7 @@ fn read_taken(found: &[Row]) -> Outcome<Taken> {
         is_limited: false,
         picked: 0,
         jobs: Vec::new(),
+        contended: Vec::new(),
     };
     for row in found {
         taken.now = rows::instant(row, 0)?;

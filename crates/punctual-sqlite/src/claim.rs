@@ -60,7 +60,7 @@ pub(crate) fn claim(db: &Connection, now: Timestamp, ask: &ClaimAsk) -> Outcome<
             jobs.extend(lease_one(db, &mut lease, now, (ask.node, id), pick)?);
         }
     }
-    Ok(Claimed { at: now, jobs })
+    Ok(Claimed { at: now, jobs, contended: Vec::new() })
 }
 
 /// The first jobs of a queue that the node can work on, in order.

@@ -67,6 +67,9 @@ pub struct Claimed {
     pub at: Timestamp,
     /// The jobs.
     pub jobs: Vec<ClaimedJob>,
+    /// Queues that another claim had locked, so that nothing was taken from them: they may have jobs and
+    /// room for them. Only queues with a limit for all nodes, and only on PostgreSQL.
+    pub contended: Vec<String>,
 }
 
 /// A job to work on, and where it stands.
