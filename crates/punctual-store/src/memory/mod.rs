@@ -458,4 +458,13 @@ impl Store for Memory {
     ) -> Result<Page<JobView, Cursor>> {
         Ok(self.lock().list_jobs(filter, after, most))
     }
+
+    async fn upkeep_jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        most: usize,
+    ) -> Result<Page<JobView, Cursor>> {
+        Ok(self.lock().list_jobs(filter, after, most))
+    }
 }
