@@ -162,7 +162,7 @@ async fn a_result_costs_the_same_statements_however_many_leases_its_worker_has()
         assert_eq!(state.unwrap(), JobState::Succeeded);
     }
     let together = counter.take();
-    assert!(together <= 2 * 42 + 5, "{together} statements for 42 results in one request");
+    assert!(together <= 3 * 42, "{together} statements for 42 results in one request");
 
     // Failures of a schedule's jobs, whose backoff is read from the schedule.
     let admin = frozen.admin();
