@@ -21,6 +21,10 @@ pub struct Queue {
     /// stored every few seconds and can be that old; otherwise they are made for the response.
     #[serde(default)]
     pub counted_at: String,
+    /// True if not all jobs are counted yet. The counts then cover 10,000 jobs of all queues, so that
+    /// the real numbers are higher.
+    #[serde(default)]
+    pub is_partial: bool,
 }
 
 /// Job counts of one kind in a queue.

@@ -133,6 +133,10 @@ const COUNT_AGE_MIN: Duration = Duration::from_secs(2);
 
 /// Prints how old the job counts are, unless they are new.
 pub(crate) fn print_count_age(out: &mut impl Write, queues: &[Queue]) -> Result<(), Failure> {
+    if queues.iter().any(|queue| queue.is_partial) {
+        let note = "not all jobs are counted yet; the real numbers are higher";
+        return Ok(writeln!(out, "{FAINT}{note}{FAINT:#}")?);
+    }
     let counted_at = queues.iter().map(|queue| queue.counted_at.as_str()).min();
     let Some(Ok(counted_at)) = counted_at.map(str::parse::<Timestamp>) else { return Ok(()) };
     let age = output::now().since(counted_at);
@@ -215,4 +219,27 @@ pub(crate) fn leaders(client: &Client, is_json: bool) -> Result<(), Failure> {
         writeln!(out, "{FAINT}No leaders yet{FAINT:#}")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(queue: Queue) -> String {
+        let mut out = Vec::new();
+        print_count_age(&mut out, &[queue]).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn old_and_incomplete_job_counts_are_noted() {
+        let counted = |ago: u64| Queue {
+            counted_at: (output::now() - Duration::from_secs(ago)).to_string(),
+            ..Queue::default()
+        };
+        assert!(note(counted(90)).contains("jobs counted 1m"), "{}", note(counted(90)));
+        assert_eq!(note(Queue { counted_at: String::new(), ..Queue::default() }), "");
+        let partial = note(Queue { is_partial: true, ..counted(0) });
+        assert!(partial.contains("not all jobs are counted yet"), "{partial}");
+    }
 }

@@ -177,4 +177,7 @@ forward! {
     async fn jobs(
         &self, filter: &JobFilter, after: Option<Cursor>, most: usize
     ) -> Result<Page<JobView, Cursor>>;
+    async fn upkeep_jobs(
+        &self, filter: &JobFilter, after: Option<Cursor>, most: usize
+    ) -> Result<Page<JobView, Cursor>>;
 }

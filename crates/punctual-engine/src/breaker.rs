@@ -118,7 +118,8 @@ async fn failing(
     let filter = JobFilter { state: Some(JobState::Failed), ..JobFilter::default() };
     let (mut found, mut after) = (BTreeSet::new(), None::<Cursor>);
     for _ in 0..PAGES {
-        let page = within(env, patience, store.jobs(&filter, after, limits::PAGE_MAX)).await?;
+        let page =
+            within(env, patience, store.upkeep_jobs(&filter, after, limits::PAGE_MAX)).await?;
         for job in &page.items {
             if job.finished_at.is_some_and(|ended| ended < since) {
                 return Ok(found);
@@ -146,7 +147,8 @@ async fn failures(
     let filter = JobFilter { schedule: Some(schedule.id), ..JobFilter::default() };
     let (mut failures, mut after) = (Vec::new(), None::<Cursor>);
     for _ in 0..PAGES {
-        let page = within(env, patience, store.jobs(&filter, after, limits::PAGE_MAX)).await?;
+        let page =
+            within(env, patience, store.upkeep_jobs(&filter, after, limits::PAGE_MAX)).await?;
         for job in page.items {
             let is_older = job.finished_at.is_some_and(|ended| ended <= schedule.changed_at);
             match job.state {

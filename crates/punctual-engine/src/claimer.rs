@@ -22,6 +22,11 @@ use crate::work::Work;
 /// The first wait for work that nobody told of; it doubles up to [`crate::Timing::poll`].
 const POLL_FIRST: Duration = Duration::from_millis(50);
 
+/// The first and the longest wait before a claim is repeated because another claim had locked its
+/// queues: a claim takes milliseconds, and many nodes may wait for the same queue.
+const CONTENDED_WAIT: (Duration, Duration) =
+    (Duration::from_millis(10), Duration::from_millis(200));
+
 /// The most that a pass claims, in two claims: while the answer to one is read and its jobs start,
 /// the store is at work on the other.
 pub(crate) const PASS_MAX: usize = 2 * limits::CLAIM_MAX;
@@ -33,8 +38,10 @@ struct Found {
     count: usize,
     /// Are these as many as it may have? Then nobody knows of any queue whether there are more.
     is_full: bool,
-    /// What each queue was asked for, and how many it gave.
+    /// What each queue was asked for, and how many it gave; without those that another claim had locked.
     gave: Vec<(QueueShare, usize)>,
+    /// Was a queue locked by another claim?
+    is_contended: bool,
 }
 
 pub(crate) struct Claimer {
@@ -54,6 +61,8 @@ pub(crate) struct Claimer {
     /// When they are looked at again without being told of work, and after which wait.
     look_at: Duration,
     wait: Duration,
+    /// The wait before the next claim from locked queues.
+    contended_wait: Duration,
 }
 
 impl Claimer {
@@ -73,6 +82,7 @@ impl Claimer {
             settled: 0,
             look_at: Duration::ZERO,
             wait: Duration::ZERO,
+            contended_wait: CONTENDED_WAIT.0,
             store,
             executor,
             node,
@@ -113,10 +123,10 @@ impl Claimer {
         self.work.claiming(lease);
         let call = self.store.claim(self.env.at(), &ask);
         let answer = within(&*self.env, self.config.timing.call, call).await;
-        let claimed = match answer {
+        let (claimed, contended) = match answer {
             Ok(claimed) => {
                 telemetry::jobs_unreadable(&claimed.unreadable);
-                claimed.jobs
+                (claimed.jobs, claimed.contended)
             }
             Err(error) => {
                 self.work.claimed(lease, sent, Vec::new());
@@ -130,10 +140,12 @@ impl Claimer {
             let given = claimed.iter().filter(|job| job.queue == share.name).count();
             (share, given)
         };
-        let gave = ask.queues.into_iter().map(with_given).collect();
+        let is_locked = |share: &QueueShare| contended.contains(&share.name);
+        let (locked, open): (Vec<_>, Vec<_>) = ask.queues.into_iter().partition(is_locked);
+        let gave = open.into_iter().map(with_given).collect();
         self.work.claimed(lease, sent, claimed);
         self.executor.fill();
-        Ok(Found { count, is_full: count == most, gave })
+        Ok(Found { count, is_full: count == most, gave, is_contended: !locked.is_empty() })
     }
 
     fn failed(&self, error: StoreError) -> Result<Report> {
@@ -159,6 +171,13 @@ impl Claimer {
             }
         }
         self.dry.len() > before
+    }
+
+    /// How long to wait until a claim from locked queues is repeated.
+    fn next_contended_wait(&mut self) -> Duration {
+        let wait = self.env.jitter(self.contended_wait);
+        self.contended_wait = (self.contended_wait * 2).min(CONTENDED_WAIT.1);
+        wait
     }
 
     /// When to look again. Where work came unannounced, more may: the wait begins anew.
@@ -208,11 +227,22 @@ impl Service for Claimer {
             (Err(error), _) | (_, Err(error)) => return self.failed(error),
         };
         let count = found.iter().map(|found| found.count).sum();
-        let is_dry = !found.iter().any(|found| found.is_full) && self.note_dry(&found);
+        let is_full = found.iter().any(|found| found.is_full);
+        let is_dry = !is_full && self.note_dry(&found);
+        if is_dry {
+            self.put_off(count > 0 && !was_told);
+        }
+        let is_contended = found.iter().any(|found| found.is_contended);
+        if count > 0 || !is_contended {
+            self.contended_wait = CONTENDED_WAIT.0;
+        }
+        if is_contended && !is_full {
+            let wait = self.next_contended_wait();
+            return Ok(Report::new(count, Rest::AtMost(wait)));
+        }
         if !is_dry {
             return Ok(Report::new(count, Rest::None));
         }
-        self.put_off(count > 0 && !was_told);
         Ok(Report::new(count, Rest::AtMost(self.wait)))
     }
 }

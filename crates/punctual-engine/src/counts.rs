@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual_core::job::AttemptOutcome;
 use punctual_core::{Timestamp, histogram};
-use punctual_store::{ClaimedJob, ErrorKind, Result, RollupCount, Store};
+use punctual_store::{ClaimedJob, ErrorKind, Result, RollupCount, Store, StoreError};
 
 use crate::config::Timing;
 use crate::env::Env;
@@ -208,7 +208,9 @@ impl Service for RollUp {
         let call = self.store.roll_up(&self.left);
         let written = within(&*self.env, self.timing.call, call).await;
         // Counts that may have been written are not written again: few is better than double.
-        if !matches!(&written, Err(error) if error.kind() == ErrorKind::Retry) {
+        let is_kept =
+            |error: &StoreError| matches!(error.kind(), ErrorKind::Retry | ErrorKind::Full);
+        if !written.as_ref().is_err_and(is_kept) {
             self.left.clear();
         }
         written?;

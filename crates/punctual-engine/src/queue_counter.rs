@@ -21,8 +21,9 @@ const COUNT_PAUSE: Duration = Duration::from_secs(2);
 /// A pause lasts at least this many times as long as the count before it, so that counting takes
 /// less than 5 % of one connection, however many jobs there are.
 const COUNT_PAUSE_FACTOR: u32 = 20;
-/// The longest wait for one count. The store ends a count that takes longer itself.
-const COUNT_PATIENCE: Duration = Duration::from_secs(60);
+/// The longest wait for one count. The store ends a count that takes too long itself, and gives the next
+/// one more time, up to half an hour.
+const COUNT_PATIENCE: Duration = Duration::from_secs(2_000);
 
 /// Stores the number of jobs by queue and kind.
 pub(crate) struct QueueCounter {

@@ -114,7 +114,8 @@ async fn call_off_in(
     let filter = JobFilter { queue: Some(queue.to_owned()), ..JobFilter::default() };
     let (mut after, mut called_off) = (None::<Cursor>, 0);
     for _ in 0..PAGES {
-        let page = within(env, patience, store.jobs(&filter, after, limits::PAGE_MAX)).await?;
+        let page =
+            within(env, patience, store.upkeep_jobs(&filter, after, limits::PAGE_MAX)).await?;
         for job in page.items.iter().filter(|job| is_stranded(job)) {
             let answer = within(env, patience, store.cancel(env.at(), job.id, &actor)).await?;
             called_off += usize::from(answer == CancelAnswer::Cancelled);

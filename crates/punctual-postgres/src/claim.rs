@@ -27,6 +27,8 @@ struct Taken {
     picked: i64,
     jobs: Vec<(Place, ClaimedJob)>,
     unreadable: Vec<UnreadableJob>,
+    /// Queues with a limit that another claim had locked.
+    contended: Vec<String>,
 }
 
 /// Claims. Not repeated after a lost answer: it would take other jobs, and the node learns of those
@@ -74,7 +76,7 @@ async fn claim_from_marks(pool: &Pool, shared: &Shared, at: At, ask: &ClaimAsk) 
     }
     taken.unreadable.sort();
     let jobs = taken.jobs.into_iter().map(|(_, job)| job).collect();
-    Ok(Claimed { at: taken.now, jobs, unreadable: taken.unreadable })
+    Ok(Claimed { at: taken.now, jobs, unreadable: taken.unreadable, contended: taken.contended })
 }
 
 fn quota(most: usize) -> i32 {
@@ -111,8 +113,11 @@ async fn claim_limited(conn: &mut Conn, shared: &Shared, at: At, ask: &ClaimAsk)
     for row in &conn.query(&sql::LEASE_RUNNING, &[&locked]).await? {
         running.insert(rows::get(row, 0)?, rows::get(row, 1)?);
     }
-    // What has a limit and could not be locked is being claimed from by somebody else.
+    // A queue with a limit that could not be locked is in use by another claim. That claim may leave
+    // jobs and room in it, so the response does not present it as empty.
     let limited = shared.remember_limited(conn, &names).await?;
+    let is_contended = |name: &&&str| limited.contains(**name) && !limits.contains_key(**name);
+    let contended = names.iter().filter(is_contended).map(|name| (*name).to_owned()).collect();
     let quotas: Vec<i32> = ask
         .queues
         .iter()
@@ -128,7 +133,7 @@ async fn claim_limited(conn: &mut Conn, shared: &Shared, at: At, ask: &ClaimAsk)
     let from = vec![From::START; ask.queues.len()];
     let taken = take(conn, at, ask, &quotas, &from, true).await?;
     conn.commit().await?;
-    Ok(taken)
+    Ok(Taken { contended, ..taken })
 }
 
 async fn take(
@@ -175,6 +180,7 @@ fn read_taken(found: &[Row]) -> Outcome<Taken> {
         picked: 0,
         jobs: Vec::new(),
         unreadable: Vec::new(),
+        contended: Vec::new(),
     };
     for row in found {
         taken.now = rows::instant(row, 0)?;

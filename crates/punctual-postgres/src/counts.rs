@@ -1,6 +1,7 @@
 //! Job counts by queue and kind: read from `queue_count`, which the leader of the role `maintenance`
-//! replaces now and then while there are many jobs, and otherwise counted for the request.
+//! replaces now and then while there are many jobs, and otherwise counted for the request, up to a bound.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use punctual_core::Timestamp;
@@ -15,11 +16,39 @@ use crate::lists::{all, page_rows};
 use crate::rows::{self, Instant};
 use crate::sql;
 
-/// The longest that counting all jobs may take, in milliseconds. A million jobs in a thousand queues
-/// take about a second on an idle server.
-const COUNT_MS: u32 = 30_000;
-/// How long the answer is waited for: the server ends the statement first and says so.
-const COUNT_PATIENCE: Duration = Duration::from_secs(35);
+/// The longest that counting all jobs may take at first, and after counts that took longer: the limit doubles
+/// after each of them, so that counting succeeds with any number of jobs. A million jobs in a thousand
+/// queues take about a second on an idle server.
+const COUNT_TIME: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(1_920));
+/// How much longer the response is awaited: the server ends the statement first and says so.
+const COUNT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The time limit of the next count of all jobs.
+pub(crate) struct CountTime(Mutex<Duration>);
+
+impl Default for CountTime {
+    fn default() -> CountTime {
+        CountTime(Mutex::new(COUNT_TIME.0))
+    }
+}
+
+impl CountTime {
+    fn get(&self) -> Duration {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A count did not end within the limit.
+    pub(crate) fn exceeded(&self) {
+        let mut limit = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *limit = (*limit * 2).min(COUNT_TIME.1);
+    }
+
+    /// Starts with another limit; for tests.
+    #[cfg(test)]
+    pub(crate) fn set(&self, limit: Duration) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = limit;
+    }
+}
 
 pub(crate) async fn queue_stats(
     conn: &mut Conn,
@@ -29,10 +58,9 @@ pub(crate) async fn queue_stats(
     if let Some(page) = stored(conn, after, most).await? {
         return Ok(page);
     }
-    if let Some(stats) = few(conn).await? {
-        return Ok(QueueCounts::live(stats, after, most));
-    }
-    Ok(QueueCounts::live(all(conn, &sql::QUEUE_COUNT, &[], rows::queue_stats).await?, after, most))
+    let rows = rows::count(limits::COUNT_REQUEST_MAX + 1);
+    let stats = all(conn, &sql::QUEUE_STATS_LIVE, &[&rows], rows::queue_stats).await?;
+    Ok(QueueCounts::live(stats, after, most))
 }
 
 /// The counts of all jobs, if there are at most [`limits::COUNT_LIVE_MAX`].
@@ -81,16 +109,21 @@ pub(crate) async fn examine(conn: &mut Conn) -> Outcome<Change> {
 }
 
 /// Counts all jobs, with the instant of the snapshot.
-pub(crate) async fn count(conn: &mut Conn, at: At) -> Outcome<(Timestamp, Vec<QueueStats>)> {
+pub(crate) async fn count(
+    conn: &mut Conn,
+    at: At,
+    time: &CountTime,
+) -> Outcome<(Timestamp, Vec<QueueStats>)> {
+    let limit = time.get();
     let begun = conn.begin_snapshot_with(&sql::NOW, &[&rows::at(at)]).await?;
     let now = rows::instant(&crate::connection::first(begun, "now")?, 0)?;
     // Behind a pooler the session has none of our settings.
     conn.script(&format!(
-        "SET LOCAL statement_timeout = {COUNT_MS}; SET LOCAL enable_seqscan = off; \
-         SET LOCAL jit = off"
+        "SET LOCAL statement_timeout = {}; SET LOCAL enable_seqscan = off; SET LOCAL jit = off",
+        limit.as_millis()
     ))
     .await?;
-    conn.be_patient(COUNT_PATIENCE);
+    conn.be_patient(limit + COUNT_PATIENCE);
     let stats = all(conn, &sql::QUEUE_COUNT, &[], rows::queue_stats).await?;
     conn.commit().await?;
     Ok((now, stats))

@@ -85,10 +85,13 @@ macro_rules! attempt {
     }};
 }
 
-/// Reads a list on a connection of the store's pool, if not too many lists are being read.
+/// Reads a list on a connection of the store's pool, if not too many lists are being read. Lists never take
+/// the last connection, so that no single row waits for them.
 macro_rules! list {
     ($store:expr, $conn:ident => $work:expr) => {{
         let _permit = $store.lists.admit()?;
+        // The semaphore is never closed; without a place the list waits for a connection like any read.
+        let _place = $store.list_places.acquire().await.ok();
         $crate::retry::attempt!($store.pool, Harmless, $conn => $work)
     }};
 }

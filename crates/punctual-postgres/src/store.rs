@@ -6,13 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::*;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 use tokio_postgres::types::Type;
 
 use crate::connect::Connector;
 use crate::connection::Conn;
-use crate::counts::{self, Change};
+use crate::counts::{self, Change, CountTime};
 use crate::driver::Driver;
 use crate::enqueue::Enqueue;
 use crate::error::Outcome;
@@ -42,6 +42,9 @@ const SPARE_LANES: usize = 2;
 const CLAIM_LANES: usize = 2;
 /// Connections for what leaders do: one for the schedules, one for timers and the leases of the dead.
 const LEADER_LANES: usize = 2;
+/// Connections for reads of the maintenance leader. The second one is made when a count of all jobs,
+/// which takes seconds, occupies the first.
+const UPKEEP_LANES: usize = 2;
 
 /// A store on PostgreSQL.
 ///
@@ -57,10 +60,13 @@ pub struct PostgresStore {
     beats: [Pool; 2],
     /// A slot must not wait for lists.
     leads: Pool,
-    /// Counting all jobs takes seconds; it is connected only on a leader that has many jobs.
-    counts: Pool,
+    /// Reads of the maintenance leader, which must not wait for lists; not connected elsewhere.
+    upkeep: Pool,
+    pub(crate) count_time: CountTime,
     /// Lists that wait for a connection of `pool`.
     pub(crate) lists: ListLimit,
+    /// Connections of `pool` that lists may use at the same time.
+    pub(crate) list_places: Semaphore,
     enqueues: Gather<Enqueue>,
     keyed: Gather<Keyed>,
     settles: Gather<Settle>,
@@ -119,8 +125,10 @@ impl PostgresStore {
             claims: lanes(CLAIM_LANES),
             beats: [lanes(1), lanes(1)],
             leads: lanes(LEADER_LANES),
-            counts: Pool::new(connector.clone(), 1),
+            upkeep: Pool::new(connector.clone(), UPKEEP_LANES),
+            count_time: CountTime::default(),
             lists: ListLimit::default(),
+            list_places: Semaphore::new(options.connections.saturating_sub(1).max(1)),
             enqueues: Gather::start(&driver, enqueue, WRITE_LANES),
             keyed: Gather::start(&driver, keyed, 1),
             settles: Gather::start(&driver, settle, WRITE_LANES),
@@ -623,18 +631,24 @@ impl Store for PostgresStore {
     }
 
     async fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> Result<QueueCounts> {
-        list!(self, conn => counts::queue_stats(conn, after, most))
+        attempt!(self.pool, Harmless, conn => counts::queue_stats(conn, after, most))
     }
 
     async fn count_queues(&self, at: At, request: &CountRequest) -> Result<CountResponse> {
-        let (counted_at, stats, jobs) = match attempt!(self.pool, Harmless, conn => counts::examine(conn))?
+        let (counted_at, stats, jobs) = match attempt!(self.upkeep, Harmless, conn => counts::examine(conn))?
         {
             Change::None(jobs) => return Ok(CountResponse { led: true, jobs }),
             // Nothing is inserted, so that the instant is not stored.
             Change::Remove(jobs) => (Timestamp::EPOCH, Vec::new(), jobs),
             Change::Replace => {
-                let (counted_at, stats) =
-                    attempt!(self.counts, Harmless, conn => counts::count(conn, at))?;
+                let time = &self.count_time;
+                let counted =
+                    attempt!(self.upkeep, Harmless, conn => counts::count(conn, at, time));
+                let (counted_at, stats) = counted.inspect_err(|error| {
+                    if error.is_timeout() {
+                        time.exceeded();
+                    }
+                })?;
                 let jobs = stats.iter().map(QueueStats::jobs).sum();
                 (counted_at, stats, jobs)
             }
@@ -653,5 +667,14 @@ impl Store for PostgresStore {
         most: usize,
     ) -> Result<Page<JobView, Cursor>> {
         list!(self, conn => lists::jobs(conn, filter, after, most))
+    }
+
+    async fn upkeep_jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        most: usize,
+    ) -> Result<Page<JobView, Cursor>> {
+        attempt!(self.upkeep, Harmless, conn => lists::jobs(conn, filter, after, most))
     }
 }

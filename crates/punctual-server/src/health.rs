@@ -49,11 +49,9 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
     let mut text = app.server.metrics.as_ref().map(|metrics| metrics.render()).unwrap_or_default();
     // The metrics of the process are returned even if the database does not respond.
     match queues(&app).await {
-        Ok(queues) => text.push_str(&queues),
-        Err(error) => {
-            app.metrics_errors.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(%error, "cannot read queue statistics for the metrics endpoint");
-        }
+        Ok(Some(queues)) => text.push_str(&queues),
+        Ok(None) => without_gauges(&app, &NOT_COUNTED),
+        Err(error) => without_gauges(&app, &error),
     }
     let errors = app.metrics_errors.load(Ordering::Relaxed);
     text.push_str(&format!(
@@ -65,7 +63,17 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
-async fn queues(app: &App) -> punctual::Result<String> {
+/// Gauges of some of the jobs would hide a backlog from alerts.
+const NOT_COUNTED: &str = "not all jobs are counted yet; the node that holds the role `maintenance` counts \
+                           them: `punctual leader list`";
+
+fn without_gauges(app: &App, error: &dyn std::fmt::Display) {
+    app.metrics_errors.fetch_add(1, Ordering::Relaxed);
+    tracing::warn!(%error, "cannot read queue statistics for the metrics endpoint");
+}
+
+/// The gauges of all queues; none if not all jobs are counted yet.
+async fn queues(app: &App) -> punctual::Result<Option<String>> {
     let admin = app.punctual().admin();
     let now = admin.now().await?;
     let mut depth = String::from(
@@ -79,6 +87,9 @@ async fn queues(app: &App) -> punctual::Result<String> {
     let (mut after, mut counted_at) = (None, now);
     loop {
         let page = admin.queue_stats(after.as_ref(), 500).await?;
+        if page.is_partial {
+            return Ok(None);
+        }
         counted_at = counted_at.min(page.counted_at.unwrap_or(now));
         for stats in &page.items {
             let label = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
@@ -106,10 +117,10 @@ async fn queues(app: &App) -> punctual::Result<String> {
         }
     }
     let age = now.since(counted_at).as_secs_f64();
-    Ok(format!(
+    Ok(Some(format!(
         "{depth}{oldest}\
          # HELP punctual_queue_counted_seconds Time since the jobs of the queues were counted\n\
          # TYPE punctual_queue_counted_seconds gauge\n\
          punctual_queue_counted_seconds {age}\n"
-    ))
+    )))
 }

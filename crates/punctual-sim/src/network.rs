@@ -584,5 +584,6 @@ network {
         async fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> QueueCounts;
         async fn job(&self, id: JobId) -> Option<JobDetail>;
         async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, most: usize) -> Page<JobView, Cursor>;
+        async fn upkeep_jobs(&self, filter: &JobFilter, after: Option<Cursor>, most: usize) -> Page<JobView, Cursor>;
     }
 }

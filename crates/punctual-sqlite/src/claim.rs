@@ -64,7 +64,7 @@ pub(crate) fn claim(db: &Connection, now: Timestamp, ask: &ClaimAsk) -> Outcome<
         }
     }
     unreadable.sort();
-    Ok(Claimed { at: now, jobs, unreadable })
+    Ok(Claimed { at: now, jobs, unreadable, contended: Vec::new() })
 }
 
 /// The first jobs of a queue that the node can work on, in order.

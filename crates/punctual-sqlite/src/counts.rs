@@ -1,5 +1,5 @@
 //! Job counts by queue and kind: read from `queue_count`, which the leader of the role `maintenance`
-//! replaces now and then while there are many jobs, and otherwise counted for the request.
+//! replaces now and then while there are many jobs, and otherwise counted for the request, up to a bound.
 
 use punctual_core::Timestamp;
 use punctual_store::{CountRequest, QueueCounts, QueueStats, StatsCursor, limits};
@@ -15,10 +15,8 @@ pub(crate) fn queue_stats(
     most: usize,
 ) -> Outcome<QueueCounts> {
     let Some(counted_at) = counted_at(db)? else {
-        let stats = match few(db)? {
-            Some(stats) => stats,
-            None => read(db, sql::QUEUE_COUNT, [])?,
-        };
+        let rows = rows::rows(limits::COUNT_REQUEST_MAX + 1);
+        let stats = read(db, sql::QUEUE_STATS_LIVE, [rows])?;
         return Ok(QueueCounts::live(stats, after, most));
     };
     let (queue, kind) = after.map_or(("", ""), |after| (after.queue.as_str(), after.kind.as_str()));
@@ -33,6 +31,11 @@ fn few(db: &Connection) -> Outcome<Option<Vec<QueueStats>>> {
     let stats = read(db, sql::QUEUE_STATS_LIVE, [most])?;
     let jobs: u64 = stats.iter().map(QueueStats::jobs).sum();
     Ok((jobs <= limits::COUNT_LIVE_MAX as u64).then_some(stats))
+}
+
+/// The counts of all jobs, however many there are.
+pub(crate) fn all(db: &Connection) -> Outcome<Vec<QueueStats>> {
+    read(db, sql::QUEUE_COUNT, [])
 }
 
 /// When the stored counts were counted, if there are any.
@@ -64,7 +67,7 @@ pub(crate) fn count(db: &Connection) -> Outcome<Counts> {
         let is_changed = counted_at(db)?.is_some();
         return Ok(Counts { jobs: sum(&stats), stats: Vec::new(), is_changed });
     }
-    let stats = read(db, sql::QUEUE_COUNT, [])?;
+    let stats = all(db)?;
     Ok(Counts { jobs: sum(&stats), stats, is_changed: true })
 }
 

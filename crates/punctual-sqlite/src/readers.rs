@@ -1,8 +1,9 @@
 //! The readers: read-only connections, each with a thread and a snapshot of its own.
 //!
-//! They form three lanes, so that neither the scheduler nor the request for one job waits behind
-//! long lists: one connection for the engine, one for single rows, the others for lists. The number
-//! of lists is bounded; beyond it a list is rejected.
+//! They form four lanes. The scheduler has a connection that no other caller uses, because a late
+//! read makes slots late: no number of API requests, however long their reads take, delays it. One
+//! connection reads single rows, one serves the maintenance leader, and the others read lists. The
+//! number of lists is bounded; beyond it a list is rejected.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -27,8 +28,9 @@ type Look = Box<dyn FnOnce(&Connection) + Send>;
 
 /// The lanes, and the bound for lists.
 pub(crate) struct Readers {
-    engine: ReaderLane,
+    scheduler: ReaderLane,
     rows: ReaderLane,
+    upkeep: ReaderLane,
     lists: ReaderLane,
     limit: ListLimit,
     path: PathBuf,
@@ -45,8 +47,9 @@ impl Readers {
     /// Opens the connections and starts their threads.
     pub(crate) fn start(path: PathBuf, state: StoreState) -> Result<Readers> {
         Ok(Readers {
-            engine: ReaderLane::start(&path, "engine", 1)?,
+            scheduler: ReaderLane::start(&path, "scheduler", 1)?,
             rows: ReaderLane::start(&path, "rows", 1)?,
+            upkeep: ReaderLane::start(&path, "upkeep", 1)?,
             lists: ReaderLane::start(&path, "lists", LIST_READERS)?,
             limit: ListLimit::default(),
             path,
@@ -54,12 +57,12 @@ impl Readers {
         })
     }
 
-    /// Reads for the engine: for the scheduler, and for jobs that run.
-    pub(crate) async fn engine<T: Send + 'static>(
+    /// Reads due schedules. No method that an API request calls may use this lane.
+    pub(crate) async fn scheduler<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
     ) -> Result<T> {
-        self.read(&self.engine, read).await
+        self.read(&self.scheduler, read).await
     }
 
     /// Reads a few rows that an index finds.
@@ -89,12 +92,13 @@ impl Readers {
         self.read(&self.lists, read).await
     }
 
-    /// Reads from as many rows as a list does, for the maintenance leader, whose reads are few.
-    pub(crate) async fn scan<T: Send + 'static>(
+    /// Reads for the maintenance leader, from as many rows as a list does. It waits for no list, and
+    /// is never rejected.
+    pub(crate) async fn upkeep<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
     ) -> Result<T> {
-        self.read(&self.lists, read).await
+        self.read(&self.upkeep, read).await
     }
 
     /// Reads from one snapshot.

@@ -218,7 +218,7 @@ impl Store for SqliteStore {
     }
 
     async fn steps(&self, job: JobId) -> Result<Vec<StepView>> {
-        self.readers.engine(move |db| notes::steps(db, job)).await
+        self.readers.rows(move |db| notes::steps(db, job)).await
     }
 
     async fn write_log(&self, at: At, lines: &[LogLine]) -> Result<Timestamp> {
@@ -275,7 +275,7 @@ impl Store for SqliteStore {
     }
 
     async fn nodes(&self) -> Result<Vec<Node>> {
-        self.readers.engine(|db| all(db, sql::NODES, [], rows::node)).await
+        self.readers.rows(|db| all(db, sql::NODES, [], rows::node)).await
     }
 
     async fn acquire(
@@ -302,7 +302,7 @@ impl Store for SqliteStore {
     }
 
     async fn leaders(&self) -> Result<Vec<Leader>> {
-        self.readers.engine(|db| all(db, sql::LEADERS, [], rows::leader)).await
+        self.readers.rows(|db| all(db, sql::LEADERS, [], rows::leader)).await
     }
 
     async fn leader_changes(&self, role: &str, most: usize) -> Result<Vec<LeaderChange>> {
@@ -431,7 +431,7 @@ impl Store for SqliteStore {
     }
 
     async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>> {
-        self.readers.engine(move |db| schedules::find(db, id)).await
+        self.readers.rows(move |db| schedules::find(db, id)).await
     }
 
     async fn schedule_named(&self, tenant: &str, name: &str) -> Result<Option<Schedule>> {
@@ -474,7 +474,7 @@ impl Store for SqliteStore {
 
     async fn generation(&self, set: &str) -> Result<Option<i64>> {
         let set = set.to_owned();
-        self.readers.engine(move |db| sets::generation(db, &set)).await
+        self.readers.rows(move |db| sets::generation(db, &set)).await
     }
 
     async fn revisions(
@@ -488,7 +488,7 @@ impl Store for SqliteStore {
 
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due> {
         let read = move |db: &rusqlite::Connection| fire::due(db, instant(at), shard, most);
-        let (due, unreadable) = self.readers.engine(read).await?;
+        let (due, unreadable) = self.readers.scheduler(read).await?;
         if !unreadable.is_empty() {
             let set_aside = move |db: &rusqlite::Connection| fire::set_aside(db, &unreadable);
             self.writer.write(1, set_aside).await?;
@@ -562,13 +562,13 @@ impl Store for SqliteStore {
 
     async fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> Result<QueueCounts> {
         let after = after.cloned();
-        self.readers.list(move |db| counts::queue_stats(db, after.as_ref(), most)).await
+        self.readers.rows(move |db| counts::queue_stats(db, after.as_ref(), most)).await
     }
 
     async fn count_queues(&self, at: At, request: &CountRequest) -> Result<CountResponse> {
         let writer = self.engine("store job counts")?;
         let counted_at = instant(at);
-        let counts = self.readers.scan(counts::count).await?;
+        let counts = self.readers.upkeep(counts::count).await?;
         let jobs = counts.jobs;
         if !counts.is_changed {
             return Ok(CountResponse { led: true, jobs });
@@ -592,5 +592,15 @@ impl Store for SqliteStore {
     ) -> Result<Page<JobView, Cursor>> {
         let filter = filter.clone();
         self.readers.list(move |db| lists::jobs(db, &filter, after, most)).await
+    }
+
+    async fn upkeep_jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        most: usize,
+    ) -> Result<Page<JobView, Cursor>> {
+        let filter = filter.clone();
+        self.readers.upkeep(move |db| lists::jobs(db, &filter, after, most)).await
     }
 }

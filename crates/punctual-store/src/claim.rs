@@ -69,6 +69,9 @@ pub struct Claimed {
     pub jobs: Vec<ClaimedJob>,
     /// Jobs that failed instead, because they cannot be read, by their ids.
     pub unreadable: Vec<UnreadableJob>,
+    /// Queues that another claim had locked, so that nothing was taken from them: they may have jobs and
+    /// room for them. Only queues with a limit for all nodes, and only on PostgreSQL.
+    pub contended: Vec<String>,
 }
 
 /// A job that failed because it cannot be read ([`rules::UNREADABLE`](crate::rules::UNREADABLE)).

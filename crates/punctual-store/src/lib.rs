@@ -348,7 +348,8 @@ pub trait Store: Send + Sync {
     async fn queues(&self) -> Result<Vec<Queue>>;
     /// Job counts by queue and kind: those that [`Store::count_queues`] stored, so that the cost of
     /// a request does not grow with the number of jobs. If none are stored, there were few jobs or
-    /// nothing has counted yet, and jobs are counted now.
+    /// nothing has counted yet, and up to [`limits::COUNT_REQUEST_MAX`] jobs are counted now: see
+    /// [`QueueCounts::is_partial`].
     async fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> Result<QueueCounts>;
     /// Counts all unfinished and failed jobs and replaces the stored counts, under the term of the
     /// request. With at most [`limits::COUNT_LIVE_MAX`] jobs it removes the stored counts instead,
@@ -359,6 +360,14 @@ pub trait Store: Send + Sync {
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>>;
     /// Jobs, newest first.
     async fn jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        most: usize,
+    ) -> Result<Page<JobView, Cursor>>;
+    /// The same as [`Store::jobs`], for the maintenance leader: it does not wait for the lists that
+    /// API requests read, and is not rejected because of their number.
+    async fn upkeep_jobs(
         &self,
         filter: &JobFilter,
         after: Option<Cursor>,

@@ -56,6 +56,9 @@ pub const SUM_LENGTH_MAX: std::time::Duration = std::time::Duration::from_secs(7
 /// Unfinished and failed jobs up to which queue statistics are counted for each request. Counting
 /// this many takes about a millisecond; with more jobs, the counts are stored.
 pub const COUNT_LIVE_MAX: usize = 2_000;
+/// Unfinished and failed jobs that a request counts when there are no stored counts yet. Counting this
+/// many takes about ten milliseconds. If there are more, the counts of the request are incomplete.
+pub const COUNT_REQUEST_MAX: usize = 10_000;
 
 /// Queues that one node serves; a claim looks at each.
 pub const QUEUES_MAX: usize = 200;

@@ -6,6 +6,7 @@ use punctual_core::Timestamp;
 
 #[cfg(doc)]
 use crate::limits;
+use crate::limits::COUNT_REQUEST_MAX;
 use crate::{Actor, Fence, Page, Pause, StatsCursor};
 
 /// A queue that has a setting. A queue without any needs no row.
@@ -129,6 +130,9 @@ pub struct QueueCounts {
     pub next: Option<StatsCursor>,
     /// When these counts were stored; none: they were counted for this response.
     pub counted_at: Option<Timestamp>,
+    /// True if nothing has counted all jobs yet: these counts cover [`limits::COUNT_REQUEST_MAX`] jobs, and
+    /// there are more.
+    pub is_partial: bool,
 }
 
 impl QueueCounts {
@@ -139,11 +143,22 @@ impl QueueCounts {
         counted_at: Option<Timestamp>,
     ) -> QueueCounts {
         let Page { items, next } = Page::take(stats, most, QueueStats::cursor);
-        QueueCounts { items, next, counted_at }
+        QueueCounts { items, next, counted_at, is_partial: false }
     }
 
     /// One page of counts that were made for this response, from all of them.
     pub fn live(stats: Vec<QueueStats>, after: Option<&StatsCursor>, most: usize) -> QueueCounts {
+        let is_partial = stats.iter().map(QueueStats::jobs).sum::<u64>() > COUNT_REQUEST_MAX as u64;
+        let counts = QueueCounts::behind(stats, after, most);
+        QueueCounts { is_partial, ..counts }
+    }
+
+    /// One page from all counts, behind the cursor.
+    pub(crate) fn behind(
+        stats: Vec<QueueStats>,
+        after: Option<&StatsCursor>,
+        most: usize,
+    ) -> QueueCounts {
         let is_after = |stats: &QueueStats| after.is_none_or(|after| stats.cursor() > *after);
         QueueCounts::page(stats.into_iter().filter(is_after), most, None)
     }

@@ -219,6 +219,27 @@ async fn the_next_job_of_a_limited_queue_starts_without_a_poll_on_any_node() {
     }
 }
 
+/// A queue that another claim has locked may have a job and room for it: it is not treated as empty,
+/// which would leave the room unused until the next poll.
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_another_claim_has_locked_is_claimed_again_soon() {
+    let world = World::new();
+    let limit = QueueChange::Limit(QueueLimits { max_running: Some(1) });
+    let actor = Actor::new("ana", "one at a time");
+    world.memory.change_queue(At::Database, "default", &limit, &actor).await.unwrap();
+    let gate = Gate::new();
+    let node = world.start(config("a", 10), on("mail", gate.handler())).await;
+    // So long that it polls as rarely as it can.
+    world.pass(s(100)).await;
+    world.memory.contend(3);
+    node.line.take_calls();
+    world.enqueue_some("mail", 1).await;
+    let start = world.now();
+    world.until("it runs", || gate.began().len() == 1).await;
+    assert!(world.now() - start <= ms(150), "after {:?}", world.now() - start);
+    assert!(node.line.calls("claim") <= 6, "{} claims", node.line.calls("claim"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn room_for_more_than_one_claim_is_filled_by_two_at_once() {
     let world = World::new();

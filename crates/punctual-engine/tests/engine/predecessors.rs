@@ -212,7 +212,7 @@ async fn f15_an_idle_node_beats_and_the_leader_looks_after_the_store_and_that_is
     assert!(calls.remove("due").unwrap() <= 2);
     // Whose jobs fail again and again.
     assert!(calls.remove("now").unwrap() <= 12);
-    assert!(calls.remove("jobs").unwrap() <= 12);
+    assert!(calls.remove("upkeep_jobs").unwrap() <= 12);
     assert_eq!(calls, BTreeMap::new());
 }
 

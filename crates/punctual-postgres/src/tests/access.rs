@@ -127,10 +127,13 @@ fn scanned(node: &Value) -> Vec<&str> {
 fn is_bounded(scan: &Value, parent: &Value, leading: &HashMap<String, String>) -> bool {
     let by_index = |node: &Value| {
         let (condition, index) = (text(node, "Index Cond"), text(node, "Index Name"));
-        leading.get(index).is_some_and(|column| {
-            condition.contains(&format!("({column} "))
-                || condition.contains(&format!("ROW({column},"))
-        })
+        // A condition that only excludes null reads the whole index.
+        let compares = |column: &String| {
+            ["=", "<", ">"].iter().any(|sign| condition.contains(&format!("({column} {sign}")))
+        };
+        leading
+            .get(index)
+            .is_some_and(|column| compares(column) || condition.contains(&format!("ROW({column},")))
     };
     match text(scan, "Node Type") {
         "Tid Scan" => true,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use punctual_core::job::JobState;
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 use punctual_store::rules::Spoil;
-use punctual_store::{At, ClaimAsk, NewJob, QueueShare, Store};
+use punctual_store::{Actor, At, ClaimAsk, NewJob, QueueChange, QueueLimits, QueueShare, Store};
 
 use super::{NOW, Schema, job, node};
 use crate::PostgresStore;
@@ -62,4 +62,34 @@ async fn a_job_that_this_process_puts_behind_the_mark_goes_first() {
     let (usual, urgent) = (job(NOW, 1), NewJob { priority: 2, ..job(NOW, 2) });
     store.enqueue(AT, &[usual, urgent.clone()]).await.unwrap();
     assert_eq!(store.claim(AT, &ask).await.unwrap().jobs[0].id, urgent.id);
+}
+
+/// Two queues allow one job each. Another node's claim has locked the first queue, and takes from it.
+#[tokio::test]
+async fn a_claim_reports_limited_queues_that_another_claim_has_locked() {
+    let schema = Schema::new();
+    let (store, ask) = marked(&schema, Duration::ZERO).await;
+    let queues = ["first", "second"];
+    let actor = Actor::new("ana", "one at a time");
+    let limit = QueueChange::Limit(QueueLimits { max_running: Some(1) });
+    let in_queue = |queue: &str, seed: u32| NewJob { queue: queue.to_owned(), ..job(NOW, seed) };
+    for queue in queues {
+        store.change_queue(AT, queue, &limit, &actor).await.unwrap();
+    }
+    let jobs = [in_queue("first", 1), in_queue("second", 2)];
+    store.enqueue(AT, &jobs).await.unwrap();
+    let share = |queue: &str| QueueShare { name: queue.to_owned(), most: 2 };
+    let ask = ClaimAsk { queues: queues.map(share).to_vec(), most: 2, ..ask };
+    let mut client = super::connect().await;
+    let other = client.transaction().await.unwrap();
+    let lock = format!("SELECT FROM {}.queue WHERE name = 'first' FOR NO KEY UPDATE", schema.0);
+    other.query(&lock, &[]).await.unwrap();
+    let claimed = store.claim(AT, &ask).await.unwrap();
+    let taken: Vec<JobId> = claimed.jobs.iter().map(|job| job.id).collect();
+    assert_eq!((taken, claimed.contended), (vec![jobs[1].id], vec!["first".to_owned()]));
+    other.rollback().await.unwrap();
+    let ask = ClaimAsk { lease: LeaseId::mint(NOW, [3; 10]), ..ask };
+    let claimed = store.claim(AT, &ask).await.unwrap();
+    let taken: Vec<JobId> = claimed.jobs.iter().map(|job| job.id).collect();
+    assert_eq!((taken, claimed.contended), (vec![jobs[0].id], Vec::new()));
 }

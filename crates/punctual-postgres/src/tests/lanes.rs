@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use punctual_core::job::RetryPolicy;
 use punctual_core::{NodeId, Nonce};
-use punctual_store::{Acquired, At, BeatAsk, ErrorKind, Fence, JobFilter, ReapAsk, Store, limits};
+use punctual_store::{
+    Acquired, At, BeatAsk, CountRequest, CountResponse, ErrorKind, Fence, JobFilter, ReapAsk,
+    Store, limits,
+};
 
-use super::{NOW, Schema, node};
+use super::{NOW, Schema, job, node};
 use crate::{PostgresStore, wake};
 
 const AT: At = At::Fixed(NOW);
@@ -99,8 +102,87 @@ async fn lists_beyond_the_bound_are_rejected_at_once() {
     assert_eq!(refused.kind(), ErrorKind::Retry);
     store.due(AT, 0, 10).await.unwrap();
     assert!(store.nodes().await.unwrap().is_empty());
+    // Metrics need the job counts most when there are many requests.
+    assert!(store.queue_stats(None, 10).await.unwrap().items.is_empty());
     drop(admitted);
     store.jobs(&all, None, 10).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_maintenance_leader_waits_for_no_list_and_is_not_rejected() {
+    let schema = Schema::new();
+    let store =
+        PostgresStore::connect(&super::url(), schema.options().connections(1)).await.unwrap();
+    let admitted: Vec<_> = (0..limits::LISTS_MAX).map(|_| store.lists.admit().unwrap()).collect();
+    let list = store.pool.take().await.unwrap();
+    let all = JobFilter::default();
+    let page = tokio::time::timeout(Duration::from_secs(20), store.upkeep_jobs(&all, None, 10));
+    assert!(page.await.expect("it waits for the list").unwrap().items.is_empty());
+    drop((list, admitted));
+}
+
+/// A list waits for a lock, and another one for its place; a single row is read meanwhile.
+#[tokio::test]
+async fn single_rows_do_not_wait_for_lists() {
+    let schema = Schema::new();
+    let store =
+        PostgresStore::connect(&super::url(), schema.options().connections(2)).await.unwrap();
+    let mut client = super::connect().await;
+    let locked = client.transaction().await.unwrap();
+    locked.batch_execute(&format!("LOCK TABLE {}.job", schema.0)).await.unwrap();
+    let all = JobFilter::default();
+    let lists = async { tokio::join!(store.jobs(&all, None, 10), store.jobs(&all, None, 10)) };
+    let rows = async {
+        // The first list has its connection.
+        let waits = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
+        let query = format!("%{}.job%", schema.0);
+        while locked.query(waits, &[&query]).await.unwrap().is_empty() {}
+        assert!(store.nodes().await.unwrap().is_empty());
+        assert!(store.queue_stats(None, 10).await.unwrap().items.is_empty());
+        locked.rollback().await.unwrap();
+    };
+    // How the lists end is not of interest: on a slow machine they time out.
+    let both = async { drop(tokio::join!(lists, rows)) };
+    tokio::time::timeout(Duration::from_secs(20), both)
+        .await
+        .expect("a single row waits for a list");
+}
+
+/// However long counting takes, it ends at some time, and the counts are stored.
+#[tokio::test]
+async fn a_count_that_exceeds_its_time_gets_more() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let id = NodeId::mint(NOW, [1; 10]);
+    store.join(AT, &node(id)).await.unwrap();
+    let jobs: Vec<_> = (0..=limits::COUNT_LIVE_MAX as u32).map(|n| job(NOW, n)).collect();
+    for part in jobs.chunks(limits::ENQUEUE_MAX) {
+        store.enqueue(AT, part).await.unwrap();
+    }
+    let (nonce, lease) = (Nonce::mint(NOW, [2; 10]), Duration::from_secs(5));
+    let won = store.acquire(AT, "maintenance", id, nonce, lease).await.unwrap();
+    let Acquired::Won { term, .. } = won else { panic!("{won:?}") };
+    let fence = Fence { role: "maintenance".to_owned(), term, nonce };
+    let slow = format!(
+        "ALTER TABLE {0}.job_ready RENAME TO job_ready_kept;
+         CREATE VIEW {0}.job_ready AS SELECT k.* FROM {0}.job_ready_kept AS k, pg_sleep(0.4)",
+        schema.0
+    );
+    super::connect().await.batch_execute(&slow).await.unwrap();
+    store.count_time.set(Duration::from_millis(150));
+    let request = CountRequest { fence, lease };
+    let first = store.count_queues(AT, &request).await.unwrap_err();
+    assert!(first.is_timeout(), "{first}");
+    // The second one has 300 ms; more are allowed for on a loaded machine.
+    let mut counted = None;
+    for _ in 0..8 {
+        counted = store.count_queues(AT, &request).await.ok();
+        if counted.is_some() {
+            break;
+        }
+    }
+    assert_eq!(counted, Some(CountResponse { led: true, jobs: jobs.len() as u64 }));
+    assert_eq!(store.queue_stats(None, 10).await.unwrap().counted_at, Some(NOW));
 }
 
 /// Whoever is not let listen tries again ever more seldom, and not at once for ever.

@@ -423,6 +423,44 @@ async fn a_limit_is_never_exceeded() {
     assert!((1..=u64::from(LIMIT)).contains(&most), "{most} at once");
 }
 
+/// Two queues allow one job each, and two nodes have one permit each. A node that gets nothing, because the
+/// other one had locked the queues, learns that the queue that was left may have a job.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_claim_that_is_locked_out_of_a_limited_queue_is_told_so() {
+    let schema = Schema(schema());
+    let stores = [open(&schema).await, open(&schema).await];
+    let limit = QueueChange::Limit(QueueLimits { max_running: Some(1) });
+    let now = stores[0].now(AT).await.unwrap();
+    for queue in ["q", "r"] {
+        stores[0].change_queue(AT, queue, &limit, &Actor::new("ana", "test")).await.unwrap();
+        let jobs: Vec<NewJob> =
+            (0..100).map(|_| NewJob::new(mint(now), queue, "k", Json::null())).collect();
+        stores[0].enqueue(AT, &jobs).await.unwrap();
+    }
+    let nodes = [join(&stores[0]).await, join(&stores[1]).await];
+    for _ in 0..size(40, 400) {
+        let claim = |which: usize| {
+            let (store, node) = (stores[which].clone(), nodes[which]);
+            tokio::spawn(async move {
+                store.claim(AT, &ask(node, &["q", "r"], &["k"], 1)).await.unwrap()
+            })
+        };
+        let (first, second) = tokio::join!(claim(0), claim(1));
+        let answers = [first.unwrap(), second.unwrap()];
+        let taken: Vec<&str> =
+            answers.iter().flat_map(|it| &it.jobs).map(|job| job.queue.as_str()).collect();
+        assert!(!taken.is_empty(), "each node waits for the other");
+        for answer in answers.iter().filter(|answer| answer.jobs.is_empty()) {
+            let left = if taken[0] == "q" { "r" } else { "q" };
+            assert!(answer.contended.iter().any(|queue| queue == left), "{answer:?}");
+        }
+        for (which, answer) in answers.iter().enumerate() {
+            let leases: Vec<LeaseId> = answer.jobs.iter().map(|job| job.lease).collect();
+            stores[which].release(AT, nodes[which], &leases).await.unwrap();
+        }
+    }
+}
+
 /// The answer to a first try was lost, and its commit is under way when the second looks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_repeat_that_meets_its_first_try_leaves_the_key_alone() {

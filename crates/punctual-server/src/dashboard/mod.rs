@@ -7,6 +7,7 @@
 mod act;
 mod assets;
 mod charts;
+mod counted;
 mod estimate;
 mod everything;
 mod gate;

@@ -35,7 +35,7 @@ async fn all(app: &App) -> Result<(BTreeMap<String, Queue>, Timestamp), Fault> {
         let shown = Queue { name, pause, limits, ..Queue::default() };
         queues.insert(queue.name, shown);
     }
-    let (mut after, mut counted_at) = (None, now);
+    let (mut after, mut counted_at, mut is_partial) = (None, now, false);
     loop {
         let page = admin.queue_stats(after.as_ref(), 500).await?;
         for stats in page.items {
@@ -46,6 +46,7 @@ async fn all(app: &App) -> Result<(BTreeMap<String, Queue>, Timestamp), Fault> {
         }
         // Each page can be from another count: the oldest is reported.
         counted_at = counted_at.min(page.counted_at.unwrap_or(now));
+        is_partial |= page.is_partial;
         after = page.next;
         if after.is_none() {
             break;
@@ -53,6 +54,7 @@ async fn all(app: &App) -> Result<(BTreeMap<String, Queue>, Timestamp), Fault> {
     }
     for queue in queues.values_mut() {
         queue.counted_at = counted_at.to_string();
+        queue.is_partial = is_partial;
     }
     Ok((queues, counted_at))
 }

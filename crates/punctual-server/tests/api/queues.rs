@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use punctual::{Order, Punctual};
 use serde_json::json;
 
 use crate::World;
@@ -60,4 +61,24 @@ async fn health_and_metrics_are_there_for_machines() {
     let metrics = world.ask(get("/metrics")).await;
     let line = r#"punctual_queue_depth{queue="default",kind="echo",state="scheduled"} 1"#;
     assert!(metrics.body.as_str().unwrap().contains(line), "{}", metrics.body);
+}
+
+/// More pairs of queue and kind than one page of counts has.
+#[tokio::test]
+async fn totals_on_pages_cover_all_queues() {
+    let punctual = Punctual::memory().start().await.unwrap();
+    let order = |number| Order::of_kind("echo", &number).queue(&format!("queue-{number:03}"));
+    punctual.enqueue_many((0..600).map(order)).await.unwrap();
+    let world = World::of(punctual, None);
+    let page = async |path: &str| {
+        let page = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+        world.ask(page).await.body.as_str().unwrap().to_owned()
+    };
+    let ready = r#"<div class="label">Ready</div><div class="value">600</div>"#;
+    let overview = page("/").await;
+    assert!(overview.contains(ready), "{overview}");
+    let jobs = page("/jobs").await;
+    assert!(jobs.contains(r#"data-count="ready">600<"#), "{jobs}");
+    let queues = page("/queues").await;
+    assert!(queues.contains("q-queue-000") && queues.contains("q-queue-599"), "{queues}");
 }

@@ -3,8 +3,11 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use punctual_core::NodeId;
-use punctual_store::{At, ErrorKind, JobFilter, Store, limits};
+use punctual_core::job::{Outcome, RetryPolicy, decide};
+use punctual_core::{LeaseId, NodeId, ScheduleId};
+use punctual_store::{
+    At, BeatAsk, ClaimAsk, ErrorKind, JobFilter, QueueShare, Settled, Settlement, Store, limits,
+};
 
 use super::{NOW, fresh, job, node};
 use crate::readers::LIST_READERS;
@@ -67,6 +70,112 @@ async fn the_scheduler_and_running_jobs_do_not_wait_for_lists() {
     };
     tokio::time::timeout(PATIENCE, engine).await.expect("it waits for the lists");
     held.end().await;
+}
+
+/// A connection that is in use until it is released.
+async fn held(
+    lane: impl AsyncFnOnce(Box<dyn FnOnce() + Send>) -> punctual_store::Result<()> + Send + 'static,
+) -> (mpsc::Sender<()>, impl Future<Output = punctual_store::Result<()>>) {
+    let (started, runs) = tokio::sync::oneshot::channel();
+    let (release, wait) = mpsc::channel();
+    let hold = Box::new(move || {
+        // A test that failed waits for neither.
+        let _ = started.send(());
+        let _ = wait.recv();
+    });
+    let mut read = Box::pin(lane(hold));
+    tokio::select! {
+        runs = runs => runs.unwrap(),
+        ended = &mut read => panic!("{ended:?}"),
+    }
+    (release, read)
+}
+
+#[tokio::test]
+async fn the_engine_waits_for_no_read_of_an_api_request() {
+    let (_directory, store) = fresh();
+    let store = std::sync::Arc::new(store);
+    let id = NodeId::mint(NOW, [1; 10]);
+    let lists = HeldLists::start(&store, limits::LISTS_MAX).await;
+    let other = store.clone();
+    let (release, rows) =
+        held(async move |hold| other.readers.rows(move |_| Ok(hold())).await).await;
+    let engine = async {
+        store.join(AT, &node(id)).await.unwrap();
+        store.enqueue(AT, &[job(1)]).await.unwrap();
+        store.due(AT, 0, 10).await.unwrap();
+        let beat = BeatAsk {
+            node: id,
+            is_remote: false,
+            roles: Vec::new(),
+            lease: Duration::from_secs(5),
+            seeks: Vec::new(),
+            leases: Vec::new(),
+            progress: Vec::new(),
+        };
+        assert!(store.beat(AT, &beat).await.unwrap().alive);
+        let ask = ClaimAsk {
+            node: id,
+            lease: LeaseId::mint(NOW, [2; 10]),
+            more: Vec::new(),
+            queues: vec![QueueShare { name: job(1).queue, most: 1 }],
+            kinds: vec![job(1).kind],
+            most: 1,
+        };
+        let claimed = store.claim(AT, &ask).await.unwrap().jobs.remove(0);
+        let transition = decide(&claimed.standing(), Outcome::Done, &RetryPolicy::default(), NOW);
+        let (job, lease) = (claimed.id, claimed.lease);
+        let item = Settlement { job, lease, transition, result: None, then: Vec::new() };
+        let settled = store.settle(AT, &[item]).await.unwrap().answers;
+        assert!(matches!(settled[..], [Settled::Applied(_)]), "{settled:?}");
+        // The maintenance leader is neither rejected nor delayed.
+        store.upkeep_jobs(&JobFilter::default(), None, 10).await.unwrap();
+    };
+    tokio::time::timeout(PATIENCE, engine).await.expect("it waits for API requests");
+    drop(release);
+    rows.await.unwrap();
+    lists.end().await;
+}
+
+/// The other half of the proof: what an API request can call never occupies the scheduler's connection.
+#[tokio::test]
+async fn no_api_request_uses_the_connection_of_the_scheduler() {
+    let (_directory, store) = fresh();
+    let store = std::sync::Arc::new(store);
+    let other = store.clone();
+    let (release, scheduler) =
+        held(async move |hold| other.readers.scheduler(move |_| Ok(hold())).await).await;
+    let api = async {
+        let (id, schedule) = (job(1).id, ScheduleId::mint(NOW, [3; 10]));
+        assert!(store.steps(id).await.unwrap().is_empty());
+        assert!(store.nodes().await.unwrap().is_empty());
+        assert!(store.leaders().await.unwrap().is_empty());
+        assert!(store.schedule(schedule).await.unwrap().is_none());
+        assert!(store.schedule_named("", "nightly").await.unwrap().is_none());
+        assert!(store.generation("files").await.unwrap().is_none());
+        assert!(store.job(id).await.unwrap().is_none());
+        assert!(store.key_holder(AT, &job(1)).await.unwrap().is_none());
+        assert!(store.queues().await.unwrap().is_empty());
+        assert!(store.queue_stats(None, 10).await.unwrap().items.is_empty());
+        store.schema().await.unwrap();
+        store.jobs(&JobFilter::default(), None, 10).await.unwrap();
+        store.upcoming(0, 10).await.unwrap();
+    };
+    tokio::time::timeout(PATIENCE, api).await.expect("a request waits for the scheduler");
+    drop(release);
+    scheduler.await.unwrap();
+}
+
+/// Metrics and pages need the job counts most when there are many requests.
+#[tokio::test]
+async fn job_counts_are_read_while_lists_are_rejected() {
+    let (_directory, store) = fresh();
+    let store = std::sync::Arc::new(store);
+    store.enqueue(AT, &[job(1)]).await.unwrap();
+    let lists = HeldLists::start(&store, limits::LISTS_MAX).await;
+    let counts = tokio::time::timeout(PATIENCE, store.queue_stats(None, 10)).await;
+    assert_eq!(counts.expect("it waits for lists").unwrap().items[0].ready, 1);
+    lists.end().await;
 }
 
 #[tokio::test]

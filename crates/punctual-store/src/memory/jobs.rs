@@ -105,7 +105,8 @@ impl State {
         }
         let (mut jobs, mut unreadable) = (Vec::new(), Vec::new());
         let mut picked = 0;
-        for share in &ask.queues {
+        let contended = self.contended(&ask.queues);
+        for share in ask.queues.iter().filter(|share| !contended.contains(&share.name)) {
             let room = share.most.min(ask.most - picked).min(self.room(now, &share.name));
             for job in self.ready_jobs(&share.name, &ask.kinds).into_iter().take(room) {
                 picked += 1;
@@ -117,7 +118,17 @@ impl State {
             }
         }
         unreadable.sort();
-        Ok(Claimed { at: now, jobs, unreadable })
+        Ok(Claimed { at: now, jobs, unreadable, contended })
+    }
+
+    /// The queues with a limit, if another claim has locked them; see [`super::Memory::contend`].
+    fn contended(&mut self, shares: &[QueueShare]) -> Vec<String> {
+        let Some(left) = self.contended_claims.checked_sub(1) else { return Vec::new() };
+        self.contended_claims = left;
+        let is_limited = |name: &&String| {
+            self.queues.get(*name).is_some_and(|queue| queue.limits.max_running.is_some())
+        };
+        shares.iter().map(|share| &share.name).filter(is_limited).cloned().collect()
     }
 
     /// How many more jobs of a queue may run.

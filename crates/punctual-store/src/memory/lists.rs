@@ -206,7 +206,7 @@ impl State {
         match &self.counts {
             Some((counted_at, stored)) => QueueCounts {
                 counted_at: Some(*counted_at),
-                ..QueueCounts::live(stored.clone(), after, most)
+                ..QueueCounts::behind(stored.clone(), after, most)
             },
             None => QueueCounts::live(self.count(), after, most),
         }

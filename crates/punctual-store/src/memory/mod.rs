@@ -57,6 +57,11 @@ impl Memory {
         self.lock().spoil(what);
     }
 
+    /// Lets this many claims find each queue with a limit locked by another claim, as PostgreSQL does.
+    pub fn contend(&self, claims: usize) {
+        self.lock().contended_claims = claims;
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it holds the lock; if a bug does, the state is still whole.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -446,6 +451,15 @@ impl Store for Memory {
     }
 
     async fn jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        most: usize,
+    ) -> Result<Page<JobView, Cursor>> {
+        Ok(self.lock().list_jobs(filter, after, most))
+    }
+
+    async fn upkeep_jobs(
         &self,
         filter: &JobFilter,
         after: Option<Cursor>,

@@ -11,6 +11,8 @@ use crate::*;
 /// Everything, by what it is known by.
 #[derive(Clone, Default)]
 pub(super) struct State {
+    /// Claims that still find queues with a limit locked by another claim.
+    pub(super) contended_claims: usize,
     /// Bodies of jobs.
     pub(super) bodies: BTreeMap<JobId, Body>,
     /// Where each job is. One map, so that a job is in one place.

@@ -18,13 +18,16 @@ pub(super) struct Facts {
     pub(super) stats: Vec<QueueStats>,
     /// When stored counts were counted; none: they were counted for this check.
     counted_at: Option<Timestamp>,
+    /// Are not all jobs counted yet?
+    is_partial: bool,
     pub(super) has_more: bool,
 }
 
 impl Facts {
     pub(super) async fn read(store: &dyn Store, limits: &Thresholds) -> Result<Facts> {
         let queues = store.queues().await?;
-        let mut facts = Facts { queues, stats: Vec::new(), counted_at: None, has_more: false };
+        let (stats, counted_at) = (Vec::new(), None);
+        let mut facts = Facts { queues, stats, counted_at, is_partial: false, has_more: false };
         let mut after: Option<StatsCursor> = None;
         loop {
             let most = limits.kinds.saturating_sub(facts.stats.len()).min(bounds::PAGE_MAX);
@@ -34,6 +37,7 @@ impl Facts {
             }
             let page = store.queue_stats(after.as_ref(), most).await?;
             facts.stats.extend(page.items);
+            facts.is_partial |= page.is_partial;
             facts.counted_at = facts.counted_at.or(page.counted_at);
             after = page.next;
             if after.is_none() {
@@ -47,8 +51,14 @@ impl Facts {
 /// times as long as a count takes, so that older ones mean that counting fails.
 const COUNTS_OLD: Duration = Duration::from_secs(600);
 
-/// The stored job counts are not renewed.
+/// The stored job counts are missing or not renewed.
 fn old_counts(facts: &Facts, cluster: &Cluster) -> Option<Reason> {
+    if facts.is_partial {
+        let text = "not all jobs are counted yet, so that job counts are too low";
+        let remedy = "a server counts all jobs within a minute of its start; if it does not, look for errors \
+                      of the service `queue_counter` in its log";
+        return Some(Reason::new("partial_counts", text).remedy(remedy));
+    }
     let age = cluster.now.since(facts.counted_at?);
     let text = format!("the job counts of all queues are {} old", length(age));
     let remedy = "check that a node holds the role `maintenance`: `punctual leader list`; and look \

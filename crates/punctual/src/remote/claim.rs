@@ -64,6 +64,8 @@ pub struct Leased {
 /// The first wait for work that nobody told of, and the longest: it doubles.
 const LOOK_FIRST: Duration = Duration::from_millis(50);
 const LOOK_LAST: Duration = Duration::from_secs(2);
+/// The wait before a claim is repeated because another claim had locked its queues.
+const CONTENDED_WAIT: Duration = Duration::from_millis(20);
 /// The worker is heard of for as long as it waits here.
 const BEAT: Duration = Duration::from_secs(2);
 
@@ -116,10 +118,15 @@ impl Remote {
         let mut look = LOOK_FIRST;
         loop {
             let drain = self.drains(wish.node).await?;
-            let leases = if drain { Vec::new() } else { self.take(wish).await? };
+            let (leases, is_contended) =
+                if drain { (Vec::new(), false) } else { self.take(wish).await? };
             let left = wish.wait.saturating_sub(env.elapsed().saturating_sub(began));
             if drain || !leases.is_empty() || left.is_zero() {
                 return Ok(Claims { at: beaten.at, leases, cancels: beaten.cancels, drain });
+            }
+            if is_contended {
+                env.sleep(env.jitter(CONTENDED_WAIT).min(left)).await;
+                continue;
             }
             tokio::select! {
                 () = hints.heard() => look = LOOK_FIRST,
@@ -142,8 +149,9 @@ impl Remote {
         }
     }
 
-    /// Claims jobs at once, each under a lease of its own, so that each can be released separately.
-    async fn take(&self, wish: &Wish) -> Result<Vec<Leased>> {
+    /// Claims jobs at once, each under a lease of its own, so that each can be released separately. True
+    /// if another claim had locked some of the queues.
+    async fn take(&self, wish: &Wish) -> Result<(Vec<Leased>, bool)> {
         let env = &self.shared.env;
         let mint = || LeaseId::mint(env.wall(), env.seed());
         let share = |name: &String| QueueShare { name: name.clone(), most: wish.most };
@@ -168,7 +176,7 @@ impl Remote {
         if !refused.is_empty() {
             self.settle_refused(refused).await;
         }
-        Ok(leases)
+        Ok((leases, !claimed.contended.is_empty()))
     }
 
     /// Ends claimed jobs that must not start. The worker gets the other jobs, also if this fails: what

@@ -27,6 +27,9 @@ type Row = (Timestamp, &'static str, String, String);
 
 /// Rows of one write.
 const ROWS_AT_ONCE: usize = 500;
+/// Rows that are kept while they cannot be written: a database can be away for an hour, with a hundred kinds
+/// that end in three ways.
+const ROWS_KEPT_MAX: usize = 20_000;
 
 impl Counts {
     fn lock(&self) -> MutexGuard<'_, Pending> {
@@ -105,8 +108,7 @@ impl Shared {
             };
             if let Err((kind, error)) = written {
                 tracing::warn!(%error, "statistics of remote workers were not written");
-                // What may have been written is not written again.
-                if kind == ErrorKind::Retry {
+                if can_repeat(kind) {
                     self.counts.put_back(part);
                 }
             }
@@ -114,13 +116,55 @@ impl Shared {
     }
 }
 
+/// May rows be written again after this error? After a lost connection they may have been written, but
+/// statistics without the attempts of an outage mislead more than an attempt that is counted twice. Values
+/// that the store refuses are dropped.
+fn can_repeat(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Retry | ErrorKind::Full | ErrorKind::Unreachable)
+}
+
 impl Counts {
-    /// Keeps rows for the next write, which the next count starts.
+    /// Keeps rows for the next write, which the next count starts. Beyond the bound, the oldest are dropped.
     fn put_back(&self, rows: &[(Row, (i64, i64))]) {
         for (row, total) in rows {
             self.add(row.clone(), *total);
         }
-        self.lock().is_awaited = false;
+        let mut pending = self.lock();
+        while pending.rows.len() > ROWS_KEPT_MAX {
+            pending.rows.pop_first();
+        }
+        pending.is_awaited = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(minute: i64) -> Row {
+        let minute = Timestamp::from_seconds(minute * 60);
+        (minute, "succeeded", "default".to_owned(), "mail".to_owned())
+    }
+
+    #[test]
+    fn rows_that_could_not_be_written_are_kept_up_to_a_bound() {
+        for kind in [ErrorKind::Retry, ErrorKind::Full, ErrorKind::Unreachable] {
+            assert!(can_repeat(kind), "{kind:?}");
+        }
+        for kind in [ErrorKind::Invalid, ErrorKind::Corrupt, ErrorKind::Denied] {
+            assert!(!can_repeat(kind), "{kind:?}");
+        }
+        let counts = Counts::default();
+        assert!(counts.add(row(0), (1, 10)), "a write has to be started");
+        let taken = counts.take();
+        counts.put_back(&taken);
+        assert!(counts.add(row(0), (2, 5)), "the next count starts the next write");
+        assert_eq!(counts.take(), [(row(0), (3, 15))]);
+        let most = ROWS_KEPT_MAX as i64;
+        let many: Vec<_> = (0..most + 7).map(|minute| (row(minute), (1, 0))).collect();
+        counts.put_back(&many);
+        let kept = counts.take();
+        assert_eq!((kept.len(), kept[0].0.clone()), (ROWS_KEPT_MAX, row(7)));
     }
 }
 

@@ -33,7 +33,9 @@ mod claim;
 mod counts;
 mod deadline;
 mod held;
+mod join;
 mod nodes;
+mod policy;
 mod report;
 mod settle;
 
@@ -63,6 +65,7 @@ pub struct Remote {
     beats: Arc<nodes::Beats>,
     leases: Arc<attempt::Leases>,
     clock: Arc<attempt::Clock>,
+    backoffs: Arc<policy::Backoffs>,
 }
 
 /// The most jobs of one claim; a worker that runs more at once claims again.
@@ -78,6 +81,7 @@ impl Remote {
             seen: Arc::default(),
             beats: Arc::default(),
             leases: Arc::default(),
+            backoffs: Arc::default(),
             clock: Arc::default(),
         }
     }

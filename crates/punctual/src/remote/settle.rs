@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use punctual_core::ScheduleId;
 use punctual_core::job::{JobState, Outcome as Decided, RetryPolicy, Transition, decide};
-use punctual_core::schedule::Definition;
 use punctual_engine::telemetry::{EndedAttempt, attempt_ended};
-use punctual_store::{Json, Settled, Settlement, Settlements, limits};
+use punctual_store::{Json, Settled, Settlement, Settlements, StoreError, limits};
 
 use super::attempt::Known;
 use super::held::Holder;
+use super::join::join_all;
 use super::{Held, Remote, lost};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -42,6 +41,11 @@ struct Decision {
     item: Settlement,
 }
 
+/// Attempts that are read at the same time, if this process has no copy of them.
+const READS_AT_ONCE: usize = 8;
+/// Timeouts after which a request tries no smaller transactions.
+const TIMEOUTS_MAX: u32 = 4;
+
 impl Remote {
     /// The work is done. The call can be repeated for the same lease.
     pub async fn complete(&self, held: &Held, result: Option<Json>) -> Result<JobState> {
@@ -64,10 +68,18 @@ impl Remote {
 
     /// Ends many attempts with one request. There is one answer for each, in their order.
     pub async fn settle(&self, ends: Vec<(Held, End)>) -> Vec<Result<JobState>> {
+        let mut attempts = Vec::with_capacity(ends.len());
+        for part in ends.chunks(READS_AT_ONCE) {
+            attempts.extend(join_all(part.iter().map(|(held, _)| self.known(held))).await);
+        }
         let mut answers = Vec::with_capacity(ends.len());
         let (mut decisions, mut places) = (Vec::new(), Vec::new());
-        for (held, end) in ends {
-            match self.decide(&held, end).await {
+        for ((held, end), known) in ends.into_iter().zip(attempts) {
+            let decision = match known {
+                Ok(known) => self.decide(held, known, end).await,
+                Err(error) => Err(error),
+            };
+            match decision {
                 Ok(decision) => {
                     places.push(answers.len());
                     decisions.push(decision);
@@ -82,8 +94,7 @@ impl Remote {
         answers
     }
 
-    async fn decide(&self, held: &Held, end: End) -> Result<Decision> {
-        let known = self.known(held).await?;
+    async fn decide(&self, held: Held, known: Known, end: End) -> Result<Decision> {
         let (outcome, result) = match end {
             End::Completed(result) => (Decided::Done, result),
             End::Failed(failed) => (failed.outcome(), None),
@@ -95,43 +106,43 @@ impl Remote {
         };
         let transition: Transition =
             decide(&known.standing, outcome, &policy, known.standing.claimed_at);
-        let Held { job, lease, .. } = *held;
+        let Held { job, lease, .. } = held;
         Ok(Decision {
             known,
             item: Settlement { job, lease, transition, result, then: Vec::new() },
         })
     }
 
-    /// When a job is tried again: as its schedule says now, or as usual.
-    async fn policy_of(&self, schedule: Option<ScheduleId>) -> Result<RetryPolicy> {
-        let usual = RetryPolicy::default();
-        let Some(schedule) = schedule else { return Ok(usual) };
-        let schedule = self.shared.store.schedule(schedule).await?;
-        // A schedule that was deleted or cannot be read by this program says nothing.
-        let definition =
-            schedule.and_then(|schedule| Definition::parse(schedule.spec.as_str()).ok());
-        let backoff = definition.and_then(|definition| definition.job.backoff?.parse().ok());
-        Ok(RetryPolicy { backoff: backoff.unwrap_or(usual.backoff), ..usual })
-    }
-
     /// Writes the ends, as many in one transaction as possible.
     async fn write(&self, decisions: &[Decision]) -> Vec<Result<JobState>> {
         let mut answers = Vec::with_capacity(decisions.len());
         let mut nodes = BTreeSet::new();
-        for part in decisions.chunks(limits::SETTLE_MAX) {
+        let (mut rest, mut most, mut timeouts) = (decisions, limits::SETTLE_MAX, 0);
+        while !rest.is_empty() {
+            let (part, after) = rest.split_at(most.min(rest.len()));
             match self.send(part).await {
                 Ok(settled) => answers.extend(self.answers(part, settled).await),
+                // The same transaction would take too long again.
+                Err(error) if error.is_timeout() && part.len() > 1 && timeouts < TIMEOUTS_MAX => {
+                    most = part.len() / 2;
+                    timeouts += 1;
+                    continue;
+                }
                 // One that the store refuses must not stop the others.
                 Err(error) if is_refusal(&error) && part.len() > 1 => {
                     for one in part.chunks(1) {
                         answers.extend(match self.send(one).await {
                             Ok(settled) => self.answers(one, settled).await,
-                            Err(error) => vec![Err(error)],
+                            Err(error) => vec![Err(error.into())],
                         });
                     }
                 }
-                Err(error) => answers.extend(part.iter().map(|_| Err(error.clone()))),
+                Err(error) => {
+                    let error = Error::from(error);
+                    answers.extend(part.iter().map(|_| Err(error.clone())));
+                }
             }
+            rest = after;
         }
         // A result that was accepted is also a heartbeat.
         for (decision, answer) in decisions.iter().zip(&answers) {
@@ -145,7 +156,7 @@ impl Remote {
         answers
     }
 
-    async fn send(&self, part: &[Decision]) -> Result<Settlements> {
+    async fn send(&self, part: &[Decision]) -> punctual_store::Result<Settlements> {
         let items: Vec<Settlement> = part.iter().map(|decision| decision.item.clone()).collect();
         let env = &self.shared.env;
         let settled = self.shared.store.settle(env.at(), &items).await?;
@@ -205,7 +216,7 @@ impl Failed {
 }
 
 /// Is it the value that the store refuses?
-fn is_refusal(error: &Error) -> bool {
+fn is_refusal(error: &StoreError) -> bool {
     matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Limit)
 }
 

@@ -5,7 +5,7 @@ use punctual_store::{Pause, Queue, QueueCounts, QueueStats, Result, StatsCursor,
 
 use super::Reason;
 use super::cluster::Cluster;
-use crate::wording::{after_colon, argument, count, lasting, when};
+use crate::wording::{after_colon, argument, count, lasting, length, when};
 
 /// A queue: its settings, and what is in it by kind.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub(super) struct Line {
     pub(super) stats: Vec<QueueStats>,
     /// When stored counts were counted; none: they were counted for this answer.
     pub(super) counted_at: Option<Timestamp>,
+    /// Are not all jobs counted yet?
+    is_partial: bool,
 }
 
 impl Line {
@@ -28,7 +30,12 @@ impl Line {
         let queues = store.queues().await?;
         let queue = queues.into_iter().find(|queue| queue.name == name);
         let queue = queue.unwrap_or_else(|| Queue::unset(name));
-        Ok(Line { queue, stats: counts.items, counted_at: counts.counted_at })
+        Ok(Line {
+            queue,
+            stats: counts.items,
+            counted_at: counts.counted_at,
+            is_partial: counts.is_partial,
+        })
     }
 
     /// How many of its jobs run, on all nodes.
@@ -40,7 +47,7 @@ impl Line {
     pub(super) fn hindrances(&self, cluster: &Cluster, kind: &str) -> Vec<Reason> {
         let name = &self.queue.name;
         let taken = cluster.no_taker(name, kind);
-        [self.paused(cluster.now), taken, self.limit()].into_iter().flatten().collect()
+        [self.paused(cluster.now), taken, self.limit(cluster.now)].into_iter().flatten().collect()
     }
 
     /// Somebody paused it.
@@ -52,8 +59,17 @@ impl Line {
         Some(Reason::new("paused_queue", text).remedy(remedy))
     }
 
+    /// How old the counts are, or that they are incomplete; empty if they are of this moment.
+    pub(super) fn count_age(&self, now: Timestamp) -> String {
+        match self.counted_at {
+            Some(counted_at) => format!("; counted {} ago", length(now.since(counted_at))),
+            None if self.is_partial => "; not all jobs are counted yet".to_owned(),
+            None => String::new(),
+        }
+    }
+
     /// As many of its jobs run as may.
-    pub(super) fn limit(&self) -> Option<Reason> {
+    pub(super) fn limit(&self, now: Timestamp) -> Option<Reason> {
         let (name, running) = (&self.queue.name, self.running());
         let most = self.queue.limits.max_running.filter(|most| running >= u64::from(*most))?;
         let text = match most {
@@ -61,8 +77,9 @@ impl Line {
                 "queue `{name}` has a limit of 0 jobs (max_running = 0): its jobs cannot run"
             ),
             _ => format!(
-                "queue `{name}` is at its limit: {} running on all nodes, max_running = {most}",
-                count(running, "job", "jobs")
+                "queue `{name}` is at its limit: {} running on all nodes, max_running = {most}{}",
+                count(running, "job", "jobs"),
+                self.count_age(now)
             ),
         };
         let remedy = format!(

@@ -6,7 +6,7 @@ use super::cluster::Cluster;
 use super::line::{Line, counts};
 use super::{Reason, Why, answered};
 use crate::Result;
-use crate::wording::{argument, count, did_you_mean, lasting, length, listed};
+use crate::wording::{argument, count, did_you_mean, lasting, listed};
 
 /// Says why the jobs of a queue wait: who paused it, whether its limit is reached, who serves it,
 /// which kinds nobody handles, and how much is in it.
@@ -84,7 +84,8 @@ fn explain(facts: &Facts, subject: String) -> Why {
     }
     let unserved = cluster.no_node().or_else(|| cluster.no_server(name));
     let is_served = unserved.is_none();
-    let mut reasons: Vec<Reason> = [paused, unserved, line.limit()].into_iter().flatten().collect();
+    let mut reasons: Vec<Reason> =
+        [paused, unserved, line.limit(cluster.now)].into_iter().flatten().collect();
     if is_served {
         let waiting = line.stats.iter().filter(|stats| stats.ready > 0);
         reasons.extend(waiting.filter_map(|stats| cluster.no_taker(name, &stats.kind)));
@@ -104,7 +105,8 @@ fn depth(line: &Line, cluster: &Cluster) -> Reason {
         (sum(|stats| stats.blocked), "blocked"),
     ];
     if ready + running == 0 && waiting.iter().all(|(count, _)| *count == 0) {
-        return Reason::new("empty", "no waiting or running jobs");
+        let text = format!("no waiting or running jobs{}", line.count_age(cluster.now));
+        return Reason::new("empty", text);
     }
     let oldest = line.stats.iter().filter_map(|stats| stats.oldest_due_at).min();
     let oldest = oldest.map_or_else(String::new, |oldest| {
@@ -116,9 +118,7 @@ fn depth(line: &Line, cluster: &Cluster) -> Reason {
         true => String::new(),
         false => format!("; {}", listed(others)),
     };
-    let age = line.counted_at.map_or_else(String::new, |counted_at| {
-        format!("; counted {} ago", length(cluster.now.since(counted_at)))
-    });
+    let age = line.count_age(cluster.now);
     let ready = count(ready, "job", "jobs");
     let text = format!("{ready} ready{oldest}; {running} running{others}{age}");
     Reason::new("waiting", text)

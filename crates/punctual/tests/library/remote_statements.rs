@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use punctual::remote::{Leased, Remote, Wish};
+use punctual::remote::{End, Failed, Leased, Remote, Wish};
 use punctual::testing::Frozen;
-use punctual::{JobState, Order, Punctual, tokio_postgres};
+use punctual::{Definition, JobState, Order, Overlap, Punctual, tokio_postgres};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -152,8 +152,68 @@ async fn a_result_costs_the_same_statements_however_many_leases_its_worker_has()
     let elsewhere = counter.take();
     assert!(elsewhere <= 3 * 42, "{elsewhere} statements for 42 results");
 
+    // Many results in one request, of leases that this process has no copy of.
+    enqueue(&frozen, 42).await;
+    let claims = remote.claim(&worker(&remote, 42)).await.unwrap();
+    assert_eq!(claims.leases.len(), 42);
+    counter.take();
+    let ends = claims.leases.iter().map(|leased| (leased.held, End::Completed(None))).collect();
+    for state in other.settle(ends).await {
+        assert_eq!(state.unwrap(), JobState::Succeeded);
+    }
+    let together = counter.take();
+    assert!(together <= 3 * 42, "{together} statements for 42 results in one request");
+
+    // Failures of a schedule's jobs, whose backoff is read from the schedule.
+    let admin = frozen.admin();
+    let definition =
+        Definition { overlap: Overlap::Allow, ..Definition::new("0 2 * * *", "paint") };
+    admin.create_schedule("walls", &definition).await.unwrap();
+    for _ in 0..42 {
+        admin.run_now("walls").await.unwrap();
+    }
+    let claims = remote.claim(&worker(&remote, 42)).await.unwrap();
+    assert_eq!(claims.leases.len(), 42);
+    counter.take();
+    let failed = Failed { error: "no colour".to_owned(), retry: true, retry_after: None };
+    for leased in &claims.leases {
+        let state = other.fail(&leased.held, failed.clone()).await.unwrap();
+        assert_eq!(state, JobState::Retrying);
+    }
+    let failures = counter.take();
+    // And one that reads the schedule.
+    assert!(failures <= 3 * 42 + 1, "{failures} statements for 42 failures");
+
     drop((remote, other, frozen));
     let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
+    client.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
+}
+
+/// Each row of a settlement takes 60 ms, so that 42 of them exceed the statement timeout of two seconds.
+#[tokio::test]
+async fn results_that_exceed_the_statement_timeout_together_are_settled_in_parts() {
+    let url = std::env::var("PUNCTUAL_TEST_POSTGRES").expect("set by `cargo xtask test`");
+    let schema = format!("remote_timeouts_{}", std::process::id());
+    let builder = Punctual::postgres(&url).schema(&schema).await.unwrap();
+    let frozen = builder.start_frozen().await.unwrap();
+    enqueue(&frozen, 42).await;
+    let remote = frozen.remote();
+    let claims = remote.claim(&worker(&remote, 42)).await.unwrap();
+    assert_eq!(claims.leases.len(), 42);
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let slow = format!(
+        "CREATE FUNCTION {schema}.wait() RETURNS trigger LANGUAGE plpgsql AS
+         $$ BEGIN PERFORM pg_sleep(0.06); RETURN OLD; END $$;
+         CREATE TRIGGER slow BEFORE DELETE ON {schema}.job_lease
+         FOR EACH ROW EXECUTE FUNCTION {schema}.wait()"
+    );
+    client.batch_execute(&slow).await.unwrap();
+    let ends = claims.leases.iter().map(|leased| (leased.held, End::Completed(None))).collect();
+    for state in remote.settle(ends).await {
+        assert_eq!(state.unwrap(), JobState::Succeeded);
+    }
+    drop((remote, frozen));
     client.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
 }

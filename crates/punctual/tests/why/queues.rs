@@ -1,6 +1,6 @@
 //! Queues.
 
-use punctual_store::{Delay, NewJob, QueueChange, QueueLimits};
+use punctual_store::{CountRequest, Delay, NewJob, QueueChange, QueueLimits, limits};
 
 use crate::common::*;
 use crate::{codes, why_queue};
@@ -130,4 +130,30 @@ async fn a_queue_that_nobody_uses_is_perhaps_another() {
     queue `defualt`: unused
     - queue `defualt` is unused: no jobs, no settings, and no live node serves it; did you mean `default`?
     ");
+}
+
+/// Stored counts can be minutes old, and what they say about the limit as well.
+#[tokio::test]
+async fn a_limit_that_is_judged_by_stored_counts_tells_their_age() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        let new: Vec<NewJob> = (0..=limits::COUNT_LIVE_MAX).map(|_| world.new_job()).collect();
+        for batch in new.chunks(limits::ENQUEUE_MAX) {
+            world.enqueue_all(batch).await;
+        }
+        world.claim_one(node).await;
+        let fence = world.lead("maintenance", node).await;
+        let request = CountRequest { fence, lease: seconds(5) };
+        assert!(world.store().count_queues(world.at(), &request).await.unwrap().led);
+        let limits = QueueLimits { max_running: Some(1) };
+        change_queue(world, "default", QueueChange::Limit(limits)).await;
+        world.pass(90);
+        why_queue(world, "default").await
+    })
+    .await;
+    let limit = why.reasons.iter().find(|reason| reason.code == "queue_limit").unwrap();
+    assert_eq!(
+        limit.text,
+        "queue `default` is at its limit: 1 job running on all nodes, max_running = 1; counted 1m30s ago"
+    );
 }

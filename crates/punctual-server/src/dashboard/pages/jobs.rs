@@ -6,7 +6,8 @@ use axum::extract::Query;
 use maud::{Markup, html};
 use punctual::{ErrorKind, JobFilter, JobState, JobView, QueueStats, Timestamp};
 
-use super::{Shown, stats};
+use super::Shown;
+use crate::dashboard::counted::Counted;
 use crate::dashboard::show;
 use crate::dashboard::view::{View, encoded};
 use crate::fault::Fault;
@@ -84,7 +85,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
         Err(error) => return Err(error.into()),
     };
     let is_slow = begun.elapsed() > SLOW;
-    let stats = stats(&admin).await?;
+    let stats = Counted::read(&admin).await?;
     let state = filter.state;
     let next = page.next.map(|cursor| {
         view.to(&format!("/jobs?q={}&cursor={}", encoded(&ask.q), encoded(&write_cursor(cursor))))
@@ -92,6 +93,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
     Ok(view.page("Jobs", "", html! {
         (head(&view, &ask))
         (tabs(&view, &ask.q, state, &stats.items))
+        div #count-age data-live="jobs queues" { (stats.note(now)) }
         @if is_slow { p.notice.warn { "This list took more than 2\u{a0}s to load; " (NARROW) "." } }
         div #list data-live="jobs" {
             @if page.items.is_empty() { (nothing(&view, &ask, state, next.is_some())) }

@@ -19,10 +19,9 @@ pub(super) mod settings;
 pub(super) mod timeline;
 pub(super) mod upcoming;
 
-use maud::{Markup, html};
-use punctual::{Admin, ErrorKind, QueueCounts, Timestamp};
+use maud::Markup;
+use punctual::ErrorKind;
 
-use super::show;
 use crate::fault::Fault;
 
 /// A page, or why there is none.
@@ -33,22 +32,5 @@ fn too_slow(error: punctual::Error, hint: &str) -> Fault {
     match error.kind() {
         ErrorKind::Retry => Fault::from(error).hint(hint),
         _ => error.into(),
-    }
-}
-
-/// Pairs of queue and kind that a page looks at.
-const STATS_MAX: usize = 500;
-
-/// Job counts by queue and kind.
-async fn stats(admin: &Admin) -> Result<QueueCounts, Fault> {
-    Ok(admin.queue_stats(None, STATS_MAX).await?)
-}
-
-/// The age of stored job counts; nothing if they were counted for this page.
-fn counted(now: Timestamp, counted_at: Option<Timestamp>) -> Markup {
-    html! {
-        @if let Some(at) = counted_at {
-            p.faint #counted { "Jobs counted " (show::relative(now, at)) "." }
-        }
     }
 }

@@ -3,8 +3,9 @@
 use maud::{Markup, html};
 use punctual::{Leader, Node, Timestamp};
 
+use super::Shown;
 use super::overview::is_alive;
-use super::{Shown, stats};
+use crate::dashboard::counted::Counted;
 use crate::dashboard::show;
 use crate::dashboard::view::View;
 
@@ -14,7 +15,7 @@ pub(in crate::dashboard) async fn page(view: View) -> Shown {
     let now = admin.now().await?;
     let (mut nodes, leaders) = (admin.nodes().await?, admin.leaders().await?);
     nodes.sort_by_key(|node| (!is_alive(node, now), node.info.name.clone(), node.info.id));
-    let stats = stats(&admin).await?.items;
+    let stats = Counted::read(&admin).await?;
     let is_served = |queue: &str, kind: &str| {
         let serves = |node: &&Node| {
             node.info.queues.iter().any(|it| it == queue)
@@ -23,13 +24,14 @@ pub(in crate::dashboard) async fn page(view: View) -> Shown {
         nodes.iter().filter(|node| is_alive(node, now)).any(|node| serves(&node))
     };
     let unserved: Vec<_> =
-        stats.iter().filter(|it| it.ready > 0 && !is_served(&it.queue, &it.kind)).collect();
+        stats.items.iter().filter(|it| it.ready > 0 && !is_served(&it.queue, &it.kind)).collect();
     Ok(view.page("Nodes", "", html! {
         div.head { h1 { "Nodes" } }
         div #unserved data-live="nodes jobs" {
             @for it in unserved.iter().take(10) {
                 p.notice.bad { (show::plural(it.ready, "ready job", "ready jobs")) " of kind " b { (it.kind) } " in queue " b { (it.queue) } " cannot run: no live node handles this kind in this queue. Start a node that does." }
             }
+            @if !unserved.is_empty() { (stats.note(now)) }
         }
         @if nodes.is_empty() {
             (show::empty("No nodes yet.", html! {

@@ -9,8 +9,9 @@ use punctual::doctor::Severity;
 use punctual::{JobFilter, JobState, JobView, Node, QueueStats, Schedule, Timestamp};
 use punctual_core::histogram;
 
-use super::{Shown, counted, first_steps, stats};
+use super::{Shown, first_steps};
 use crate::dashboard::charts::{self, Bar, Frame, Line};
+use crate::dashboard::counted::Counted;
 use crate::dashboard::series::{Step, Window, total};
 use crate::dashboard::show;
 use crate::dashboard::view::{View, encoded, prose};
@@ -46,7 +47,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
             Ok::<_, Fault>((steps, kept.steps(&admin, now, Window::Day).await?))
         },
         async {
-            let stats = stats(&admin).await?;
+            let stats = Counted::read(&admin).await?;
             let failed = admin.jobs(&failed, None, FAILED_MAX).await?.items;
             Ok::<_, Fault>((stats, admin.nodes().await?, failed))
         },
@@ -56,7 +57,7 @@ pub(in crate::dashboard) async fn page(view: View, Query(ask): Query<Ask>) -> Sh
     Ok(view.page("Overview", "", html! {
         div.head { h1 { "Overview" } }
         (cards(&view, now, &total(&day), &stats.items, &nodes, &upcoming))
-        div #count-age data-live="stats jobs queues" { (counted(now, stats.counted_at)) }
+        div #count-age data-live="stats jobs queues" { (stats.note(now)) }
         section.card #attention data-live="jobs queues schedules nodes stats" aria-labelledby="attention-title" {
             h2 #attention-title { "Needs attention" }
             @if diagnosis.findings.is_empty() { p.all-good { span.shape aria-hidden="true" { "✓" } " No problems found." } }

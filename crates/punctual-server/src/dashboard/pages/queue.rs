@@ -3,8 +3,9 @@
 use axum::extract::Path;
 use maud::{Markup, html};
 
+use super::Shown;
 use super::queues::{Shape, sparkline};
-use super::{Shown, counted};
+use crate::dashboard::counted::Age;
 use crate::dashboard::series::by_queue;
 use crate::dashboard::show;
 use crate::dashboard::view::{View, encoded};
@@ -14,6 +15,7 @@ pub(in crate::dashboard) async fn page(view: View, Path(name): Path<String>) -> 
     let admin = view.admin();
     let now = admin.now().await?;
     let (counts, why) = admin.queue_and_why(&name).await?;
+    let age = Age { counted_at: counts.counted_at, is_partial: counts.is_partial };
     // A queue without settings and jobs needs nothing to exist.
     let shape = Shape {
         name: name.clone(),
@@ -41,7 +43,7 @@ pub(in crate::dashboard) async fn page(view: View, Path(name): Path<String>) -> 
             (figure("Empty in", show::length_or_dash(shape.drains_in())))
             div.card.figure { div.label { "Last hour" } div.value { (sparkline(&shape)) } }
         }
-        div #count-age data-live="queues jobs stats" { (counted(now, counts.counted_at)) }
+        div #count-age data-live="queues jobs stats" { (age.note(now)) }
         section.card.flush aria-labelledby="kinds-title" {
             h2.inset #kinds-title { "Kinds" }
             @if shape.kinds.is_empty() { p.faint.inset { "No unfinished or failed jobs in this queue." } }

@@ -6,11 +6,15 @@ use std::time::Duration;
 use maud::{Markup, html};
 use punctual::{Admin, Queue, QueueStats, Timestamp};
 
-use super::{Shown, counted, stats};
+use super::Shown;
+use crate::dashboard::counted::Counted;
 use crate::dashboard::series::{Step, by_queue};
 use crate::dashboard::view::{View, encoded};
 use crate::dashboard::{charts, show};
 use crate::fault::Fault;
+
+/// Rows of the table: a browser lays out more of them too slowly.
+const ROWS_MAX: usize = 1_000;
 
 /// Everything about one queue.
 pub(super) struct Shape {
@@ -57,8 +61,8 @@ impl Shape {
     }
 }
 
-/// Every queue that has a setting, a job or a count, and when stored jobs were counted.
-async fn shapes(admin: &Admin, now: Timestamp) -> Result<(Vec<Shape>, Option<Timestamp>), Fault> {
+/// Every queue that has a setting, a job or a count, and the age of the job counts.
+async fn shapes(admin: &Admin, now: Timestamp) -> Result<(Vec<Shape>, Markup), Fault> {
     let mut shapes: BTreeMap<String, Shape> = BTreeMap::new();
     let new = |name: &str| Shape {
         name: name.to_owned(),
@@ -70,7 +74,8 @@ async fn shapes(admin: &Admin, now: Timestamp) -> Result<(Vec<Shape>, Option<Tim
         let name = queue.name.clone();
         shapes.entry(name.clone()).or_insert_with(|| new(&name)).setting = Some(queue);
     }
-    let counts = stats(admin).await?;
+    let counts = Counted::read(admin).await?;
+    let note = counts.note(now);
     for it in counts.items {
         let name = it.queue.clone();
         shapes.entry(name.clone()).or_insert_with(|| new(&name)).kinds.push(it);
@@ -81,14 +86,14 @@ async fn shapes(admin: &Admin, now: Timestamp) -> Result<(Vec<Shape>, Option<Tim
             shapes.entry(name.clone()).or_insert_with(|| new(&name)).steps = steps;
         }
     }
-    Ok((shapes.into_values().collect(), counts.counted_at))
+    Ok((shapes.into_values().collect(), note))
 }
 
 /// The page.
 pub(in crate::dashboard) async fn page(view: View) -> Shown {
     let admin = view.admin();
     let now = admin.now().await?;
-    let (shapes, counted_at) = shapes(&admin, now).await?;
+    let (shapes, note) = shapes(&admin, now).await?;
     Ok(view.page("Queues", "", html! {
         div.head {
             h1 { "Queues" }
@@ -103,11 +108,14 @@ pub(in crate::dashboard) async fn page(view: View) -> Shown {
                             th scope="col" { "Name" } th.num scope="col" { "Ready" } th scope="col" { "Oldest due" } th.num scope="col" { "Running" }
                             th.num scope="col" { "Delayed or blocked" } th.num scope="col" { "Failed" } th.num scope="col" { "Attempts/min" } th.num scope="col" { "Empty in" } th scope="col" { "Last hour" } th scope="col" { "Status" }
                         } }
-                        tbody data-keyed { @for shape in &shapes { (row(&view, now, shape)) } }
+                        tbody data-keyed { @for shape in shapes.iter().take(ROWS_MAX) { (row(&view, now, shape)) } }
                     }
                 }
             }
-            (counted(now, counted_at))
+            @if shapes.len() > ROWS_MAX {
+                p.notice.warn { "The first " (show::grouped(ROWS_MAX as u64)) " of " (show::grouped(shapes.len() as u64)) " queues." }
+            }
+            (note)
         } }
     }))
 }
