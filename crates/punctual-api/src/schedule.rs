@@ -1,6 +1,6 @@
 //! Schedules and their slots.
 
-use punctual::{Definition, RevisionView, Seen, SlotRun, SlotView, Timestamp};
+use punctual::{Definition, Realigned, RevisionView, Seen, SlotRun, SlotView, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -269,7 +269,7 @@ pub struct MovedSlot {
 }
 
 /// A realigned schedule, or the preview of one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RealignResponse {
     /// Name of the schedule.
     pub schedule: String,

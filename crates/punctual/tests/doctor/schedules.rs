@@ -195,3 +195,25 @@ async fn a_watermark_behind_its_ledger_is_told() {
     1 problem, 0 warnings; checked: a database, 1 node, 1 queue/kind pair and 1 schedule
     ");
 }
+
+/// Nothing fired for two hours, and all seemed well.
+#[tokio::test]
+async fn schedules_that_wait_for_a_clock_that_was_set_back_are_told() {
+    let diagnosis = on_both(async |world| {
+        let (node, fences) = well(world).await;
+        let start = world.now();
+        for name in ["nightly", "hourly"] {
+            let schedule = schedule(world, name, &every_minute()).await;
+            world.set(start);
+            leap(world, 7_200, node, &fences).await;
+            decide_all(world, &fences[1], &schedule).await;
+        }
+        assert_eq!(codes(&look(world, &Thresholds::default()).await), [""; 0]);
+        world.set(start + seconds(90));
+        beat(world, node, &fences).await;
+        look(world, &Thresholds::default()).await
+    })
+    .await;
+    assert_eq!(codes(&diagnosis), ["schedules_ahead"]);
+    insta::assert_snapshot!(diagnosis, @"");
+}

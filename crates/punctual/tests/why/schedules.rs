@@ -425,3 +425,21 @@ async fn a_tenants_schedule_is_asked_for_by_tenant() {
         → resume it: `punctual schedule resume nightly --tenant acme`
     ");
 }
+
+#[tokio::test]
+async fn a_schedule_that_waits_for_a_clock_that_was_set_back_says_how_to_realign_it() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        let fence = world.lead("scheduler/0", node).await;
+        let start = world.now();
+        let nightly = schedule(world, "nightly", &every_minute()).await;
+        leap(world, 7_200, node, std::slice::from_ref(&fence)).await;
+        decide_all(world, &fence, &nightly).await;
+        world.set(start + seconds(90));
+        beat(world, node, &[fence]).await;
+        why_schedule(world, "nightly").await
+    })
+    .await;
+    assert_eq!((why.state.as_str(), why.reasons[0].code), ("ahead", "schedule_ahead"));
+    insta::assert_snapshot!(why, @"");
+}
