@@ -124,13 +124,21 @@ mod tests {
             discarded: vec![range, slot("2027-01-01T01:00:00Z", Some("01932b2f"))],
             next_slot: Some("2027-01-01T00:11:00Z".to_owned()),
         };
-        insta::assert_snapshot!(told(&realigned), @"");
+        insta::assert_snapshot!(told(&realigned), @"
+        minutely: would discard the outcomes of slots after 2027-01-01T00:10:20Z, up to 2027-01-01T02:00:00Z (110); next slot 2027-01-01T00:11:00Z
+          2027-01-01T00:30:00Z to 2027-01-01T00:59:00Z (30 slots): coalesced
+          2027-01-01T01:00:00Z: fired, job 01932b2f is kept
+          …
+        ");
         let one = RealignResponse {
             dry_run: false,
             slots: 1,
             discarded: vec![slot("2027-01-01T02:00:00Z", None)],
             ..realigned
         };
-        insta::assert_snapshot!(told(&one), @"");
+        insta::assert_snapshot!(told(&one), @"
+        minutely: discarded the outcomes of slots after 2027-01-01T00:10:20Z, up to 2027-01-01T02:00:00Z (1); next slot 2027-01-01T00:11:00Z
+          2027-01-01T02:00:00Z: fired
+        ");
     }
 }

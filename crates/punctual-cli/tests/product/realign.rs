@@ -69,7 +69,7 @@ fn schedules_fire_again_after_the_clock_of_the_host_was_ahead() {
     // What the clock has left of the killed server does not keep its successor from leading.
     let server = Serving::start(directory.path(), &["serve"]);
     let job = server.ask(&["job", "enqueue", "echo"]);
-    let waited = server.run(&["job", "wait", job["id"].as_str().unwrap(), "--timeout", "60s"]);
+    let waited = server.run(&["job", "wait", job["id"].as_str().unwrap()]);
     assert!(waited.status.success(), "{}", text(&waited.stderr));
     let shown = server.ask(&["schedule", "show", "tick"]);
     let until = instant(&shown["ahead_until"]);

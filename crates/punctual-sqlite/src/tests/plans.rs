@@ -256,8 +256,11 @@ fn hot_statements_go_by_their_index() {
         let plan = plan(&db, &statement);
         assert!(plan.contains(index), "{title} does not go by {index}:\n{plan}");
         assert!(!plan.contains("SCAN punctual"), "{title} reads a whole table:\n{plan}");
-        // A claim and a beat sort what one node takes or has.
-        let may_sort = title.starts_with("claim") || title == "beat: jobs of a node";
+        // A claim and a beat sort what one node takes or has; schedules are ahead of the clock rarely, and a
+        // bounded number of them is read.
+        let may_sort = title.starts_with("claim")
+            || title == "beat: jobs of a node"
+            || title.starts_with("schedules ahead");
         assert!(may_sort || !plan.contains("TEMP B-TREE"), "{title} sorts:\n{plan}");
         write!(plans, "{title}\n{plan}\n").unwrap();
     }

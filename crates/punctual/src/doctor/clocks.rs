@@ -6,7 +6,7 @@ use punctual_store::{AheadSchedules, Schema};
 use super::{Finding, Thresholds};
 use crate::why::Reason;
 use crate::why::cluster::Cluster;
-use crate::wording::{count, instant, length, listed, quoted, when};
+use crate::wording::{count, instant, length, listed, quoted};
 
 /// A schema that this program does not write.
 pub(super) fn schema(schema: &Schema, limits: &Thresholds) -> Option<Finding> {
@@ -64,12 +64,12 @@ pub(super) fn schedules_ahead(ahead: &AheadSchedules, now: Timestamp) -> Option<
     let number = ahead.schedules.len() as u64;
     let at_least = if ahead.is_partial { "at least " } else { "" };
     let names = listed(ahead.schedules.iter().map(|schedule| quoted(&schedule.name)));
+    let schedules = count(number, "schedule does", "schedules do");
     let text = format!(
-        "{at_least}{} of the future already decided, up to {}, and {} not fire until then: {names}; the \
-         database clock was ahead and was set back",
-        count(number, "schedule has slots", "schedules have slots"),
-        when(now, until),
-        if number == 1 { "does" } else { "do" },
+        "{at_least}{schedules} not fire before {} ({} from now), because their slots up to then are \
+         already decided: {names}; the database clock was ahead and was set back",
+        instant(until),
+        length(until.since(now)),
     );
     let reason = Reason::new("schedules_ahead", text).remedy(
         "check the clock of the database host; if it is right now, let these slots fire at their time: \

@@ -225,9 +225,10 @@ impl Known {
             None => "; no slots are left".to_owned(),
         };
         let text = format!(
-            "slots up to {} are already decided, because the database clock was ahead and was set \
-             back{next}",
-            when(now, until)
+            "slots up to {} ({} from now) are already decided, because the database clock was ahead \
+             and was set back{next}",
+            instant(until),
+            length(until.since(now))
         );
         let command = in_command(&self.schedule);
         Some(Reason::new("schedule_ahead", text).remedy(format!(

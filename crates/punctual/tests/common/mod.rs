@@ -239,7 +239,7 @@ pub(crate) async fn hold(world: &World<'_>, fence: &Fence, schedule: &Schedule) 
 pub(crate) fn no_job(
     slot: punctual_core::Timestamp,
     count: u64,
-    outcome: punctual_core::job::SlotOutcome,
+    outcome: SlotOutcome,
     reason: &str,
 ) -> SlotRow {
     let end = (count > 1).then(|| slot + seconds(60 * (count - 1)));

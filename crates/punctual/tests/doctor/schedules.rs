@@ -203,8 +203,8 @@ async fn schedules_that_wait_for_a_clock_that_was_set_back_are_told() {
         let (node, fences) = well(world).await;
         let start = world.now();
         for name in ["nightly", "hourly"] {
-            let schedule = schedule(world, name, &every_minute()).await;
             world.set(start);
+            let schedule = schedule(world, name, &every_minute()).await;
             leap(world, 7_200, node, &fences).await;
             decide_all(world, &fences[1], &schedule).await;
         }
@@ -215,5 +215,9 @@ async fn schedules_that_wait_for_a_clock_that_was_set_back_are_told() {
     })
     .await;
     assert_eq!(codes(&diagnosis), ["schedules_ahead"]);
-    insta::assert_snapshot!(diagnosis, @"");
+    insta::assert_snapshot!(diagnosis, @"
+    problem: 2 schedules do not fire before 2027-01-01T02:00:00Z (1h58m30s from now), because their slots up to then are already decided: `nightly` and `hourly`; the database clock was ahead and was set back
+        → check the clock of the database host; if it is right now, let these slots fire at their time: `punctual schedule realign --all` (first with `--dry-run`)
+    1 problem, 0 warnings; checked: a database, 1 node, 0 queue/kind pairs and 2 schedules
+    ");
 }

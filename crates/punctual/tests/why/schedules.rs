@@ -441,5 +441,11 @@ async fn a_schedule_that_waits_for_a_clock_that_was_set_back_says_how_to_realign
     })
     .await;
     assert_eq!((why.state.as_str(), why.reasons[0].code), ("ahead", "schedule_ahead"));
-    insta::assert_snapshot!(why, @"");
+    insta::assert_snapshot!(why, @"
+    schedule `nightly`: ahead
+    - slots up to 2027-01-01T02:00:00Z (1h58m30s from now) are already decided, because the database clock was ahead and was set back; the next slot that fires is in 1h59m30s (2027-01-01T02:01:00Z)
+        → if the clock is right now, discard these decisions: `punctual schedule realign nightly`; `--dry-run` lists them
+    - last 120 slots since 2027-01-01T00:01:00Z: 120 coalesced
+    - 120 slots were late and merged into a newer one, latest 2027-01-01T02:00:00Z: missed = latest
+    ");
 }
