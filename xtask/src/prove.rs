@@ -265,6 +265,14 @@ const PROOFS: &[Proof] = &[
         on_postgres: false,
     },
     Proof {
+        name: "sim-clock-jump",
+        about: "500 simulated clusters whose clock is two hours ahead for a while, and is set back",
+        cargo: "run --release -p punctual-sim -- prove --seconds 190 --faults clock-jump",
+        size: Some(("PUNCTUAL_PROOF_CASES", 500)),
+        timed: false,
+        on_postgres: false,
+    },
+    Proof {
         name: "sim-bugs",
         about: "planted bugs, each of which the simulator must find",
         cargo: "run --release -p punctual-sim --features planted-bugs -- bugs",

@@ -28,8 +28,8 @@ pub use operation::{Operation, OperationCounts, OperationRequest};
 pub use problem::{FieldError, Problem};
 pub use queue::{Limits, Pause, PauseRequest, Queue, QueueKind};
 pub use schedule::{
-    HeldSlots, MovedSlot, NextSlots, RecentSlot, Revision, RunNowResponse, Schedule, ScheduleBody,
-    ScheduleJob, Slot, Upcoming, UpcomingBucket,
+    HeldSlots, MovedSlot, NextSlots, RealignResponse, RecentSlot, Revision, RunNowResponse,
+    Schedule, ScheduleBody, ScheduleJob, Slot, Upcoming, UpcomingBucket,
 };
 pub use set::{FieldChange, SetBody, SetChange, SetSchedule, SetStep};
 pub use why::{Diagnosis, Explanation, Finding, Reason};

@@ -1,6 +1,6 @@
 //! Schedules and their slots.
 
-use punctual::{Definition, RevisionView, Seen, SlotRun, SlotView, Timestamp};
+use punctual::{Definition, Realigned, RevisionView, Seen, SlotRun, SlotView, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -44,6 +44,11 @@ pub struct Schedule {
     pub held: Option<HeldSlots>,
     /// The last slot that was decided.
     pub last_slot: Option<String>,
+    /// Set while slots later than the database clock are decided, because the clock was ahead and was set
+    /// back: the last of them. The schedule does not fire before. `POST /schedules/{name}/realign`
+    /// discards these decisions.
+    #[serde(default)]
+    pub ahead_until: Option<String>,
     /// Time at which the schedule was created.
     pub created_at: String,
     /// Time of the last change by a user or a client.
@@ -263,6 +268,28 @@ pub struct MovedSlot {
     pub from: String,
 }
 
+/// A realigned schedule, or the preview of one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RealignResponse {
+    /// Name of the schedule.
+    pub schedule: String,
+    /// True if nothing was changed.
+    pub dry_run: bool,
+    /// Decisions about slots after this time are discarded: the database clock.
+    pub after: String,
+    /// The last slot that was decided before the realignment.
+    pub until: String,
+    /// Number of slots that are undecided after the realignment and fire at their time.
+    pub slots: u64,
+    /// True if there are more than `slots`.
+    pub is_partial: bool,
+    /// The earliest of the discarded decisions, at most 5. Jobs that they created are kept. Empty if
+    /// `is_partial`. A decision that also covers earlier slots is kept for those.
+    pub discarded: Vec<Slot>,
+    /// The next slot after the realignment. Null if no slots remain.
+    pub next_slot: Option<String>,
+}
+
 /// The job created by a manual run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunNowResponse {
@@ -294,6 +321,7 @@ impl Schedule {
         let definition = Definition::parse(schedule.spec.as_str()).ok();
         let rule = definition.and_then(|definition| definition.rule(&schedule.name).ok());
         let etag = format!("\"{}\"", Seen::of(&schedule));
+        let ahead_until = schedule.ahead_until(now);
         let until =
             rule.as_ref().zip(schedule.next_slot).map(|(rule, slot)| slot + rule.hold_for());
         let held = schedule.held.map(|held| HeldSlots {
@@ -320,9 +348,26 @@ impl Schedule {
             next_slot: text(schedule.next_slot),
             held,
             last_slot: text(schedule.last_slot),
+            ahead_until: text(ahead_until),
             created_at: schedule.created_at.to_string(),
             changed_at: schedule.changed_at.to_string(),
             history: None,
+        }
+    }
+}
+
+impl RealignResponse {
+    /// What a realignment did, or would do.
+    pub fn new(realigned: Realigned, dry_run: bool) -> RealignResponse {
+        RealignResponse {
+            schedule: realigned.schedule.name,
+            dry_run,
+            after: realigned.after.to_string(),
+            until: realigned.until.to_string(),
+            slots: realigned.slots,
+            is_partial: realigned.is_partial,
+            discarded: realigned.discarded.into_iter().map(Slot::from).collect(),
+            next_slot: text(realigned.next_slot),
         }
     }
 }

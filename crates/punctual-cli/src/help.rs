@@ -21,7 +21,10 @@ const PUNCTUAL: Groups = &[
 
 const SCHEDULE: Groups = &[
     ("Inspect", &["list", "show", "next", "slots", "revisions"]),
-    ("Change", &["create", "edit", "delete", "pause", "resume", "enable", "disable", "run"]),
+    (
+        "Change",
+        &["create", "edit", "delete", "pause", "resume", "enable", "disable", "realign", "run"],
+    ),
 ];
 
 const JOB: Groups = &[

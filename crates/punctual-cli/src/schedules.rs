@@ -1,6 +1,7 @@
 //! `punctual schedule`: when jobs are made.
 
 mod list;
+mod realign;
 
 use std::io::Write;
 
@@ -45,6 +46,16 @@ const LIST_HELP: &str = "\
 HISTORY shows the last ten slots, newest on the right:
   ✔ succeeded   ✖ failed   ▸ running   • waiting   ↻ caught up   ⊘ cancelled   ! missed
   · skipped (overlap, pause or exclusion) or coalesced";
+
+const REALIGN_HELP: &str = "\
+If the database clock is ahead for more than two minutes and is then set back, the slots up to that time
+are already decided, and schedules do not fire until the clock has reached them. When the clock is right
+again, this command discards these decisions: the slots fire at their time, also those that have already
+created a job. Jobs are not touched.
+
+Examples:
+  punctual schedule realign --all --dry-run
+  punctual schedule realign nightly --why 'clock of db-1 was wrong'";
 
 const TIMES: &str = "Times (at least one of --cron, --every and --at)";
 const JOB: &str = "Job";
@@ -109,6 +120,9 @@ pub(crate) enum Command {
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         why: String,
     },
+    /// Discard decisions about future slots, made while the database clock was ahead
+    #[command(after_help = REALIGN_HELP)]
+    Realign(realign::RealignArgs),
     /// Show the revisions of the definition, newest first
     Revisions {
         /// Schedule name
@@ -310,6 +324,7 @@ impl Command {
                 let path = at(&name, &format!("/disable{}", because(&why)));
                 show(&client.post(&path, &())?, is_json)
             }
+            Command::Realign(args) => args.run(client, is_json),
             Command::Revisions { name, limit } => {
                 revisions(&pages::read(client, &at(&name, "/revisions"), limit)?, is_json)
             }

@@ -574,6 +574,9 @@ impl<'a> Run<'a> {
         for set in SETS {
             both!(self, generation(set));
         }
+        for most in [2, limits::PAGE_MAX] {
+            both!(self, schedules_ahead(self.now, most));
+        }
         for id in self.schedules.clone() {
             both!(self, schedule(id));
             both!(self, revisions(id, None, limits::PAGE_MAX));

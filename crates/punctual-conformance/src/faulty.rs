@@ -165,6 +165,7 @@ forward! {
     ) -> Result<Page<SlotView, SlotCursor>>;
     async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<SlotRun>>;
     async fn upcoming(&self, shard: i16, most: usize) -> Result<Vec<Schedule>>;
+    async fn schedules_ahead(&self, now: Timestamp, most: usize) -> Result<AheadSchedules>;
     async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>>;
     async fn spans(&self, since: Timestamp, until: Timestamp, most: usize) -> Result<Vec<Span>>;
     async fn change_queue(&self, at: At, name: &str, change: &QueueChange, actor: &Actor) -> Result<Queue>;

@@ -37,6 +37,7 @@ pub mod overlap;
 pub mod overtaken;
 pub mod predecessors;
 pub mod queues;
+pub mod realign;
 pub mod schedules;
 pub mod sets;
 pub mod settle;
@@ -166,6 +167,10 @@ macro_rules! suite {
             overtaken: a_change_that_a_slot_overtakes_is_stale, a_change_that_decides_no_slot_is_not_overtaken,
                 a_quarantined_schedule_is_not_enabled_past_a_due_slot,
                 a_set_with_a_change_that_a_slot_overtakes_is_stale;
+            realign: schedules_ahead_of_the_clock_are_listed,
+                a_realignment_discards_decisions_about_later_slots,
+                a_realignment_that_does_not_match_changes_nothing, a_long_realignment_is_done_in_parts,
+                a_set_does_not_realign;
             overdue: an_overdue_attempt_of_a_remote_worker_ends, a_remote_attempt_has_what_is_left_of_the_budget,
                 an_overdue_attempt_is_retried_as_its_schedule_says, overdue_attempts_end_as_the_request_allows;
             expiry: a_job_that_waits_past_its_start_deadline_fails_without_an_attempt,
@@ -268,6 +273,7 @@ mod tests {
             include_str!("overtaken.rs"),
             include_str!("predecessors.rs"),
             include_str!("queues.rs"),
+            include_str!("realign.rs"),
             include_str!("schedules.rs"),
             include_str!("sets.rs"),
             include_str!("settle.rs"),

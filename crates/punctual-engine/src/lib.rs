@@ -4,6 +4,7 @@
 //! through [`Env`], so that the simulator runs these same loops through any fault it can think
 //! of. Everything that runs beside the work is a service of one shape: a pass, a rest, and again.
 
+mod ahead;
 mod apply;
 mod batch;
 mod beat;
@@ -25,6 +26,7 @@ mod log;
 mod places;
 mod promoter;
 mod queue_counter;
+mod realign;
 mod reaper;
 mod scheduler;
 mod schedules;
@@ -49,6 +51,7 @@ pub use env::{Boxed, Env, System};
 pub use error::EngineError;
 pub use handler::{Attempt, Ended, Fired, Handler, Handlers};
 pub use leader::{Leadership, MAINTENANCE, SCHEDULER};
+pub use realign::Realigned;
 pub use schedules::{ScheduleError, Schedules, Seen};
 pub use sets::{Declared, REMOVED};
 pub use stop::StopReason;

@@ -53,6 +53,18 @@ pub enum ScheduleError {
     /// Others change it all the time.
     #[error("schedule `{0}` is being changed by other requests; try again")]
     Busy(String),
+    /// No slot that is later than the database clock is decided.
+    #[error(
+        "schedule `{0}` is not ahead of the database clock: it has no decided slots to discard, and \
+         fires at its next slot"
+    )]
+    NotAhead(String),
+    /// A revision that decided slots is not stored.
+    #[error(
+        "schedule `{0}` cannot be realigned: revision {1}, which decided some of the slots, is gone; \
+         wait until the clock has reached them, or delete the schedule and create it again"
+    )]
+    NoRevision(String, i64),
     /// The store refused.
     #[error(transparent)]
     Store(#[from] StoreError),

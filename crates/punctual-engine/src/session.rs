@@ -8,6 +8,7 @@ use punctual_store::{ErrorKind, NodeInfo, Result, Store, Topic, limits};
 use tokio::sync::Notify;
 
 use crate::EngineError;
+use crate::ahead::AheadWatch;
 use crate::batch::BatchSize;
 use crate::beat::Beat;
 use crate::breaker::Breaker;
@@ -199,6 +200,7 @@ impl Session {
                     timing,
                     size: BatchSize::new(limits::FIRE_MAX),
                     skips: SkipLog::default(),
+                    ahead: AheadWatch::default(),
                 },
                 &wakes.scheduler,
                 &self.quiet,

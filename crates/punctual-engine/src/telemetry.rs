@@ -8,8 +8,8 @@ use std::time::Duration;
 use punctual_core::job::{AttemptOutcome, Next, SlotOutcome};
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::{
-    ClaimedJob, ExpiredJob, Fence, OverdueJob, Reaped, Settled, SkippedSlots, SlotRow, StoreError,
-    UnreadableJob, rules,
+    AheadSchedules, ClaimedJob, ExpiredJob, Fence, OverdueJob, Reaped, Settled, SkippedSlots,
+    SlotRow, StoreError, UnreadableJob, rules,
 };
 use tracing::Span;
 
@@ -98,6 +98,11 @@ const METRICS: &[(MetricType, &str, &str)] = &[
         "Schedules paused after repeated failures",
     ),
     (Counter, "punctual_histories_forked_total", "Database failovers detected"),
+    (
+        Gauge,
+        "punctual_schedules_ahead",
+        "Schedules whose slots are decided ahead of the database clock, at most 500",
+    ),
     (Gauge, "punctual_clock_held", "1 while the database clock is not trusted"),
 ];
 
@@ -390,6 +395,20 @@ pub(crate) fn started(job: &ClaimedJob) {
 pub(crate) fn set_aside(schedule: ScheduleId, reason: &str) {
     count("punctual_schedules_set_aside_total", 1);
     tracing::error!(%schedule, reason, "schedule quarantined, it does not fire until it is fixed");
+}
+
+/// Schedules whose decided slots are later than the database clock.
+pub(crate) fn schedules_ahead(ahead: &AheadSchedules, is_news: bool) {
+    metrics::gauge!("punctual_schedules_ahead").set(ahead.schedules.len() as f64);
+    let furthest = ahead.schedules.first().and_then(|first| first.last_slot);
+    let Some(furthest) = furthest.filter(|_| is_news) else { return };
+    tracing::warn!(
+        schedules = ahead.schedules.len(),
+        is_partial = ahead.is_partial,
+        until = %furthest,
+        "schedules wait for the database clock, which was set back: their slots are already decided; \
+         run `punctual schedule realign --all` if the clock is right now"
+    );
 }
 
 pub(crate) fn clock_held(was_held: bool, is_held: bool) {

@@ -2,7 +2,9 @@
 
 use punctual_core::job::JobState;
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
-use punctual_store::{JobRun, RollupSum, Schedule, SlotRun, Span, SumAsk, limits};
+use punctual_store::{
+    AHEAD_MIN, AheadSchedules, JobRun, RollupSum, Schedule, SlotRun, Span, SumAsk, limits,
+};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -46,6 +48,22 @@ pub(crate) async fn upcoming(conn: &mut Conn, shard: i16, most: usize) -> Outcom
     let found = all(conn, &sql::UPCOMING, &[&shard, &most], rows::schedule).await?;
     // One that cannot be read is shown as set aside by lists, and has nothing to decide.
     Ok(found.into_iter().filter(|schedule| schedule.set_aside.is_none()).collect())
+}
+
+pub(crate) async fn schedules_ahead(
+    conn: &mut Conn,
+    now: Timestamp,
+    most: usize,
+) -> Outcome<AheadSchedules> {
+    let most = most.min(limits::PAGE_MAX);
+    let after = Instant(now + AHEAD_MIN);
+    let (examine, limit) = (rows::count(limits::EXAMINE_MAX), rows::count(most + 1));
+    let read = |row: &Row| Ok((rows::schedule(row)?, rows::natural::<usize>(row, 22)?));
+    let found = all(conn, &sql::SCHEDULES_AHEAD, &[&after, &examine, &limit], read).await?;
+    let is_partial =
+        found.len() > most || found.iter().any(|(_, examined)| *examined >= limits::EXAMINE_MAX);
+    let schedules = found.into_iter().map(|(schedule, _)| schedule).take(most).collect();
+    Ok(AheadSchedules { schedules, is_partial })
 }
 
 pub(crate) async fn sums(conn: &mut Conn, ask: SumAsk) -> Outcome<Vec<RollupSum>> {

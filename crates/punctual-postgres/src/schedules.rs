@@ -2,14 +2,14 @@
 
 use punctual_core::{ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, At, EditAnswer, ErrorKind, NewSchedule, Schedule, ScheduleChange, SlotView, StoreError,
-    rules,
+    Actor, At, DecidedRow, EditAnswer, ErrorKind, NewSchedule, Realignment, Remainder, Schedule,
+    ScheduleChange, SlotView, StoreError, limits, rules,
 };
 
-use crate::connection::Conn;
+use crate::connection::{Bound, Conn};
 use crate::error::Outcome;
 use crate::rows::{self, Instant};
-use crate::{fire, jobs, sql, upkeep};
+use crate::{fire, jobs, lists, sql, upkeep};
 
 pub(crate) async fn create(conn: &mut Conn, at: At, new: &NewSchedule) -> Outcome<Schedule> {
     let now = jobs::begin(conn, at).await?;
@@ -130,6 +130,9 @@ pub(crate) async fn change_within(
     let passed: Vec<(ScheduleId, SlotView)> =
         passed.into_iter().map(|view| (schedule.id, view)).collect();
     fire::insert_slots(conn, &passed).await?;
+    if let ScheduleChange::Realign(realignment) = change {
+        realign(conn, &mut schedule, realignment).await?;
+    }
     // One that cannot be read is worth keeping for whoever mends it.
     let spec = match change {
         ScheduleChange::Define { spec, .. } => Some(spec.as_str()),
@@ -164,6 +167,46 @@ pub(crate) async fn change_within(
     }
     upkeep::note(conn, now, actor, change.action(), &schedule.name).await?;
     Ok(Some(schedule))
+}
+
+/// Discards decisions about slots after an instant.
+async fn realign(
+    conn: &mut Conn,
+    schedule: &mut Schedule,
+    realignment: &Realignment,
+) -> Outcome<()> {
+    let (id, after) = (schedule.id, realignment.after);
+    let last = last_decided(conn, id, after).await?;
+    realignment.check(last.as_ref())?;
+    let discard: Bound<'_> =
+        &[&id.as_uuid(), &Instant(after), &rows::count(limits::REALIGN_ROWS_MAX)];
+    let discarded: Vec<Timestamp> =
+        lists::all(conn, &sql::SLOT_DISCARD, discard, |row| rows::instant(row, 0)).await?;
+    let mut newest = None;
+    if let Some(until) = schedule.last_slot.filter(|_| realignment.may_be_partial(discarded.len()))
+    {
+        newest = last_decided(conn, id, until).await?.filter(|row| row.slot > after);
+    }
+    let left = newest.zip(discarded.into_iter().min());
+    let left = left.map(|(newest, discarded)| Remainder { newest, discarded });
+    if let Some(cut) = realignment.apply(schedule, last.as_ref(), left) {
+        let count = i64::try_from(cut.count).unwrap_or(i64::MAX);
+        let row: Bound<'_> = &[&id.as_uuid(), &Instant(cut.slot), &cut.end.map(Instant), &count];
+        conn.query(&sql::SLOT_CUT, row).await?;
+    }
+    Ok(())
+}
+
+/// The last decision of a schedule at its watermark about a slot not later than an instant.
+async fn last_decided(
+    conn: &mut Conn,
+    id: ScheduleId,
+    until: Timestamp,
+) -> Outcome<Option<DecidedRow>> {
+    let found = conn.query(&sql::SLOT_LAST, &[&id.as_uuid(), &Instant(until)]).await?;
+    let Some(row) = found.first() else { return Ok(None) };
+    let (slot, end) = (rows::instant(row, 0)?, rows::instant_opt(row, 1)?);
+    Ok(Some(DecidedRow { slot, end, count: rows::natural(row, 2)? }))
 }
 
 pub(crate) async fn delete(

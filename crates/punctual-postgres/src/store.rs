@@ -602,6 +602,10 @@ impl Store for PostgresStore {
         list!(self, conn => look::upcoming(conn, shard, most))
     }
 
+    async fn schedules_ahead(&self, now: Timestamp, most: usize) -> Result<AheadSchedules> {
+        attempt!(self.pool, Harmless, conn => look::schedules_ahead(conn, now, most))
+    }
+
     async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {
         ask.check()?;
         list!(self, conn => look::sums(conn, *ask))

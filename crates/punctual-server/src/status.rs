@@ -10,6 +10,7 @@ pub(crate) enum Status {
     Active,
     Late,
     Unserved,
+    Ahead,
     Failing(usize),
     Paused,
     Off,
@@ -20,8 +21,8 @@ pub(crate) enum Status {
 impl Status {
     /// The words that schedules are asked for by. A streak of failures takes more than the schedule's
     /// row to see.
-    pub(crate) const ASKED: [&str; 7] =
-        ["active", "late", "unserved", "paused", "disabled", "quarantined", "finished"];
+    pub(crate) const ASKED: [&str; 8] =
+        ["active", "late", "unserved", "ahead", "paused", "disabled", "quarantined", "finished"];
 
     /// From the schedule and its newest slots.
     pub(crate) fn of(schedule: &Schedule, now: Timestamp, runs: &[SlotRun]) -> Status {
@@ -33,6 +34,9 @@ impl Status {
         }
         if schedule.is_paused(now) {
             return Status::Paused;
+        }
+        if schedule.ahead_until(now).is_some() {
+            return Status::Ahead;
         }
         let Some(due) = schedule.due_at() else { return Status::Over };
         if now.since(due) > Duration::from_secs(60) {
@@ -53,6 +57,7 @@ impl Status {
             Status::Active => "active",
             Status::Late => "late",
             Status::Unserved => "unserved",
+            Status::Ahead => "ahead",
             Status::Failing(_) => "failing",
             Status::Paused => "paused",
             Status::Off => "disabled",

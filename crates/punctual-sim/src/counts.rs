@@ -57,6 +57,8 @@ counts! {
     lost,
     /// Schedules that were created, changed or deleted.
     edits,
+    /// Schedules that were ahead of the clock and were realigned.
+    realigned,
     /// Slots that were decided.
     slots,
     /// Slots that became a job in time.

@@ -8,6 +8,7 @@
 
 mod chance;
 mod clock;
+mod clock_jump;
 mod counts;
 mod crash_loop;
 mod machine;

@@ -67,6 +67,8 @@ enum FaultsArg {
     Mixed,
     /// Processes that crash again and again
     CrashLoop,
+    /// A database clock that jumps two hours ahead and back
+    ClockJump,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +86,7 @@ impl PlanArgs {
         let faults = match self.faults {
             FaultsArg::Mixed => Faults::Mixed,
             FaultsArg::CrashLoop => Faults::CrashLoop,
+            FaultsArg::ClockJump => Faults::ClockJump,
         };
         Plan { seconds: self.seconds, backend, faults, is_told: false }
     }

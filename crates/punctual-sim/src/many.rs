@@ -81,6 +81,7 @@ pub fn prove(seeds: Range<u64>, plan: Plan) -> io::Result<Proof> {
         replayed_differently,
         exercised: match plan.faults {
             Faults::Mixed => count < EXERCISED_BY || counts.has_all(plan.backend),
+            Faults::ClockJump => counts.realigned > 0,
             Faults::CrashLoop => counts.kills > 0 && counts.reaped > 0,
         },
         counts,

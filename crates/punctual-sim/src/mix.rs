@@ -71,6 +71,11 @@ impl Mix {
         mix
     }
 
+    /// A mix in which little is lost, so that what a jump of the clock does is seen.
+    pub(crate) fn clock_jump(chance: &Chance) -> Mix {
+        Mix { machines: 2, life: None, ..Mix::crash_loop(chance, 1) }
+    }
+
     /// A mix in which processes crash again and again, and requests are rarely lost: only then is
     /// it certain by when a job must be reclaimed.
     pub(crate) fn crash_loop(chance: &Chance, machines_max: u64) -> Mix {

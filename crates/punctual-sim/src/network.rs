@@ -577,6 +577,7 @@ network {
         async fn slots(&self, id: ScheduleId, after: Option<SlotCursor>, most: usize) -> Page<SlotView, SlotCursor>;
         async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Vec<SlotRun>;
         async fn upcoming(&self, shard: i16, most: usize) -> Vec<Schedule>;
+        async fn schedules_ahead(&self, now: Timestamp, most: usize) -> AheadSchedules;
         async fn sums(&self, ask: &SumAsk) -> Vec<RollupSum>;
         async fn spans(&self, since: Timestamp, until: Timestamp, most: usize) -> Vec<Span>;
         async fn change_queue(&self, at: At, name: &str, change: &QueueChange, actor: &Actor) -> Queue;

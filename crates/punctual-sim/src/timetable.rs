@@ -97,6 +97,10 @@ impl Keeper {
                 schedules.delete("", name, &actor).await?;
                 return Ok(false);
             }
+            91..95 => match schedules.realign("", name, &actor).await {
+                Ok(_) | Err(ScheduleError::NotAhead(_)) => {}
+                Err(error) => return Err(error),
+            },
             _ => drop(schedules.run("", name).await?),
         }
         Ok(true)

@@ -17,6 +17,7 @@ use punctual_store::{
 
 use crate::chance::Chance;
 use crate::clock::Clock;
+use crate::clock_jump::ClockJump;
 use crate::counts::Counts;
 use crate::crash_loop::{CrashLoop, TakeOverBound};
 use crate::machine::{MAX_RUNNING, Machine};
@@ -70,6 +71,8 @@ pub enum Faults {
     /// Processes that crash again and again. On SQLite there is one, which holds the lock of the
     /// file.
     CrashLoop,
+    /// A database clock that jumps two hours ahead and back.
+    ClockJump,
 }
 
 /// What a run is.
@@ -89,7 +92,11 @@ impl Plan {
     /// How to see a seed again.
     pub fn replay(&self, seed: u64) -> String {
         let store = if self.backend == Backend::Sqlite { " --store sqlite" } else { "" };
-        let faults = if self.faults == Faults::CrashLoop { " --faults crash-loop" } else { "" };
+        let faults = match self.faults {
+            Faults::Mixed => "",
+            Faults::CrashLoop => " --faults crash-loop",
+            Faults::ClockJump => " --faults clock-jump",
+        };
         let seconds = self.seconds;
         format!(
             "cargo run --release -p punctual-sim -- run --seed {seed} --seconds {seconds}{store}{faults}"
@@ -154,6 +161,7 @@ impl World {
         let record = Arc::new(Record::new(clock.clone(), MAX_RUNNING, plan.is_told));
         let mix = match (plan.faults, path) {
             (Faults::Mixed, _) => Mix::draw(&chance, path.is_none()),
+            (Faults::ClockJump, _) => Mix::clock_jump(&chance),
             (Faults::CrashLoop, None) => Mix::crash_loop(&chance, 3),
             (Faults::CrashLoop, Some(_)) => Mix::crash_loop(&chance, 1),
         };
@@ -204,6 +212,7 @@ impl World {
         let world = Arc::new(self);
         tokio::spawn(nemesis.act(length));
         world.crash_again_and_again(plan.backend, length);
+        world.jump_the_clock(plan.faults, length);
         tokio::spawn(world.clone().restart_the_dead());
         tokio::spawn(world.clone().count_leaders());
         tokio::spawn(world.remote.clone().work(world.is_over.clone()));
@@ -257,6 +266,14 @@ impl World {
             tokio::spawn(crashes.clone().kill(index, chance.fork(index as u64), length));
         }
         tokio::spawn(crashes.examine(bound, length));
+    }
+
+    fn jump_the_clock(&self, faults: Faults, length: Duration) {
+        if faults == Faults::ClockJump {
+            let (database, schedules) = (self.database.clone(), self.schedules.clone());
+            let jump = ClockJump { database, schedules, chance: self.chance.fork(19) };
+            tokio::spawn(jump.act(length));
+        }
     }
 
     /// Starts a new process where one has died.

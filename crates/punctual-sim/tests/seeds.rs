@@ -47,3 +47,12 @@ fn a_restarted_server_on_sqlite_reclaims_the_jobs_of_its_predecessor_at_once() {
     let proof = check(4, Plan { seconds: 30, backend: Backend::Sqlite, faults, is_told: false });
     assert!(proof.exercised, "{:?}", proof.counts);
 }
+
+#[test]
+fn slots_fire_again_after_a_clock_jumped_ahead_and_back() {
+    let faults = Faults::ClockJump;
+    for (backend, seeds) in [(Backend::Memory, 20), (Backend::Sqlite, 2)] {
+        let proof = check(seeds, Plan { seconds: 190, backend, faults, is_told: false });
+        assert!(proof.exercised, "{backend:?}: {:?}", proof.counts);
+    }
+}

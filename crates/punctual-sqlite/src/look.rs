@@ -2,7 +2,9 @@
 
 use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, ScheduleId, Timestamp};
-use punctual_store::{JobRun, RollupSum, Schedule, SlotRun, Span, SumAsk, limits};
+use punctual_store::{
+    AHEAD_MIN, AheadSchedules, JobRun, RollupSum, Schedule, SlotRun, Span, SumAsk, limits,
+};
 use rusqlite::{Connection, Row, params};
 
 use crate::error::Outcome;
@@ -46,6 +48,22 @@ pub(crate) fn upcoming(db: &Connection, shard: i16, most: usize) -> Outcome<Vec<
     let found = all(db, sql::UPCOMING, params![shard, most], rows::schedule)?;
     // One that cannot be read is shown as set aside by lists, and has nothing to decide.
     Ok(found.into_iter().filter(|schedule| schedule.set_aside.is_none()).collect())
+}
+
+pub(crate) fn schedules_ahead(
+    db: &Connection,
+    now: Timestamp,
+    most: usize,
+) -> Outcome<AheadSchedules> {
+    let most = most.min(limits::PAGE_MAX);
+    let after = (now + AHEAD_MIN).as_micros();
+    let bound = params![after, rows::rows(limits::EXAMINE_MAX), rows::rows(most + 1)];
+    let read = |row: &Row| Ok((rows::schedule(row)?, row.get::<_, usize>(22)?));
+    let found = all(db, sql::SCHEDULES_AHEAD, bound, read)?;
+    let is_partial =
+        found.len() > most || found.iter().any(|(_, examined)| *examined >= limits::EXAMINE_MAX);
+    let schedules = found.into_iter().map(|(schedule, _)| schedule).take(most).collect();
+    Ok(AheadSchedules { schedules, is_partial })
 }
 
 pub(crate) fn sums(db: &Connection, ask: SumAsk) -> Outcome<Vec<RollupSum>> {

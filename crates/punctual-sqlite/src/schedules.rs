@@ -1,11 +1,14 @@
 //! Schedules: creating, changing, removing.
 
 use punctual_core::{ScheduleId, Timestamp};
-use punctual_store::{Actor, EditAnswer, NewSchedule, Schedule, ScheduleChange, rules};
-use rusqlite::{Connection, OptionalExtension, params};
+use punctual_store::{
+    Actor, DecidedRow, EditAnswer, NewSchedule, Realignment, Remainder, Schedule, ScheduleChange,
+    limits, rules,
+};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Outcome;
-use crate::{fire, rows, sql, upkeep};
+use crate::{fire, lists, rows, sql, upkeep};
 
 pub(crate) fn create(db: &Connection, now: Timestamp, new: &NewSchedule) -> Outcome<Schedule> {
     if let Some(schedule) = find(db, new.id)? {
@@ -75,6 +78,9 @@ pub(crate) fn change(
     for view in &passed {
         fire::insert_slot(db, id, view)?;
     }
+    if let ScheduleChange::Realign(realignment) = change {
+        realign(db, &mut schedule, realignment)?;
+    }
     let is_defined = matches!(change, ScheduleChange::Define { .. });
     let (pause, held) = (schedule.pause.as_ref(), schedule.held.as_ref());
     db.prepare_cached(sql::SCHEDULE_UPDATE)?.execute(params![
@@ -101,6 +107,43 @@ pub(crate) fn change(
     }
     upkeep::note(db, now, actor, change.action(), &schedule.name)?;
     Ok(EditAnswer::Done(schedule))
+}
+
+/// Discards decisions about slots after an instant.
+fn realign(db: &Connection, schedule: &mut Schedule, realignment: &Realignment) -> Outcome<()> {
+    let (id, after) = (schedule.id, realignment.after);
+    // Before anything is written: a request that fails then does not harm the others of its batch.
+    let last = last_decided(db, id, after)?;
+    realignment.check(last.as_ref())?;
+    let discard = params![id.as_bytes(), after.as_micros(), rows::rows(limits::REALIGN_ROWS_MAX)];
+    let discarded: Vec<Timestamp> =
+        lists::all(db, sql::SLOT_DISCARD, discard, |row| rows::instant(row, 0))?;
+    let mut newest = None;
+    if let Some(until) = schedule.last_slot.filter(|_| realignment.may_be_partial(discarded.len()))
+    {
+        newest = last_decided(db, id, until)?.filter(|row| row.slot > after);
+    }
+    let left = newest.zip(discarded.into_iter().min());
+    let left = left.map(|(newest, discarded)| Remainder { newest, discarded });
+    if let Some(cut) = realignment.apply(schedule, last.as_ref(), left) {
+        db.prepare_cached(sql::SLOT_CUT)?.execute(params![
+            id.as_bytes(),
+            cut.slot.as_micros(),
+            cut.end.map(Timestamp::as_micros),
+            i64::try_from(cut.count).unwrap_or(i64::MAX),
+        ])?;
+    }
+    Ok(())
+}
+
+/// The last decision of a schedule at its watermark about a slot not later than an instant.
+fn last_decided(db: &Connection, id: ScheduleId, until: Timestamp) -> Outcome<Option<DecidedRow>> {
+    let read = |row: &Row| {
+        let (slot, end) = (rows::instant(row, 0)?, rows::instant_opt(row, 1)?);
+        Ok(DecidedRow { slot, end, count: row.get(2)? })
+    };
+    let mut statement = db.prepare_cached(sql::SLOT_LAST)?;
+    Ok(statement.query_row(params![id.as_bytes(), until.as_micros()], read).optional()?)
 }
 
 /// Another name, another set.

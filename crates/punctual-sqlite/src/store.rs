@@ -530,6 +530,10 @@ impl Store for SqliteStore {
         self.readers.list(move |db| look::upcoming(db, shard, most)).await
     }
 
+    async fn schedules_ahead(&self, now: Timestamp, most: usize) -> Result<AheadSchedules> {
+        self.readers.engine(move |db| look::schedules_ahead(db, now, most)).await
+    }
+
     async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {
         ask.check()?;
         let ask = *ask;

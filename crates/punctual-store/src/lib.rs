@@ -25,6 +25,7 @@ mod node;
 mod notes;
 mod placing;
 mod queue;
+mod realign;
 pub mod rules;
 mod schedule;
 mod set;
@@ -61,6 +62,7 @@ pub use placing::{Placed, awaited_queues, place, queues_of_every_node, why_nobod
 pub use queue::{
     CountRequest, CountResponse, Queue, QueueChange, QueueCounts, QueueLimits, QueueStats,
 };
+pub use realign::{AHEAD_MIN, AheadSchedules, DecidedRow, Realignment, Remainder, RowCut};
 pub use schedule::{
     Due, EditAnswer, FireAnswer, Fired, NewSchedule, PassedSlots, Pause, Schedule, ScheduleChange,
     Seated, Seats, SlotDecision, SlotPlan, SlotRow,
@@ -333,6 +335,10 @@ pub trait Store: Send + Sync {
     async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<SlotRun>>;
     /// The schedules that have something to decide next, those of every tenant, earliest first.
     async fn upcoming(&self, shard: i16, most: usize) -> Result<Vec<Schedule>>;
+
+    /// Enabled schedules that are ahead of this instant ([`Schedule::ahead_until`]), the furthest ahead
+    /// first. Examines the newest [`limits::EXAMINE_MAX`] ledger rows that were decided later.
+    async fn schedules_ahead(&self, now: Timestamp, most: usize) -> Result<AheadSchedules>;
 
     // Queues and lists
 

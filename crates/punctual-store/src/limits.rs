@@ -26,6 +26,9 @@ pub const FIRE_MAX: usize = 500;
 /// Slots of one plan: all that a schedule may catch up, a minute of seconds, and what was skipped,
 /// with what was excluded between.
 pub const PLAN_SLOTS_MAX: usize = 1_400;
+/// Ledger rows that one transaction of a realignment discards: other writers wait for it, and the rest
+/// follows in the next one.
+pub const REALIGN_ROWS_MAX: usize = 2_000;
 /// Slots of all plans of one fire: each may be a job, as in an enqueue.
 pub const FIRE_SLOTS_MAX: usize = 2_000;
 /// Jobs that the slots of one plan become where each node has its own: as many as those of all plans.

@@ -10,8 +10,8 @@ use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 use crate::advance::check_rows;
 use crate::bugs::{self, Bug};
 use crate::{
-    Actor, Advance, CancelAnswer, HeldSlots, Json, NewJob, Result, SkippedSlots, SlotView,
-    StoreError, limits, rules,
+    Actor, Advance, CancelAnswer, HeldSlots, Json, NewJob, Realignment, Result, SkippedSlots,
+    SlotView, StoreError, limits, rules,
 };
 
 /// A schedule to be created. What it means is text to the store; the watermark is the caller's
@@ -125,6 +125,8 @@ pub enum ScheduleChange {
         /// The outcomes of slots that are due and undecided.
         passed: PassedSlots,
     },
+    /// Decisions about slots after an instant are discarded: they were made by a wrong clock.
+    Realign(Realignment),
 }
 
 /// The due slots that a change decides, because the leader will not decide them after it.
@@ -297,7 +299,8 @@ impl ScheduleChange {
             }
             ScheduleChange::Pause { .. }
             | ScheduleChange::Resume
-            | ScheduleChange::Disable { .. } => false,
+            | ScheduleChange::Disable { .. }
+            | ScheduleChange::Realign(_) => false,
         }
     }
 
@@ -307,7 +310,9 @@ impl ScheduleChange {
             ScheduleChange::Define { passed, .. }
             | ScheduleChange::Enable { passed, .. }
             | ScheduleChange::Disable { passed } => Some(passed),
-            ScheduleChange::Pause { .. } | ScheduleChange::Resume => None,
+            ScheduleChange::Pause { .. } | ScheduleChange::Resume | ScheduleChange::Realign(_) => {
+                None
+            }
         }
     }
 
@@ -319,6 +324,7 @@ impl ScheduleChange {
             ScheduleChange::Resume => "resume schedule",
             ScheduleChange::Enable { .. } => "enable schedule",
             ScheduleChange::Disable { .. } => "disable schedule",
+            ScheduleChange::Realign(_) => "realign schedule",
         }
     }
 }
@@ -340,7 +346,8 @@ impl Schedule {
         }
     }
 
-    /// Applies a change and returns the ledger rows of the slots that it decides. Returns none and
+    /// Applies a change and returns the ledger rows of the slots that it decides. The slots of a
+    /// realignment depend on the ledger: the store applies [`Realignment::apply`] next. Returns none and
     /// changes nothing if a slot became due since the change was computed: a slot of the old rule
     /// would have no outcome, and one of the new rule would fire although it precedes the change.
     ///
@@ -371,6 +378,11 @@ impl Schedule {
             return Err(StoreError::invalid(message));
         }
         if change.starts_before(now) {
+            return Ok(None);
+        }
+        if let ScheduleChange::Realign(realignment) = change
+            && !realignment.is_current(self, now)?
+        {
             return Ok(None);
         }
         let passed =
@@ -407,6 +419,13 @@ impl Schedule {
                 self.enabled = false;
                 // Nothing is due until somebody enables it, from then on.
                 self.next_slot = self.next_slot.filter(|_| passed.rows.is_empty());
+            }
+            ScheduleChange::Realign(_) => {
+                self.held = None;
+                // One that began by the wrong clock begins now.
+                if let Some(pause) = &mut self.pause {
+                    pause.since = pause.since.min(now);
+                }
             }
         }
         Ok(Some(passed))

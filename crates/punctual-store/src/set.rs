@@ -153,6 +153,10 @@ impl SetEntry {
             schedule.place(name, set, now);
         }
         for change in self.changes().iter() {
+            if matches!(change, ScheduleChange::Realign(_)) {
+                let message = "a set cannot realign a schedule; realign the schedule itself";
+                return Err(StoreError::invalid(message));
+            }
             if schedule.change(change, actor, now)?.is_none() {
                 return Ok(false);
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual_core::schedule::Definition;
 use punctual_core::{JobId, ScheduleId, Timestamp};
-use punctual_engine::{Applied, Manner, ScheduleError, Schedules, Seen, Wanted};
+use punctual_engine::{Applied, Manner, Realigned, ScheduleError, Schedules, Seen, Wanted};
 use punctual_store::{
     Actor, AuditCursor, AuditEntry, AuditView, CancelAnswer, Cursor, Hints, JobDetail, JobFilter,
     JobView, Leader, LeaderChange, LogCursor, LogView, MoveAnswer, Node, Page, Placement, Queue,
@@ -242,6 +242,26 @@ impl Admin {
     /// Plans a schedule no more.
     pub async fn disable_schedule(&self, name: &str) -> Result<Schedule> {
         self.or_nearest(name, self.schedule_calls().disable("", name, &self.actor).await).await
+    }
+
+    /// Discards the decisions about slots of a schedule that are later than the database clock, so that
+    /// these slots fire at their time. For schedules that wait because the clock was ahead and was set
+    /// back. Jobs that the slots have created are not touched.
+    ///
+    /// # Errors
+    ///
+    /// An error of kind `Conflict` if the schedule is not ahead of the clock.
+    pub async fn realign_schedule(&self, name: &str) -> Result<Realigned> {
+        self.or_nearest(name, self.schedule_calls().realign("", name, &self.actor).await).await
+    }
+
+    /// What [`Admin::realign_schedule`] would do now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Admin::realign_schedule`].
+    pub async fn preview_realign(&self, name: &str) -> Result<Realigned> {
+        self.or_nearest(name, self.schedule_calls().preview_realign("", name).await).await
     }
 
     /// Makes one job of a schedule now, beside its slots.

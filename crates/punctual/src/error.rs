@@ -72,9 +72,10 @@ impl From<ScheduleError> for Error {
                 Error::new(kind, messages.join("\n"))
             }
             ScheduleError::NotFound(_) => Error::new(ErrorKind::NotFound, error.to_string()),
-            ScheduleError::Changed(_) | ScheduleError::KeyTaken => {
-                Error::new(ErrorKind::Conflict, error.to_string())
-            }
+            ScheduleError::Changed(_)
+            | ScheduleError::KeyTaken
+            | ScheduleError::NotAhead(_)
+            | ScheduleError::NoRevision(..) => Error::new(ErrorKind::Conflict, error.to_string()),
             ScheduleError::Busy(_) => Error::new(ErrorKind::Retry, error.to_string()),
             ScheduleError::Definition(_) | ScheduleError::Job(_) => {
                 Error::invalid(error.to_string())

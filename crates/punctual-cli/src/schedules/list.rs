@@ -55,6 +55,7 @@ pub(super) fn status(schedule: &Schedule) -> String {
         (Some(reason), _) => format!("quarantined: {reason}"),
         (None, _) if !schedule.enabled => "disabled".to_owned(),
         (None, Some(pause)) => output::paused(pause),
+        (None, None) if schedule.ahead_until.is_some() => "ahead".to_owned(),
         (None, None) if schedule.next_slot.is_none() => "finished".to_owned(),
         (None, None) if schedule.held.is_some() => "unserved".to_owned(),
         (None, None) if streak(schedule) > 0 => FAILING.to_owned(),
@@ -140,6 +141,7 @@ mod tests {
             next_slot: None,
             held: None,
             last_slot: Some(instant.clone()),
+            ahead_until: None,
             created_at: instant.clone(),
             changed_at: instant,
             history: None,
@@ -170,6 +172,8 @@ mod tests {
             until: None,
         };
         assert_eq!(status(&Schedule { pause: Some(pause), ..schedule() }), "paused by ada");
+        let ahead_until = Some("2027-01-01T02:00:00Z".to_owned());
+        assert_eq!(status(&Schedule { ahead_until, ..schedule() }), "ahead");
         let quarantine_reason = Some("broken".to_owned());
         assert_eq!(status(&Schedule { quarantine_reason, ..schedule() }), "quarantined: broken");
     }

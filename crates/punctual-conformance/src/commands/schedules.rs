@@ -55,10 +55,11 @@ impl Run<'_> {
         let id = self.pick(&self.schedules.clone()).unwrap_or(unknown);
         let seen = both!(self, schedule(id)).flatten();
         let stamp = seen.as_ref().map_or(1, |schedule| schedule.stamp) - i64::from(self.one_in(6));
+        let last_slot = seen.as_ref().and_then(|schedule| schedule.last_slot);
         let passed = self.passed(seen.and_then(|schedule| schedule.next_slot));
         // Also into the past, where slots may be decided already.
         let next_slot = Some(self.now + self.seconds(20) - self.seconds(60));
-        let change = match self.below(5) {
+        let change = match self.below(6) {
             0 => ScheduleChange::Define {
                 spec: json(r#"{"cron":"@daily"}"#),
                 owner: "web".to_owned(),
@@ -70,9 +71,24 @@ impl Run<'_> {
             }
             2 => ScheduleChange::Resume,
             3 => ScheduleChange::Enable { next_slot, passed },
+            4 => self.realignment(id, last_slot).await,
             _ => ScheduleChange::Disable { passed },
         };
         (id, stamp, change)
+    }
+
+    /// A realignment to before the last decided slot; now and then it is wrong.
+    async fn realignment(&mut self, id: ScheduleId, last: Option<Timestamp>) -> ScheduleChange {
+        let last = last.unwrap_or(self.now);
+        let after = if self.one_in(4) { self.now } else { last - self.seconds(20) };
+        let page = both!(self, slots(id, Some(SlotCursor(after + Duration::from_micros(1), 0)), 1));
+        let begun = page.and_then(|page| page.items.into_iter().next());
+        let cut = begun.filter(|_| !self.one_in(6)).map(|view| {
+            let end = (view.count > 1 && self.one_in(2)).then_some(after.max(view.slot));
+            RowCut { slot: view.slot, end, count: 1 + u64::from(end.is_some()) }
+        });
+        let next_slot = Some(self.now.max(after) + self.seconds(20));
+        ScheduleChange::Realign(Realignment { after, next_slot, cut })
     }
 
     /// What is due and undecided, as it would be passed over; now and then it is wrong.

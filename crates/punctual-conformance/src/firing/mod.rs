@@ -12,6 +12,7 @@ pub mod failing;
 pub mod held;
 pub mod leading;
 pub mod placing;
+pub mod realigning;
 pub mod telling_time;
 
 use std::collections::BTreeMap;
@@ -76,6 +77,9 @@ macro_rules! firing_suite {
                 overlap_goes_by_the_node_where_each_has_its_own,
                 jobs_of_a_node_or_label_wait_where_it_claims,
                 a_job_does_not_wait_for_a_lost_node_for_ever;
+            realigning: a_realigned_schedule_fires_again,
+                a_realigned_range_keeps_its_past_slots,
+                a_schedule_that_was_changed_while_ahead_can_be_realigned;
             telling_time: f11_weekdays_and_clock_changes_are_as_people_expect,
                 c17_a_half_hourly_schedule_keeps_its_pace_through_a_repeated_hour,
                 c18_a_schedule_keeps_its_zone, n8_the_dialect_is_that_of_cron;
@@ -105,6 +109,8 @@ pub struct Stage {
 /// The one clock, and where chance comes from.
 struct StageClock {
     now: Mutex<Timestamp>,
+    /// By how much it was stepped in all, in microseconds: the nodes' own clocks do not step.
+    stepped: Mutex<i64>,
     drawn: AtomicU64,
     /// By how much the hosts' wall clocks are wrong, into the past.
     behind: Mutex<Duration>,
@@ -125,7 +131,9 @@ impl Env for StageClock {
     }
 
     fn elapsed(&self) -> Duration {
-        self.now().since(Timestamp::EPOCH)
+        let stepped = *self.stepped.lock().expect("the lock is not poisoned");
+        let own = Timestamp::from_micros(self.now().as_micros() - stepped);
+        own.since(Timestamp::EPOCH)
     }
 
     fn wall(&self) -> Timestamp {
@@ -210,6 +218,7 @@ impl Stage {
     pub fn new(store: Arc<dyn Store>) -> Stage {
         let clock = StageClock {
             now: Mutex::new(START),
+            stepped: Mutex::default(),
             drawn: AtomicU64::new(0),
             behind: Mutex::default(),
         };
@@ -236,6 +245,14 @@ impl Stage {
     pub fn pass(&self, seconds: u64) {
         *self.clock.now.lock().expect("the lock is not poisoned") =
             self.now() + Duration::from_secs(seconds);
+    }
+
+    /// Steps the clock of the database by so many seconds. The nodes' own clocks go on as before.
+    pub fn step_clock(&self, seconds: i64) {
+        let micros = seconds * 1_000_000;
+        *self.clock.stepped.lock().expect("the lock is not poisoned") += micros;
+        let now = Timestamp::from_micros(self.now().as_micros() + micros);
+        *self.clock.now.lock().expect("the lock is not poisoned") = now;
     }
 
     /// From now on the hosts' wall clocks are slow by this.
@@ -465,12 +482,13 @@ mod tests {
             include_str!("held.rs"),
             include_str!("leading.rs"),
             include_str!("placing.rs"),
+            include_str!("realigning.rs"),
             include_str!("telling_time.rs"),
         ];
         let lines = sources.iter().flat_map(|source| source.lines());
         let names = lines.filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
         let names: Vec<&str> = names.collect();
-        assert_eq!(names.len(), 50);
+        assert_eq!(names.len(), 53);
         for name in names {
             let is_listed = list.split([' ', ',', ';', '\n']).any(|word| word == name);
             assert!(is_listed, "{name} is not in the suite");

@@ -113,6 +113,10 @@ pub(super) async fn schedule(
             admin.disable_schedule(&name).await?;
             "disabled"
         }
+        "realign" => {
+            admin.realign_schedule(&name).await?;
+            "realigned"
+        }
         action => return Err(unknown(action)),
     };
     view.ui.0.kept.forget();

@@ -256,6 +256,7 @@ fn said(did: &str) -> Option<&'static str> {
         "resumed" => "Resumed.",
         "enabled" => "Schedule enabled.",
         "disabled" => "Schedule disabled.",
+        "realigned" => "Schedule realigned: its slots fire at their time.",
         "retried" => "Queued for retry.",
         "cancelled" => "Cancelled. A running job is asked to stop.",
         "ended" => "Already finished. Nothing was changed.",

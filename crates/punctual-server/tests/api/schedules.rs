@@ -73,6 +73,23 @@ async fn each_change_says_who_and_why_and_enabling_fires_nothing() {
     );
 }
 
+/// With the clock of a test nothing is ahead; `schedules_fire_again_after_the_clock_of_the_host_was_ahead` in
+/// the tests of the product has a schedule that is.
+#[tokio::test]
+async fn a_schedule_that_is_not_ahead_of_the_clock_is_not_realigned() {
+    let world = World::new().await;
+    let created = world.say("PUT /schedules/daily", DAILY).await;
+    assert_eq!(created.body["ahead_until"], json!(null));
+    for path in ["daily/realign", "daily/realign?dry_run=true"] {
+        let refused = world.say(&format!("POST /schedules/{path}"), "").await;
+        assert_eq!(refused.status, StatusCode::CONFLICT, "{path}: {}", refused.body);
+        let detail = refused.body["detail"].as_str().unwrap();
+        assert!(detail.contains("is not ahead of the database clock"), "{detail}");
+    }
+    let unknown = world.say("POST /schedules/weekly/realign", "").await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+}
+
 #[tokio::test]
 async fn a_change_of_what_somebody_else_changed_is_refused() {
     let world = World::new().await;

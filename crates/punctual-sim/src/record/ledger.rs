@@ -1,6 +1,6 @@
 //! At the end: the ledger, the jobs and the terms that the store keeps, beside the account.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::{JobDetail, LeaderChange, Schedule, SlotView};
@@ -30,7 +30,8 @@ impl Record {
         let past = &book.past;
         let mut wrong = past.compare_ledgers(kept);
         wrong.extend(past.compare_schedules(kept));
-        wrong.extend(compare_jobs(kept, details));
+        let discarded = past.courses.values().flat_map(|course| course.discarded.iter().copied());
+        wrong.extend(compare_jobs(kept, details, &discarded.collect()));
         wrong.extend(compare_terms(kept));
         for wrong in wrong {
             book.violate(now, wrong);
@@ -93,8 +94,8 @@ impl Past {
     }
 }
 
-/// One job for each row that has one, and one row for each job of a slot.
-fn compare_jobs(kept: &Kept, details: &[JobDetail]) -> Vec<String> {
+/// One job for each row that has one, and one row for each job of a slot, except those of discarded rows.
+fn compare_jobs(kept: &Kept, details: &[JobDetail], discarded: &BTreeSet<JobId>) -> Vec<String> {
     let mut made: BTreeMap<JobId, (ScheduleId, Timestamp)> = BTreeMap::new();
     for (id, ledger) in &kept.ledgers {
         made.extend(ledger.iter().filter_map(|view| Some((view.job?, (*id, view.slot)))));
@@ -103,6 +104,9 @@ fn compare_jobs(kept: &Kept, details: &[JobDetail]) -> Vec<String> {
     for detail in details {
         let Some((schedule, Some(slot))) = detail.view.schedule else { continue };
         let job = detail.view.id;
+        if discarded.contains(&job) {
+            continue;
+        }
         if made.remove(&job) != Some((schedule, slot)) {
             wrong.push(format!("job {job} is for slot {slot}, but the ledger names another job"));
         }

@@ -1,7 +1,7 @@
 //! The account of schedules: what each was told, how far it is decided, and which jobs it has made.
 //! Every decision is judged when it is written, by an oracle that shares nothing with the planner.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use punctual_core::job::{JobState, SlotOutcome};
@@ -23,6 +23,8 @@ const PLAN_LIFETIME: Duration = Duration::from_secs(40);
 pub(super) struct Course {
     pub(super) name: String,
     oracle: Oracle,
+    /// The oracles of earlier revisions, from the first one on.
+    earlier: Vec<Oracle>,
     pub(super) revision: i64,
     pub(super) is_enabled: bool,
     pub(super) is_gone: bool,
@@ -35,6 +37,8 @@ pub(super) struct Course {
     pub(super) rows: BTreeMap<Timestamp, SlotView>,
     /// Its jobs, in the order in which they were made.
     jobs: Vec<JobId>,
+    /// Jobs of slots whose decision was discarded: the ledger does not name them any more.
+    pub(super) discarded: BTreeSet<JobId>,
 }
 
 /// Where a job comes from.
@@ -75,6 +79,7 @@ impl Record {
         let course = Course {
             name: new.name.clone(),
             oracle,
+            earlier: Vec::new(),
             revision: 1,
             is_enabled: true,
             is_gone: false,
@@ -83,6 +88,7 @@ impl Record {
             last: None,
             rows: BTreeMap::new(),
             jobs: Vec::new(),
+            discarded: BTreeSet::new(),
         };
         book.past.courses.insert(new.id, course);
     }
@@ -102,6 +108,7 @@ impl Record {
         for view in written {
             book.counts.slots += view.count;
         }
+        book.counts.realigned += u64::from(matches!(change, ScheduleChange::Realign(_)));
         let Some(course) = book.past.courses.get_mut(&schedule.id) else {
             return book.violate(now, format!("schedule {} was never created", schedule.name));
         };
@@ -435,6 +442,9 @@ impl Course {
         now: Timestamp,
         times: &[Timestamp],
     ) -> Option<String> {
+        if let ScheduleChange::Realign(realignment) = change {
+            return self.realign(realignment, now, times);
+        }
         let new = match change {
             ScheduleChange::Define { spec, .. } => match Oracle::read(spec.as_str()) {
                 Some(oracle) => oracle,
@@ -464,7 +474,7 @@ impl Course {
         self.watermark = next.flatten().unwrap_or(self.watermark);
         match change {
             ScheduleChange::Define { .. } => {
-                self.oracle = new;
+                self.earlier.push(std::mem::replace(&mut self.oracle, new));
                 self.revision += 1;
             }
             ScheduleChange::Pause { until } => {
@@ -478,8 +488,44 @@ impl Course {
             }
             ScheduleChange::Enable { .. } => self.is_enabled = true,
             ScheduleChange::Disable { .. } => self.is_enabled = false,
+            ScheduleChange::Realign(_) => {}
         }
         wrong
+    }
+
+    /// Discards decisions about slots after the instant of a realignment, and says what is wrong with it.
+    /// They may be decided once more: only here may a slot be decided twice.
+    fn realign(
+        &mut self,
+        realignment: &Realignment,
+        now: Timestamp,
+        times: &[Timestamp],
+    ) -> Option<String> {
+        let after = realignment.after;
+        let later = self.rows.split_off(&(after + Duration::from_micros(1)));
+        self.discarded.extend(later.values().filter_map(|view| view.job));
+        let last_of = |view: &SlotView| view.end.unwrap_or(view.slot);
+        let mut cut = None;
+        if let Some(view) = self.rows.values_mut().next_back().filter(|view| last_of(view) > after)
+        {
+            let revision = usize::try_from(view.revision - 1).unwrap_or(usize::MAX);
+            let oracle = self.earlier.get(revision).unwrap_or(&self.oracle);
+            let kept = oracle.slots(view.slot, after);
+            view.count = kept.len() as u64;
+            view.end = kept.last().copied().filter(|end| *end > view.slot);
+            cut = Some(RowCut { slot: view.slot, end: view.end, count: view.count });
+        }
+        let next = self.oracle.next(after);
+        let is_right = realignment.cut == cut
+            && realignment.next_slot == Some(next)
+            && after <= now
+            && next > now
+            && times.contains(&after)
+            && self.last.is_some_and(|last| last > after);
+        self.last = self.rows.values().map(last_of).max();
+        self.watermark = next;
+        self.pause = self.pause.map(|(since, until)| (since.min(now), until));
+        (!is_right).then(|| format!("at {now}: {realignment:?}, expected {next} and {cut:?}"))
     }
 
     /// Is this what becomes of slots that were due and undecided at that time?

@@ -413,6 +413,10 @@ impl Store for Memory {
         Ok(self.lock().upcoming(shard, most))
     }
 
+    async fn schedules_ahead(&self, now: Timestamp, most: usize) -> Result<AheadSchedules> {
+        Ok(self.lock().schedules_ahead(now, most))
+    }
+
     async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {
         ask.check()?;
         Ok(self.lock().sums(ask))

@@ -27,6 +27,48 @@ impl State {
         Ok(schedule)
     }
 
+    fn realign(&mut self, schedule: &mut Schedule, realignment: &Realignment) -> Result<()> {
+        let (id, after) = (schedule.id, realignment.after);
+        let last = self.last_decided(id, after);
+        realignment.check(last.as_ref())?;
+        let is_later = |key: &&(ScheduleId, Timestamp, i32)| key.2 == 0 && key.1 > after;
+        let of_schedule = (id, after, i32::MAX)..=(id, Timestamp::MAX, i32::MAX);
+        let later = self.slots.range(of_schedule).rev().map(|(key, _)| key).filter(is_later);
+        let later: Vec<_> = later.take(limits::REALIGN_ROWS_MAX).copied().collect();
+        for key in &later {
+            self.slots.remove(key);
+        }
+        let newest = self.last_decided(id, Timestamp::MAX).filter(|row| row.slot > after);
+        let left =
+            newest.zip(later.last()).map(|(newest, key)| Remainder { newest, discarded: key.1 });
+        if let Some(cut) = realignment.apply(schedule, last.as_ref(), left)
+            && let Some(view) = self.slots.get_mut(&(id, cut.slot, 0))
+        {
+            (view.end, view.count) = (cut.end, cut.count);
+        }
+        Ok(())
+    }
+
+    /// The last decision of a schedule at its watermark about a slot not later than an instant.
+    fn last_decided(&self, id: ScheduleId, until: Timestamp) -> Option<DecidedRow> {
+        let of_schedule = (id, Timestamp::MIN, i32::MIN)..=(id, until, i32::MAX);
+        let newest_first = self.slots.range(of_schedule).rev().map(|(_, view)| view);
+        newest_first.filter(|view| view.run == 0).map(DecidedRow::from).next()
+    }
+
+    pub(super) fn schedules_ahead(&self, now: Timestamp, most: usize) -> AheadSchedules {
+        let is_ahead =
+            |schedule: &&Schedule| schedule.enabled && schedule.ahead_until(now).is_some();
+        let ahead = self.schedules.values().filter(is_ahead);
+        let mut schedules: Vec<Schedule> =
+            ahead.filter_map(|schedule| self.seen(schedule.id)).collect();
+        schedules.sort_by_key(|schedule| (std::cmp::Reverse(schedule.last_slot), schedule.id));
+        let most = most.min(limits::PAGE_MAX);
+        let is_partial = schedules.len() > most;
+        schedules.truncate(most);
+        AheadSchedules { schedules, is_partial }
+    }
+
     fn revise(&mut self, now: Timestamp, schedule: &Schedule, actor: &Actor) {
         let revisions = self.revisions.entry(schedule.id).or_default();
         if let Some(last) = revisions.last_mut() {
@@ -59,6 +101,9 @@ impl State {
         };
         for view in passed {
             self.slots.insert((id, view.slot, view.run), view);
+        }
+        if let ScheduleChange::Realign(realignment) = change {
+            self.realign(&mut schedule, realignment)?;
         }
         self.schedules.insert(id, schedule.clone());
         if matches!(change, ScheduleChange::Define { .. }) {

@@ -1,12 +1,12 @@
 //! Whether the database's clock, schema and history fit this program.
 
 use punctual_core::Timestamp;
-use punctual_store::Schema;
+use punctual_store::{AheadSchedules, Schema};
 
 use super::{Finding, Thresholds};
 use crate::why::Reason;
 use crate::why::cluster::Cluster;
-use crate::wording::{instant, length, quoted};
+use crate::wording::{count, instant, length, listed, quoted};
 
 /// A schema that this program does not write.
 pub(super) fn schema(schema: &Schema, limits: &Thresholds) -> Option<Finding> {
@@ -56,6 +56,26 @@ pub(super) fn ahead(cluster: &Cluster, limits: &Thresholds) -> Option<Finding> {
         return Some(Finding::problem(reason));
     }
     (newest.seen_at > now && ahead > limits.skew_warning).then(|| Finding::warning(reason))
+}
+
+/// Schedules that wait for a clock that was set back.
+pub(super) fn schedules_ahead(ahead: &AheadSchedules, now: Timestamp) -> Option<Finding> {
+    let until = ahead.schedules.first()?.ahead_until(now)?;
+    let number = ahead.schedules.len() as u64;
+    let at_least = if ahead.is_partial { "at least " } else { "" };
+    let names = listed(ahead.schedules.iter().map(|schedule| quoted(&schedule.name)));
+    let schedules = count(number, "schedule does", "schedules do");
+    let text = format!(
+        "{at_least}{schedules} not fire before {} ({} from now), because their slots up to then are \
+         already decided: {names}; the database clock was ahead and was set back",
+        instant(until),
+        length(until.since(now)),
+    );
+    let reason = Reason::new("schedules_ahead", text).remedy(
+        "check the clock of the database host; if it is right now, let these slots fire at their time: \
+         `punctual schedule realign --all` (first with `--dry-run`)",
+    );
+    Some(Finding::problem(reason))
 }
 
 /// How far the clock of this host is from the database's.

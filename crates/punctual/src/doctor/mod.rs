@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_engine::{Health, Timing};
-use punctual_store::{At, ErrorKind, Result, Retention, Store, StoreError};
+use punctual_store::{At, ErrorKind, Result, Retention, Store, StoreError, limits as bounds};
 use serde::Serialize;
 
 use crate::why::cluster::Cluster;
@@ -209,6 +209,8 @@ impl Diagnosis {
             self.left_out("slots and jobs of schedules", schedules.histories.len());
         }
         self.findings.extend(schedules::findings(&schedules, &cluster, limits));
+        let ahead = store.schedules_ahead(cluster.now, bounds::PAGE_MAX).await?;
+        self.findings.extend(clocks::schedules_ahead(&ahead, cluster.now));
 
         let history = history::Facts::read(store, cluster.now, limits).await?;
         self.findings.extend(history::findings(&history, &cluster, limits));

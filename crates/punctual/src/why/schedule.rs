@@ -180,6 +180,7 @@ impl Known {
             return ("paused", Some(self.paused(pause, now)));
         }
         match schedule.next_slot {
+            _ if schedule.ahead_until(now).is_some() => ("ahead", self.ahead(now)),
             None => ("finished", Some(self.finished(now))),
             Some(_) => ("active", None),
         }
@@ -214,6 +215,26 @@ impl Known {
         let command = in_command(&self.schedule);
         Reason::new("paused_schedule", format!("{}{next}", paused(pause, now)))
             .remedy(format!("resume it: `punctual schedule resume {command}`"))
+    }
+
+    /// It waits for a clock that was set back.
+    fn ahead(&self, now: Timestamp) -> Option<Reason> {
+        let until = self.schedule.ahead_until(now)?;
+        let next = match self.schedule.next_slot {
+            Some(next) => format!("; the next slot that fires is {}", when(now, next)),
+            None => "; no slots are left".to_owned(),
+        };
+        let text = format!(
+            "slots up to {} ({} from now) are already decided, because the database clock was ahead \
+             and was set back{next}",
+            instant(until),
+            length(until.since(now))
+        );
+        let command = in_command(&self.schedule);
+        Some(Reason::new("schedule_ahead", text).remedy(format!(
+            "if the clock is right now, discard these decisions: `punctual schedule realign \
+             {command}`; `--dry-run` lists them"
+        )))
     }
 
     /// It has no slots left.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_conformance::{Subject, World};
-use punctual_core::job::Outcome;
+use punctual_core::job::{Outcome, SlotOutcome};
 use punctual_core::schedule::{Definition, Overlap};
 use punctual_core::{JobId, NodeId};
 use punctual_sqlite::{Options, SqliteStore};
@@ -185,6 +185,26 @@ pub(crate) async fn decide(
     assert!(!matches!(fired.answers[..], [FireAnswer::Stale]), "{fired:?}");
 }
 
+/// Decides all slots of a schedule up to now, one each minute, as merged.
+pub(crate) async fn decide_all(world: &World<'_>, fence: &Fence, schedule: &Schedule) {
+    let first = schedule.next_slot.unwrap();
+    let row = SlotRow {
+        slot: first,
+        end: Some(world.now()),
+        count: world.now().since(first).as_secs() / 60 + 1,
+        outcome: SlotOutcome::Coalesced,
+        reason: Some("missed = latest".to_owned()),
+        job: None,
+    };
+    let decision = SlotDecision::Advance {
+        overlap: Overlap::Skip,
+        slots: vec![row],
+        next_slot: Some(world.now() + seconds(60)),
+        hold_for: seconds(60),
+    };
+    decide(world, fence, schedule, decision).await;
+}
+
 /// Fires this many slots of a schedule, a minute each, and says which jobs were planned.
 pub(crate) async fn fire(
     world: &World<'_>,
@@ -219,7 +239,7 @@ pub(crate) async fn hold(world: &World<'_>, fence: &Fence, schedule: &Schedule) 
 pub(crate) fn no_job(
     slot: punctual_core::Timestamp,
     count: u64,
-    outcome: punctual_core::job::SlotOutcome,
+    outcome: SlotOutcome,
     reason: &str,
 ) -> SlotRow {
     let end = (count > 1).then(|| slot + seconds(60 * (count - 1)));

@@ -195,3 +195,29 @@ async fn a_watermark_behind_its_ledger_is_told() {
     1 problem, 0 warnings; checked: a database, 1 node, 1 queue/kind pair and 1 schedule
     ");
 }
+
+/// Nothing fired for two hours, and all seemed well.
+#[tokio::test]
+async fn schedules_that_wait_for_a_clock_that_was_set_back_are_told() {
+    let diagnosis = on_both(async |world| {
+        let (node, fences) = well(world).await;
+        let start = world.now();
+        for name in ["nightly", "hourly"] {
+            world.set(start);
+            let schedule = schedule(world, name, &every_minute()).await;
+            leap(world, 7_200, node, &fences).await;
+            decide_all(world, &fences[1], &schedule).await;
+        }
+        assert_eq!(codes(&look(world, &Thresholds::default()).await), [""; 0]);
+        world.set(start + seconds(90));
+        beat(world, node, &fences).await;
+        look(world, &Thresholds::default()).await
+    })
+    .await;
+    assert_eq!(codes(&diagnosis), ["schedules_ahead"]);
+    insta::assert_snapshot!(diagnosis, @"
+    problem: 2 schedules do not fire before 2027-01-01T02:00:00Z (1h58m30s from now), because their slots up to then are already decided: `nightly` and `hourly`; the database clock was ahead and was set back
+        → check the clock of the database host; if it is right now, let these slots fire at their time: `punctual schedule realign --all` (first with `--dry-run`)
+    1 problem, 0 warnings; checked: a database, 1 node, 0 queue/kind pairs and 2 schedules
+    ");
+}

@@ -425,3 +425,27 @@ async fn a_tenants_schedule_is_asked_for_by_tenant() {
         → resume it: `punctual schedule resume nightly --tenant acme`
     ");
 }
+
+#[tokio::test]
+async fn a_schedule_that_waits_for_a_clock_that_was_set_back_says_how_to_realign_it() {
+    let why = on_both(async |world| {
+        let node = web_1(world).await;
+        let fence = world.lead("scheduler/0", node).await;
+        let start = world.now();
+        let nightly = schedule(world, "nightly", &every_minute()).await;
+        leap(world, 7_200, node, std::slice::from_ref(&fence)).await;
+        decide_all(world, &fence, &nightly).await;
+        world.set(start + seconds(90));
+        beat(world, node, &[fence]).await;
+        why_schedule(world, "nightly").await
+    })
+    .await;
+    assert_eq!((why.state.as_str(), why.reasons[0].code), ("ahead", "schedule_ahead"));
+    insta::assert_snapshot!(why, @"
+    schedule `nightly`: ahead
+    - slots up to 2027-01-01T02:00:00Z (1h58m30s from now) are already decided, because the database clock was ahead and was set back; the next slot that fires is in 1h59m30s (2027-01-01T02:01:00Z)
+        → if the clock is right now, discard these decisions: `punctual schedule realign nightly`; `--dry-run` lists them
+    - last 120 slots since 2027-01-01T00:01:00Z: 120 coalesced
+    - 120 slots were late and merged into a newer one, latest 2027-01-01T02:00:00Z: missed = latest
+    ");
+}

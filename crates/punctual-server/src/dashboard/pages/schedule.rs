@@ -115,6 +115,7 @@ fn actions(view: &View, schedule: &Schedule, status: Status) -> Markup {
             @match status {
                 Status::Off | Status::Aside => (show::button(view, &action("enable"), "Enable", "")),
                 Status::Paused => (show::button(view, &action("resume"), "Resume", "")),
+                Status::Ahead => (show::button(view, &action("realign"), "Realign", "")),
                 _ => a.button href={ (view.schedule(&schedule.name)) "/pause" } { "Pause…" },
             }
         }

@@ -36,7 +36,7 @@ pub(in crate::dashboard) struct Ask {
 pub(super) fn badge(status: Status) -> Markup {
     match status {
         Status::Active => show::badge("good", "✓", "active"),
-        Status::Late | Status::Unserved => show::badge("bad", "!", status.word()),
+        Status::Late | Status::Unserved | Status::Ahead => show::badge("bad", "!", status.word()),
         Status::Failing(times) => show::badge("bad", "✕", &format!("failing ×{times}")),
         Status::Paused => show::badge("warn", "❙❙", "paused"),
         Status::Aside => show::badge("bad", "✕", status.word()),

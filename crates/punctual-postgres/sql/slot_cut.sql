@@ -1,0 +1,2 @@
+-- Shortens a row of the ledger. Index: the primary key. The schedule is locked by the caller.
+UPDATE {schema}.slot SET slot_end = $3, count = $4 WHERE schedule = $1 AND slot = $2 AND run = 0;
