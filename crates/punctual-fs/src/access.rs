@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 
-/// Root may change every file, so it is no worse as an owner than the user of this process.
+/// Root can change every file anyway, so it is trusted as an owner.
 const ROOT: u32 = 0;
 
 /// Mode and owner of a file.
