@@ -7,9 +7,10 @@ use clap::Subcommand;
 use punctual_api::Capabilities;
 use serde_json::json;
 
+use crate::database::{Database, DatabaseAccess};
 use crate::exit::Failure;
 use crate::output::print_json;
-use crate::target::{Database, Target, database, interruptible, must_be_there, opened};
+use crate::target::{Target, interruptible};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -43,18 +44,20 @@ impl Command {
                 Ok(writeln!(out, "{}", sql.trim_end())?)
             }
             Command::Migrate { print: false } => {
-                let url = named(target)?;
+                let database = named(target)?;
                 // Opening the database applies the migrations.
-                drop(interruptible()?.block_on(opened(url, true))?);
+                drop(interruptible()?.block_on(database.opened(true))?);
                 status(&target.without_server(), is_json, &mut out)
             }
             Command::Backup { file } => {
-                must_be_there(named(target)?)?;
-                backup(named(target)?, &file, is_json, &mut out)
+                let database = named(target)?;
+                database.must_exist()?;
+                backup(&database, &file, is_json, &mut out)
             }
             Command::Check => {
-                must_be_there(named(target)?)?;
-                check(named(target)?, is_json, &mut out)
+                let database = named(target)?;
+                database.must_exist()?;
+                check(&database, is_json, &mut out)
             }
             Command::Status => status(target, is_json, &mut out),
         }
@@ -62,14 +65,19 @@ impl Command {
 }
 
 /// The database itself is needed, not somebody who asks it.
-fn named(target: &Target) -> Result<&str, Failure> {
-    target.database().ok_or_else(|| {
+fn named(target: &Target) -> Result<DatabaseAccess, Failure> {
+    target.database_access()?.ok_or_else(|| {
         Failure::usage("no database given; pass --database URL or set PUNCTUAL_DATABASE")
     })
 }
 
-fn backup(url: &str, file: &Path, is_json: bool, out: &mut impl Write) -> Result<(), Failure> {
-    match database(url)? {
+fn backup(
+    database: &DatabaseAccess,
+    file: &Path,
+    is_json: bool,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    match database.open()? {
         Database::Sqlite(open) => {
             interruptible()?.block_on(open.auto_migrate(false).backup(file))?;
         }
@@ -87,8 +95,8 @@ fn backup(url: &str, file: &Path, is_json: bool, out: &mut impl Write) -> Result
     }
 }
 
-fn check(url: &str, is_json: bool, out: &mut impl Write) -> Result<(), Failure> {
-    let faults = match database(url)? {
+fn check(database: &DatabaseAccess, is_json: bool, out: &mut impl Write) -> Result<(), Failure> {
+    let faults = match database.open()? {
         Database::Sqlite(open) => interruptible()?.block_on(open.auto_migrate(false).check())?,
         Database::Postgres(open) => interruptible()?.block_on(open.auto_migrate(false).check())?,
     };

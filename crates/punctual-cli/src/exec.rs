@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 
+use crate::database::DatabaseAccess;
 use crate::exit::Failure;
 use crate::serve::settings;
 use crate::target::Target;
@@ -39,7 +40,7 @@ pub(crate) struct Exec {
     /// Name of the run, recorded as a tag of the job
     name: String,
     /// Configuration file; the values of its `[secrets]` are masked in the record [default:
-    /// punctual.toml in this directory or a parent directory]
+    /// punctual.toml in the current directory]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Command and its arguments
@@ -102,9 +103,12 @@ impl Exec {
         if let Some(server) = whom.server(there::PATIENCE) {
             return there::run(server, self, &run).await;
         }
-        let recorded = match whom.database() {
-            Some(url) => tokio::time::timeout(PATIENCE, self.record(url, run.clone())).await,
-            None => Ok(Err("no database or server given; pass --database or --server, \
+        let recorded = match whom.database_access() {
+            Ok(Some(database)) => {
+                tokio::time::timeout(PATIENCE, self.record(&database, run.clone())).await
+            }
+            Err(failure) => Ok(Err(failure.message().to_owned())),
+            Ok(None) => Ok(Err("no database or server given; pass --database or --server, \
                             or set PUNCTUAL_DATABASE or PUNCTUAL_SERVER"
                 .to_owned())),
         };
@@ -146,9 +150,13 @@ impl Exec {
     }
 
     /// Joins and orders the job.
-    async fn record(&self, url: &str, run: Arc<Run>) -> Result<(Punctual, JobId), String> {
+    async fn record(
+        &self,
+        database: &DatabaseAccess,
+        run: Arc<Run>,
+    ) -> Result<(Punctual, JobId), String> {
         let (queue, kept) = (self.queue(), self.kept(&run.mask));
-        let builder = target::node(url).await.map_err(|error| error.message().to_owned())?;
+        let builder = database.node().await.map_err(|error| error.message().to_owned())?;
         let node = builder
             .name(&format!("exec {}", self.name))
             .never_leads()

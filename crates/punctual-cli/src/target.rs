@@ -8,14 +8,16 @@ use axum::http::{Method, Request, StatusCode};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 use futures_util::StreamExt;
-use punctual::{Builder, ErrorKind, OpenPostgres, OpenSqlite, Punctual};
+use punctual::ErrorKind;
 use punctual_api::Problem;
 use punctual_server::Server;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tower::ServiceExt;
 
+use crate::database::DatabaseAccess;
 use crate::exit::Failure;
+use crate::redact::redacted;
 use crate::serve::kinds;
 
 /// The server or database that a command connects to.
@@ -23,10 +25,22 @@ use crate::serve::kinds;
 #[command(next_help_heading = "Connection options")]
 pub(crate) struct Target {
     /// Server URL [default: http://127.0.0.1:7347]
-    #[arg(long, global = true, env = "PUNCTUAL_SERVER", value_name = "URL")]
+    #[arg(
+        long,
+        global = true,
+        env = "PUNCTUAL_SERVER",
+        value_name = "URL",
+        hide_env_values = true
+    )]
     server: Option<String>,
     /// Database to open directly, without a server: sqlite://FILE or postgres://USER@HOST/DATABASE
-    #[arg(long, global = true, env = "PUNCTUAL_DATABASE", value_name = "URL")]
+    #[arg(
+        long,
+        global = true,
+        env = "PUNCTUAL_DATABASE",
+        value_name = "URL",
+        hide_env_values = true
+    )]
     database: Option<String>,
     /// API token
     #[arg(
@@ -100,8 +114,8 @@ impl Target {
 
     /// Somebody who answers, from what is there: a database that is not is not made by a question.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
-        if let Some(url) = &self.database {
-            must_be_there(url)?;
+        if let Some(database) = self.database_access()? {
+            database.must_exist()?;
         }
         self.open(true)
     }
@@ -113,17 +127,17 @@ impl Target {
 
     /// The same, and tables that are old stay so: whoever examines a database changes nothing.
     pub(crate) fn client_as_it_is(&self) -> Result<Client, Failure> {
-        if let Some(url) = &self.database {
-            must_be_there(url)?;
+        if let Some(database) = self.database_access()? {
+            database.must_exist()?;
         }
         self.open(false)
     }
 
     fn open(&self, may_migrate: bool) -> Result<Client, Failure> {
         let runtime = interruptible()?;
-        let way = match &self.database {
-            Some(url) => {
-                let punctual = runtime.block_on(opened(url, may_migrate))?;
+        let way = match self.database_access()? {
+            Some(database) => {
+                let punctual = runtime.block_on(database.opened(may_migrate))?;
                 // Whoever serves this database most likely runs this very program.
                 let kinds = kinds::ALL.map(str::to_owned).to_vec();
                 Way::Here(Server { kinds, ..Server::new(punctual) }.router())
@@ -141,7 +155,12 @@ impl Target {
         self.token.as_deref()
     }
 
-    /// The database that was named, if one was.
+    /// The database that was named, if one was, with the settings of the environment for it.
+    pub(crate) fn database_access(&self) -> Result<Option<DatabaseAccess>, Failure> {
+        self.database.as_deref().map(DatabaseAccess::from_environment).transpose()
+    }
+
+    /// The URL of the database that was named, if one was.
     pub(crate) fn database(&self) -> Option<&str> {
         self.database.as_deref()
     }
@@ -166,85 +185,6 @@ pub(crate) fn interruptible() -> Result<tokio::runtime::Runtime, Failure> {
 
 /// What shells say of a command that was interrupted.
 const INTERRUPTED: i32 = 130;
-
-/// One who orders and looks, and runs nothing.
-pub(crate) async fn producer(url: &str, may_migrate: bool) -> Result<Builder, Failure> {
-    Ok(match database(url)? {
-        Database::Sqlite(open) => open.producer().auto_migrate(may_migrate).await?,
-        Database::Postgres(open) => open.producer().auto_migrate(may_migrate).await?,
-    })
-}
-
-/// The same, started.
-pub(crate) async fn opened(url: &str, may_migrate: bool) -> Result<Punctual, Failure> {
-    Ok(producer(url, may_migrate).await?.start().await?)
-}
-
-/// A database that is not open yet.
-pub(crate) enum Database {
-    Sqlite(OpenSqlite),
-    Postgres(Box<OpenPostgres>),
-}
-
-pub(crate) fn database(url: &str) -> Result<Database, Failure> {
-    Ok(match split(url)? {
-        ("sqlite", path) => Database::Sqlite(Punctual::sqlite(path)),
-        _ => Database::Postgres(Box::new(Punctual::postgres(url))),
-    })
-}
-
-/// One who does everything.
-pub(crate) async fn node(url: &str) -> Result<Builder, Failure> {
-    Ok(match split(url)? {
-        ("sqlite", path) => Punctual::sqlite(path).await?,
-        _ => Punctual::postgres(url).await?,
-    })
-}
-
-/// Whoever looks at a file that is not there has most likely misspelt it.
-pub(crate) fn must_be_there(url: &str) -> Result<(), Failure> {
-    let ("sqlite", path) = split(url)? else { return Ok(()) };
-    // What cannot even be looked at is told by whoever opens it.
-    match std::path::Path::new(path).try_exists() {
-        Ok(false) => Err(Failure::not_found(format!(
-            "database not found: {url}\n\
-             hint: check the path, or create the database with `punctual serve` or `punctual db \
-             migrate`"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// The kind of database, and what is behind `://`.
-fn split(url: &str) -> Result<(&'static str, &str), Failure> {
-    let fault = match url.split_once("://") {
-        Some(("sqlite", path)) if !path.is_empty() => return Ok(("sqlite", path)),
-        Some(("postgres" | "postgresql", rest)) => return Ok(("postgres", rest)),
-        Some(("sqlite", _)) | None => "invalid",
-        Some(_) => "unsupported",
-    };
-    Err(Failure::usage(format!(
-        "{fault} database URL `{}`; use sqlite://FILE or postgres://USER@HOST/DATABASE",
-        without_password(url)
-    )))
-}
-
-/// The URL without its password and its parameters, which may contain one.
-pub(crate) fn without_password(url: &str) -> String {
-    let (scheme, rest) = match url.split_once("://") {
-        Some(("sqlite", _)) => return url.to_owned(),
-        Some((scheme, rest)) => (format!("{scheme}://"), rest),
-        None => (String::new(), url),
-    };
-    let rest = rest.split('?').next().unwrap_or("");
-    match rest.rsplit_once('@') {
-        Some((user, place)) => {
-            let user = user.split(':').next().unwrap_or("");
-            format!("{scheme}{user}@{place}")
-        }
-        None => format!("{scheme}{rest}"),
-    }
-}
 
 impl Client {
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
@@ -434,7 +374,7 @@ fn request_there(
         request = request.header(*name, *value);
     }
     request.body(body.unwrap_or_default()).map_err(|error| {
-        let server = without_password(server);
+        let server = redacted(server);
         Failure::usage(format!("invalid server URL `{server}`: {error}"))
     })
 }
@@ -443,15 +383,15 @@ fn request_there(
 fn check_url(server: &str) -> Result<(), Failure> {
     let remedy = match server.split_once("://") {
         Some(("http" | "https", host)) if !host.is_empty() => return Ok(()),
-        None if !server.is_empty() => format!("http://{}", without_password(server)),
+        None if !server.is_empty() => format!("http://{}", redacted(server)),
         _ => "http://HOST:PORT or https://HOST:PORT".to_owned(),
     };
-    let server = without_password(server);
+    let server = redacted(server);
     Err(Failure::usage(format!("invalid server URL `{server}`; use {remedy}")))
 }
 
 fn does_not_answer(server: &str, error: &ureq::Error) -> Failure {
-    let server = without_password(server);
+    let server = redacted(server);
     let reason = match error {
         ureq::Error::Io(error) => error.to_string(),
         error => error.to_string(),
@@ -564,20 +504,5 @@ mod tests {
         );
         assert!(refused("http://").starts_with("invalid server URL `http://`; use http://HOST"));
         assert!(refused("").starts_with("invalid server URL ``; use http://HOST:PORT"));
-    }
-
-    #[test]
-    fn a_database_url_is_refused_without_its_password() {
-        assert_eq!(split("sqlite://x.db").ok(), Some(("sqlite", "x.db")));
-        assert_eq!(split("postgresql://h/d").ok(), Some(("postgres", "h/d")));
-        let refused = |url: &str| refused(split(url));
-        let remedy = "; use sqlite://FILE or postgres://USER@HOST/DATABASE";
-        assert_eq!(refused("mysql://x"), format!("unsupported database URL `mysql://x`{remedy}"));
-        assert_eq!(
-            refused("mysql://app:p@ss@db/app?password=secret"),
-            format!("unsupported database URL `mysql://app@db/app`{remedy}")
-        );
-        assert_eq!(refused("app:pass@db"), format!("invalid database URL `app@db`{remedy}"));
-        assert_eq!(refused("sqlite://"), format!("invalid database URL `sqlite://`{remedy}"));
     }
 }

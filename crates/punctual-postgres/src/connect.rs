@@ -1,11 +1,12 @@
 //! Making connections: checked before they are used, so that nothing is written to the wrong server.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::hash;
-use punctual_store::{ErrorKind, Result, StoreError};
+use punctual_store::{ErrorKind, Exposure, Result, StoreError};
 use tokio_postgres::config::Host;
 use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -16,8 +17,10 @@ use crate::driver::Driver;
 use crate::error::{Fault, explain, standby};
 use crate::history::Watch;
 use crate::options::Options;
+use crate::settings::read_settings;
 use crate::sql::{self, Texts};
-use crate::{rows, tls};
+use crate::tls_policy::TlsPolicy;
+use crate::{password, rows, tls};
 
 /// The oldest server that will do: the oldest that every test runs on. `xtask` looks for no older one.
 const SERVER_OLDEST: i32 = 15;
@@ -31,6 +34,9 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct Connector {
     config: Config,
     tls: MakeRustlsConnect,
+    policy: Arc<TlsPolicy>,
+    /// Read for each connection, so that the password can be changed without a restart.
+    password_file: Option<PathBuf>,
     texts: Arc<Texts>,
     is_pooled: bool,
     /// The server as people know it, without user and password.
@@ -46,22 +52,7 @@ pub(crate) type Listening =
 
 impl Connector {
     pub(crate) fn new(url: &str, options: &Options, driver: Arc<Driver>) -> Result<Connector> {
-        options.check()?;
-        let (url, wish) = tls::split(url);
-        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            StoreError::invalid(format!(
-                "invalid database URL ({}); use a URL such as \
-                 postgres://user:password@host:5432/database",
-                cause.unwrap_or_else(|| error.to_string())
-            ))
-        })?;
-        if config.get_hosts().is_empty() {
-            return Err(StoreError::invalid(
-                "the database URL has no host; use a URL such as \
-                 postgres://user:password@host:5432/database",
-            ));
-        }
+        let (mut config, policy) = read_settings(url, options)?;
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
@@ -80,7 +71,9 @@ impl Connector {
         }
         let server = shown(&config);
         Ok(Connector {
-            tls: tls::connector(&wish)?,
+            tls: tls::connector(&policy)?,
+            policy: Arc::new(policy),
+            password_file: options.password_file.clone(),
             texts: Arc::new(Texts::new(&options.schema)),
             is_pooled: options.is_pooled,
             history: Arc::new(Watch::new()),
@@ -110,6 +103,11 @@ impl Connector {
     /// The server as people know it.
     pub(crate) fn server(&self) -> &str {
         &self.server
+    }
+
+    /// Reports a host on another machine whose certificate is not verified.
+    pub(crate) fn exposure(&self) -> Option<Exposure> {
+        self.policy.exposure()
     }
 
     /// Does the url lead to a pooler?
@@ -159,7 +157,14 @@ impl Connector {
     }
 
     async fn make(&self) -> Result<(Client, Listening)> {
-        self.config.connect(self.tls.clone()).await.map_err(|error| explain(&error, &self.server))
+        let mut config = self.config.clone();
+        if let Some(file) = &self.password_file {
+            // A file that is being replaced is there again soon.
+            let away =
+                |error: StoreError| StoreError::new(ErrorKind::Unreachable, error.to_string());
+            config.password(password::read(file).map_err(away)?);
+        }
+        config.connect(self.tls.clone()).await.map_err(|error| explain(&error, &self.server))
     }
 
     async fn check(&self, conn: &mut Conn) -> std::result::Result<(), Fault> {

@@ -1,5 +1,8 @@
 //! How a store is opened.
 
+use std::fmt;
+use std::path::{Path, PathBuf};
+
 use punctual_store::{Result, StoreError};
 
 /// The longest name of a schema: a channel's name is made of it, and names of partitions.
@@ -14,7 +17,7 @@ const SCHEMA_BYTES_MAX: usize = 40;
 /// let behind_a_pooler = Options::new().pooled().direct_url("postgres://db:5432/app");
 /// # let _ = (direct, behind_a_pooler);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Options {
     pub(crate) schema: String,
     pub(crate) auto_migrate: bool,
@@ -23,6 +26,25 @@ pub struct Options {
     pub(crate) days_ahead: u32,
     pub(crate) connections: usize,
     pub(crate) listens: bool,
+    pub(crate) password_file: Option<PathBuf>,
+    pub(crate) allow_insecure: bool,
+}
+
+/// Without the direct URL, which may contain a password.
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("schema", &self.schema)
+            .field("auto_migrate", &self.auto_migrate)
+            .field("is_pooled", &self.is_pooled)
+            .field("has_direct_url", &self.direct_url.is_some())
+            .field("days_ahead", &self.days_ahead)
+            .field("connections", &self.connections)
+            .field("listens", &self.listens)
+            .field("password_file", &self.password_file)
+            .field("allow_insecure", &self.allow_insecure)
+            .finish()
+    }
 }
 
 impl Default for Options {
@@ -42,6 +64,8 @@ impl Options {
             days_ahead: 14,
             connections: 4,
             listens: true,
+            password_file: None,
+            allow_insecure: false,
         }
     }
 
@@ -90,6 +114,22 @@ impl Options {
     /// Should a connection listen for jobs of other processes? If not, they are found by polling.
     pub fn listen(mut self, listens: bool) -> Options {
         self.listens = listens;
+        self
+    }
+
+    /// A file with the password of the role, for URLs without one. A newline at its end is removed. The
+    /// file is read for each new connection, so the password can be changed without a restart. A file
+    /// that other users can read is refused.
+    pub fn password_file(mut self, path: impl AsRef<Path>) -> Options {
+        self.password_file = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// Permits `sslmode=disable`, `prefer` and `require` for servers on other machines. With these
+    /// modes an attacker in the network can read the password and the data. By default such URLs are
+    /// refused, and `verify-full` is used if a URL has no `sslmode`.
+    pub fn allow_insecure(mut self, may: bool) -> Options {
+        self.allow_insecure = may;
         self
     }
 

@@ -73,6 +73,8 @@ pub struct PostgresStore {
     channel: String,
     listens: bool,
     days_ahead: u32,
+    /// Servers whose certificates are not verified.
+    unverified: Vec<Exposure>,
     /// Those that tell and listen.
     tasks: Vec<AbortHandle>,
 }
@@ -99,6 +101,13 @@ impl PostgresStore {
             (None, false) => Some(connector.clone()),
             (None, true) => None,
         };
+        let mut unverified: Vec<Exposure> = [Some(&connector), direct.as_ref()]
+            .into_iter()
+            .flatten()
+            .filter_map(|it| it.exposure())
+            .collect();
+        // Both are the same without a pooler.
+        unverified.dedup();
         let pool = Pool::new(connector.clone(), options.connections);
         open(&connector, &pool, &options).await?;
         let shared = Arc::new(Shared {
@@ -122,6 +131,7 @@ impl PostgresStore {
             }
         }
         Ok(PostgresStore {
+            unverified,
             claims: lanes(CLAIM_LANES),
             beats: [lanes(1), lanes(1)],
             leads: lanes(LEADER_LANES),
@@ -255,6 +265,10 @@ impl Store for PostgresStore {
     async fn faults(&self, at: At, retention: &Retention) -> Result<Vec<String>> {
         let (days, is_pooled) = (self.days_ahead, self.connector.is_pooled());
         attempt!(self.pool, Harmless, conn => check::faults(conn, at, retention, days, is_pooled))
+    }
+
+    fn exposures(&self) -> Vec<Exposure> {
+        self.unverified.clone()
     }
 
     async fn check_writable(&self) -> Result<()> {

@@ -1,7 +1,7 @@
-//! TLS, by rustls. `sslmode` means what it means to every PostgreSQL client: `prefer` and `require`
-//! encrypt without asking who is there, `verify-full` asks.
+//! TLS with rustls, as the [policy](crate::tls_policy) decides: `prefer` and `require` encrypt without
+//! checking the certificate, `verify-full` checks it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use punctual_store::{Result, StoreError};
@@ -12,57 +12,21 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// What a url says about TLS that the driver does not know.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wish {
-    /// Is the server's certificate checked? `verify-ca` is answered with all of `verify-full`.
-    is_verified: bool,
-    /// The certificates to trust, instead of the system's.
-    root: Option<PathBuf>,
-}
+use crate::tls_policy::TlsPolicy;
+use crate::url::{RootSource, SslMode};
 
-/// Takes from a url what the driver would refuse; what is left is for the driver.
-pub(crate) fn split(url: &str) -> (String, Wish) {
-    let mut wish = Wish::default();
-    let mut keep = |setting: &str| -> Option<String> {
-        match setting.split_once('=') {
-            Some(("sslmode", "verify-full" | "verify-ca")) => {
-                wish.is_verified = true;
-                Some("sslmode=require".to_owned())
-            }
-            Some(("sslrootcert", path)) => {
-                wish.is_verified = true;
-                wish.root = (path != "system").then(|| PathBuf::from(path));
-                None
-            }
-            _ => Some(setting.to_owned()),
-        }
-    };
-    let left = match (url.contains("://"), url.split_once('?')) {
-        (true, Some((place, settings))) => {
-            let settings: Vec<String> = settings.split('&').filter_map(&mut keep).collect();
-            format!("{place}?{}", settings.join("&"))
-        }
-        (true, None) => url.to_owned(),
-        (false, _) => {
-            url.split_whitespace().filter_map(&mut keep).collect::<Vec<String>>().join(" ")
-        }
-    };
-    (left, wish)
-}
-
-/// The connector for a wish.
-pub(crate) fn connector(wish: &Wish) -> Result<MakeRustlsConnect> {
+/// The connector for a policy.
+pub(crate) fn connector(policy: &TlsPolicy) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let unusable =
         |error: rustls::Error| StoreError::invalid(format!("cannot initialize TLS: {error}"));
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(unusable)?;
-    let config = if wish.is_verified {
-        let roots = match &wish.root {
-            Some(path) => roots_in(path)?,
-            None => system_roots()?,
+    let config = if policy.mode == SslMode::VerifyFull {
+        let roots = match &policy.roots {
+            RootSource::File(path) => roots_in(path)?,
+            RootSource::System => system_roots()?,
         };
         builder.with_root_certificates(roots).with_no_client_auth()
     } else {
@@ -70,6 +34,17 @@ pub(crate) fn connector(wish: &Wish) -> Result<MakeRustlsConnect> {
         builder.dangerous().with_custom_certificate_verifier(anyone).with_no_client_auth()
     };
     Ok(MakeRustlsConnect::new(config))
+}
+
+/// The mode as the driver knows it. `Prefer` is the only one with which the driver falls back to an
+/// unencrypted connection.
+pub(crate) fn driver_mode(mode: SslMode) -> tokio_postgres::config::SslMode {
+    use tokio_postgres::config::SslMode as Driver;
+    match mode {
+        SslMode::Disable => Driver::Disable,
+        SslMode::Prefer => Driver::Prefer,
+        SslMode::Require | SslMode::VerifyFull => Driver::Require,
+    }
 }
 
 fn roots_in(path: &Path) -> Result<RootCertStore> {
@@ -104,8 +79,8 @@ fn system_roots() -> Result<RootCertStore> {
     Ok(roots)
 }
 
-/// Takes any certificate, as `sslmode=require` does: what is sent cannot be read on the way, but
-/// whoever stands in the way is not found out.
+/// Accepts any certificate, as `sslmode=require` does. It protects against eavesdropping, but not
+/// against a server that pretends to be the database.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 
@@ -143,32 +118,5 @@ impl ServerCertVerifier for Anyone {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_driver_does_not_know_is_taken_from_the_url() {
-        let verified =
-            |root: Option<&str>| Wish { is_verified: true, root: root.map(PathBuf::from) };
-        for (url, left, wish) in [
-            ("postgres://a@b/c", "postgres://a@b/c", Wish::default()),
-            ("postgres://b/c?sslmode=require", "postgres://b/c?sslmode=require", Wish::default()),
-            (
-                "postgres://b/c?sslmode=verify-full&connect_timeout=3",
-                "postgres://b/c?sslmode=require&connect_timeout=3",
-                verified(None),
-            ),
-            (
-                "host=b sslrootcert=/etc/ca.pem sslmode=verify-ca",
-                "host=b sslmode=require",
-                verified(Some("/etc/ca.pem")),
-            ),
-        ] {
-            assert_eq!(split(url), (left.to_owned(), wish), "{url}");
-        }
     }
 }

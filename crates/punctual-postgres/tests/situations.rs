@@ -3,7 +3,7 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn script(url: &str, text: &str) {
 async fn a_url_that_makes_no_sense_is_explained() {
     insta::assert_snapshot!(refused("postgres://h:port/d", options("x")).await, @"Invalid: invalid database URL (invalid value for option `port`); use a URL such as postgres://user:password@host:5432/database");
     insta::assert_snapshot!(refused("mysql://h/d", options("x")).await, @"Invalid: invalid database URL (unexpected EOF); use a URL such as postgres://user:password@host:5432/database");
-    insta::assert_snapshot!(refused("postgres://h/d?sslmode=sometimes", options("x")).await, @"Invalid: invalid database URL (invalid value for option `sslmode`); use a URL such as postgres://user:password@host:5432/database");
+    insta::assert_snapshot!(refused("postgres://h/d?sslmode=sometimes", options("x")).await, @"Invalid: invalid database URL: unknown sslmode `sometimes`; use verify-full, require, prefer or disable");
     insta::assert_snapshot!(refused("postgres://h/d?sslrootcert=/nowhere/ca.pem", options("x")).await, @"Invalid: cannot load the certificates of `sslrootcert` from `/nowhere/ca.pem` (I/O error: No such file or directory (os error 2)); use a file in PEM format");
     insta::assert_snapshot!(refused("user=me", options("x")).await, @"Invalid: the database URL has no host; use a URL such as postgres://user:password@host:5432/database");
     insta::assert_snapshot!(refused("postgres://h/d", options("Jobs; DROP")).await, @"Invalid: invalid schema name `Jobs; DROP`; use lower-case letters, digits and `_`, do not start with a digit or with `pg_`");
@@ -85,6 +85,36 @@ async fn a_wrong_password_is_denied_and_not_repeated() {
     let store = PostgresStore::connect(&url("right"), options("x")).await.unwrap();
     assert_eq!(store.schema().await.unwrap().version, 1);
     insta::assert_snapshot!(refused(&url("wrong"), options("x")).await, @r#"Denied: PostgreSQL at 127.0.0.1:PORT/app rejected the login (password authentication failed for user "app"); check the user and password of the URL, and `pg_hba.conf`"#);
+}
+
+#[tokio::test]
+async fn a_password_file_is_read_for_each_connection() {
+    let cluster = Cluster::new(&["password_encryption = 'scram-sha-256'"], None);
+    script(&cluster.url(), "CREATE ROLE app LOGIN PASSWORD 'old'").await;
+    script(&cluster.url(), "CREATE DATABASE app OWNER app").await;
+    let hba = "local all all trust\nhost all postgres all trust\nhost all all all scram-sha-256\n";
+    fs::write(cluster.data.join("pg_hba.conf"), hba).unwrap();
+    script(&cluster.url(), "SELECT pg_reload_conf()").await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("password");
+    fs::write(&file, "old\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let (url, with_file) = (cluster.url_of("app", "app"), options("x").password_file(&file));
+    let store = PostgresStore::connect(&url, with_file.clone()).await.unwrap();
+    // A new password counts from the next connection on.
+    fs::write(&file, "new\n").unwrap();
+    let rotate = "ALTER ROLE app PASSWORD 'new'; SELECT pg_terminate_backend(pid) FROM \
+        pg_stat_activity WHERE usename = 'app'";
+    script(&cluster.url(), rotate).await;
+    // The first calls may still meet a connection that was ended.
+    let mut tries = 0;
+    while let Err(error) = store.queues().await {
+        tries += 1;
+        assert!(tries < 20, "{error}");
+    }
+    let both = cluster.url_of("app:new", "app");
+    let message = refused(&both, with_file).await;
+    assert!(message.contains("contains a password, and the password file"), "{message}");
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use punctual_fs::FileError;
+
 use crate::mask::Mask;
 use crate::source::{Place, Source};
 
@@ -94,6 +96,16 @@ pub enum SecretError {
         why: String,
         /// The number of the system's error.
         errno: Option<i32>,
+    },
+    /// Other users can read its file.
+    #[error("secret `{name}`: refusing to use {file}: {why}")]
+    Exposed {
+        /// The secret.
+        name: String,
+        /// Its file.
+        file: String,
+        /// The permissions, and the command that corrects them.
+        why: String,
     },
     /// Its value cannot be one.
     #[error("secret `{name}`: the value {why}")]
@@ -225,11 +237,17 @@ fn read(name: &str, source: &Source) -> Result<String, SecretError> {
             std::env::VarError::NotUnicode(_) => bad("is not valid UTF-8; store it as UTF-8 text"),
         })?,
         Place::File(file) => {
-            let bytes = std::fs::read(file).map_err(|error| SecretError::Unreadable {
-                name: name.to_owned(),
-                file: file.display().to_string(),
-                why: error.to_string(),
-                errno: error.raw_os_error(),
+            let bytes = punctual_fs::read_private(file).map_err(|error| {
+                let (name, file) = (name.to_owned(), file.display().to_string());
+                match error {
+                    FileError::Io(error) => SecretError::Unreadable {
+                        name,
+                        file,
+                        why: error.to_string(),
+                        errno: error.raw_os_error(),
+                    },
+                    FileError::Refused(why) => SecretError::Exposed { name, file, why },
+                }
             })?;
             let text = String::from_utf8(bytes)
                 .map_err(|_| bad("is not valid UTF-8; store it as UTF-8 text"))?;

@@ -39,7 +39,8 @@ impl Source {
         Source { place: Place::Env(variable.into()), http: Vec::new() }
     }
 
-    /// In this file, but for the newline at its end.
+    /// In this file, without the newline at its end. A file that other users can read is refused when it
+    /// is used.
     pub fn file(path: impl Into<PathBuf>) -> Source {
         Source { place: Place::File(path.into()), http: Vec::new() }
     }

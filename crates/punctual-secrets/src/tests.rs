@@ -1,5 +1,6 @@
 //! What holds of references and masks.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use crate::{Mask, Secrets, Source};
@@ -7,7 +8,26 @@ use crate::{Mask, Secrets, Source};
 fn file(directory: &Path, name: &str, value: &str) -> Source {
     let path = directory.join(name);
     std::fs::write(&path, value).expect("a file is written");
+    let private = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(&path, private).expect("it is ours");
     Source::file(path)
+}
+
+#[test]
+fn a_file_that_others_can_read_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = file(directory.path(), "pw", "hunter22");
+    let path = directory.path().join("pw");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("it is ours");
+    let secrets = Secrets::from_config([("pw", source)]).expect("the name is fine");
+    let error = secrets.resolve("secret://pw").expect_err("it is refused").to_string();
+    let error = error.replace(&path.display().to_string(), "PATH");
+    assert!(
+        error.starts_with(
+            "secret `pw`: refusing to use PATH: other users can read or change it (mode 0644"
+        ) && error.ends_with("run `chmod 600 PATH`"),
+        "{error}"
+    );
 }
 
 #[test]

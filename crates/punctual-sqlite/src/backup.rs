@@ -2,13 +2,14 @@
 
 use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use punctual_store::{ErrorKind, Result, StoreError};
-use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, OpenFlags};
 use tokio::sync::oneshot;
 
 use crate::error::explain;
@@ -34,6 +35,7 @@ fn back_up(from: &Path, to: &Path) -> Result<()> {
     if fs::symlink_metadata(to).is_ok() {
         return Err(exists(to));
     }
+    let to = &without_links(to).map_err(|error| denied(to, &error))?;
     let partial = reserve(to)?;
     let copied = copy(from, &partial, to).and_then(|()| publish(&partial, to));
     // What is left of it after a crash has a name that says so.
@@ -41,14 +43,22 @@ fn back_up(from: &Path, to: &Path) -> Result<()> {
     copied
 }
 
-/// A new, empty file beside the target.
+/// The path with its directory resolved, so that no part of it is a symbolic link.
+fn without_links(to: &Path) -> io::Result<PathBuf> {
+    let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new(".")).canonicalize()?;
+    let name = to.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(directory.join(name))
+}
+
+/// Creates an empty file next to the target, which only its owner can read.
 fn reserve(to: &Path) -> Result<PathBuf> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let mut name = to.as_os_str().to_owned();
     name.push(format!(".partial-{}-{number}", std::process::id()));
     let partial = PathBuf::from(name);
-    match OpenOptions::new().write(true).create_new(true).open(&partial) {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial) {
         Ok(_) => Ok(partial),
         Err(error) => Err(denied(to, &error)),
     }
@@ -82,7 +92,9 @@ fn denied(to: &Path, error: &io::Error) -> StoreError {
 /// the log from being cut while the copy runs.
 fn copy(from: &Path, partial: &Path, to: &Path) -> Result<()> {
     let source = open::reader(from).map_err(|error| explain(&error, from))?;
-    let mut target = Connection::open(partial).map_err(|error| explain(&error, to))?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | open::COMMON_FLAGS;
+    let target = Connection::open_with_flags(partial, flags);
+    let mut target = target.map_err(|error| explain(&error, to))?;
     let stepped = Backup::new(&source, &mut target).and_then(|backup| backup.step(-1));
     match stepped.map_err(|error| explain(&error, to))? {
         StepResult::Done => Ok(()),

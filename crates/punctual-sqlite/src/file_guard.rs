@@ -12,7 +12,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use punctual_store::{ErrorKind, StoreError};
+use punctual_fs::{FileAccess, is_exposed};
+use punctual_store::{ErrorKind, Exposure, StoreError};
 
 /// The files of an open database as they were when it was opened.
 #[derive(Debug)]
@@ -76,6 +77,25 @@ impl GuardedFile {
         );
         Err(StoreError::new(ErrorKind::Unreachable, message))
     }
+}
+
+/// Reports files of a database that other users can read or change.
+pub(crate) fn exposures(database: &Path) -> Vec<Exposure> {
+    let files = [database.to_owned(), sibling(database, "-wal"), sibling(database, "-shm")];
+    let access =
+        |path: &Path| fs::symlink_metadata(path).ok().map(|found| FileAccess::from(&found));
+    let exposed: Vec<(&PathBuf, FileAccess)> = files
+        .iter()
+        .filter_map(|path| Some((path, access(path)?)))
+        .filter(|(_, access)| is_exposed(*access))
+        .collect();
+    let Some((path, access)) = exposed.first() else { return Vec::new() };
+    let paths: Vec<String> = exposed.iter().map(|(path, _)| path.display().to_string()).collect();
+    vec![Exposure {
+        code: "database_readable",
+        text: format!("other users can read or change `{}` ({access})", path.display()),
+        remedy: format!("run `chmod 600 {}`", paths.join(" ")),
+    }]
 }
 
 /// The file whose lock the engine holds.

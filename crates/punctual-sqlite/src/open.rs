@@ -1,10 +1,11 @@
 //! Opening the file: all checks first, so that a file that is not ours is never written.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use punctual_fs::{create_private, open_or_create, refuse_symlink};
 use punctual_store::{At, ErrorKind, Result, StoreError};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, ffi};
@@ -103,12 +104,18 @@ pub(crate) fn writer(path: &Path, options: Options) -> Result<Owned> {
         file_system::check(&path)?;
     }
     check_access(&path)?;
+    check_not_link(&lock_path(&path))?;
     check_not_lost(&path)?;
     let mut lock = match options.role {
         Role::Engine => Some(lock(&path)?),
         Role::Client => None,
     };
     inspect(&path, options)?;
+    // SQLite gives the mode of the database to its write-ahead log and its shared memory.
+    create_private(&path).map_err(|error| {
+        let message = format!("cannot create `{}`: {error}", path.display());
+        StoreError::new(ErrorKind::Denied, message)
+    })?;
     let db = connect(&path, options).map_err(|error| explain(&error, &path))?;
     // Once more: somebody newer may have migrated it since it was inspected.
     let (version, breaking) = migrate::version(&db).map_err(|error| explain(&error, &path))?;
@@ -136,9 +143,7 @@ pub(crate) fn reader(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 fn connect(path: &Path, options: Options) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | COMMON_FLAGS;
     let db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(OPEN_WAIT)?;
     careful(&db)?;
@@ -172,8 +177,13 @@ fn careful(db: &Connection) -> rusqlite::Result<()> {
 }
 
 fn read_only() -> OpenFlags {
-    OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX
+    OpenFlags::SQLITE_OPEN_READ_ONLY | COMMON_FLAGS
 }
+
+/// Flags of all connections. No part of a path from [`place`] is a symbolic link, so one that is
+/// found was put there later, to redirect what is written.
+pub(crate) const COMMON_FLAGS: OpenFlags =
+    OpenFlags::SQLITE_OPEN_NO_MUTEX.union(OpenFlags::SQLITE_OPEN_NOFOLLOW);
 
 /// Switches to the write-ahead log. Beside others who do the same SQLite answers busy at once;
 /// then a transaction waits until they are done.
@@ -220,6 +230,7 @@ fn place(path: &Path) -> Result<PathBuf> {
         let message = format!("`{}` is not a file path; use the path of a file", path.display());
         return Err(StoreError::invalid(message));
     };
+    check_not_link(path)?;
     if let Ok(known) = path.canonicalize() {
         if known.is_dir() {
             let message = format!("`{}` is a directory; use the path of a file", path.display());
@@ -241,6 +252,19 @@ fn place(path: &Path) -> Result<PathBuf> {
             Err(StoreError::new(ErrorKind::NotFound, message))
         }
     }
+}
+
+/// Rejects a symbolic link: a user who can write to the directory could redirect what is written.
+fn check_not_link(path: &Path) -> Result<()> {
+    refuse_symlink(path).map_err(|target| {
+        let message = format!(
+            "`{}` is a symbolic link, which is not followed; use the path of its target, `{}`, or \
+             delete the link",
+            path.display(),
+            target.display()
+        );
+        StoreError::new(ErrorKind::Denied, message)
+    })
 }
 
 /// SQLite would open a read-only file and fail at the first write; better now.
@@ -268,13 +292,7 @@ fn lock(path: &Path) -> Result<File> {
         let message = format!("cannot lock `{}`: {error}", lock_path.display());
         StoreError::new(ErrorKind::Unreachable, message)
     };
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&lock_path)
-        .map_err(|error| unlockable(&error))?;
+    let mut file = open_or_create(&lock_path).map_err(|error| unlockable(&error))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(std::fs::TryLockError::WouldBlock) => return Err(second_engine(path, &mut file)),

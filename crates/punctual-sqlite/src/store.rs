@@ -16,8 +16,8 @@ use crate::readers::Readers;
 use crate::state::StoreState;
 use crate::writer::Writer;
 use crate::{
-    backup, check, claim, counts, events, expiry, fire, jobs, leaders, lists, look, migrate, nodes,
-    notes, queues, rows, schedules, sets, settle, sql, upkeep,
+    backup, check, claim, counts, events, expiry, file_guard, fire, jobs, leaders, lists, look,
+    migrate, nodes, notes, queues, rows, schedules, sets, settle, sql, upkeep,
 };
 
 /// A store in one SQLite file.
@@ -113,6 +113,10 @@ impl Store for SqliteStore {
 
     fn stopped(&self) -> Option<StoreError> {
         self.state.check().err()
+    }
+
+    fn exposures(&self) -> Vec<Exposure> {
+        file_guard::exposures(&self.path)
     }
 
     async fn check_writable(&self) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Bad situations, and the sentence that each gives.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -214,17 +214,75 @@ async fn a_database_of_the_application_keeps_its_own_tables() {
 fn a_second_engine_is_refused_and_a_client_is_not() {
     let (directory, path) = fresh();
     let first = SqliteStore::open(&path, Options::engine()).unwrap();
-    // A link to the file is the same file.
-    let link = directory.path().join("link.db");
-    std::os::unix::fs::symlink(&path, &link).unwrap();
-    for path in [&path, &link] {
+    // A link to the directory leads to the same file.
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(directory.path(), &link).unwrap();
+    for path in [&path, &link.join("jobs.db")] {
+        let error = SqliteStore::open(path, Options::engine()).unwrap_err();
         insta::allow_duplicates! {
-            insta::assert_snapshot!(refused(path, Options::engine()), @"Conflict: `DIR/jobs.db` is in use by another server (pid PID); stop it, or open the file as a client (`--role api`)");
+            insta::assert_snapshot!(shown(&error, directory.path()), @"Conflict: `DIR/jobs.db` is in use by another server (pid PID); stop it, or open the file as a client (`--role api`)");
         }
     }
     drop(SqliteStore::open(&path, Options::client()).unwrap());
     drop(first);
     drop(SqliteStore::open(&path, Options::engine()).unwrap());
+}
+
+#[tokio::test]
+async fn only_the_owner_can_read_a_new_database_and_its_backup() {
+    let (directory, path) = fresh();
+    let store = SqliteStore::open(&path, Options::engine()).unwrap();
+    store.enqueue(At::Fixed(NOW), &[job(1, 10)]).await.unwrap();
+    store.backup(directory.path().join("copy.db")).await.unwrap();
+    for name in ["jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db.lock", "copy.db"] {
+        let found = fs::metadata(directory.path().join(name)).unwrap();
+        assert_eq!(found.permissions().mode() & 0o777, 0o600, "{name}");
+    }
+    assert_eq!(store.exposures(), []);
+}
+
+#[test]
+fn a_database_that_others_can_read_is_opened_and_reported() {
+    let (directory, path) = fresh();
+    drop(SqliteStore::open(&path, Options::engine()).unwrap());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let store = SqliteStore::open(&path, Options::engine()).unwrap();
+    let exposures = store.exposures();
+    let shown = exposures[0].text.replace(directory.path().to_str().unwrap(), "DIR");
+    let (shown, _) = shown.split_once(", owner").unwrap();
+    insta::assert_snapshot!(shown, @"other users can read or change `DIR/jobs.db` (mode 0644");
+    let remedy = exposures[0].remedy.replace(directory.path().to_str().unwrap(), "DIR");
+    insta::assert_snapshot!(remedy, @"run `chmod 600 DIR/jobs.db DIR/jobs.db-wal DIR/jobs.db-shm`");
+}
+
+#[tokio::test]
+async fn symbolic_links_are_not_followed() {
+    let (directory, path) = fresh();
+    let victim = directory.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let link = |name: &str| std::os::unix::fs::symlink(&victim, at(name)).unwrap();
+    // The database, also one that does not exist yet.
+    link("link.db");
+    insta::assert_snapshot!(refused(&at("link.db"), Options::engine()), @"Denied: `DIR/link.db` is a symbolic link, which is not followed; use the path of its target, `DIR/victim`, or delete the link");
+    std::os::unix::fs::symlink(at("nothing"), at("dangling.db")).unwrap();
+    insta::assert_snapshot!(refused(&at("dangling.db"), Options::client()), @"Denied: `DIR/dangling.db` is a symbolic link, which is not followed; use the path of its target, `DIR/nothing`, or delete the link");
+    assert!(!at("nothing").exists());
+    // The lock file, which is truncated.
+    link("jobs.db.lock");
+    insta::assert_snapshot!(refused(&path, Options::engine()), @"Denied: `DIR/jobs.db.lock` is a symbolic link, which is not followed; use the path of its target, `DIR/victim`, or delete the link");
+    fs::remove_file(at("jobs.db.lock")).unwrap();
+    // The write-ahead log.
+    drop(SqliteStore::open(&path, Options::engine()).unwrap());
+    link("jobs.db-wal");
+    SqliteStore::open(&path, Options::engine()).map(drop).unwrap_err();
+    fs::remove_file(at("jobs.db-wal")).unwrap();
+    // The target of a backup.
+    let store = SqliteStore::open(&path, Options::engine()).unwrap();
+    link("copy.db");
+    let error = store.backup(at("copy.db")).await.unwrap_err();
+    assert!(error.to_string().contains("already exists and is not overwritten"), "{error}");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ mod enqueue;
 mod error;
 mod event;
 mod expiry;
+mod exposure;
 mod hints;
 mod json;
 mod leader;
@@ -46,6 +47,7 @@ pub use enqueue::{
 pub use error::{ErrorKind, Result, StoreError};
 pub use event::{Event, EventCursor, EventKey, EventRow, event_rows, merge_events};
 pub use expiry::{ExpireRequest, ExpireResponse, ExpiredJob};
+pub use exposure::Exposure;
 pub use hints::{Bell, Hints, Topic};
 pub use json::Json;
 pub use leader::{Acquired, Fence, Leader, LeaderChange, MAINTENANCE};
@@ -112,6 +114,10 @@ pub trait Store: Send + Sync {
     /// Why the store accepts no calls until it is reopened; none while it accepts them.
     fn stopped(&self) -> Option<StoreError> {
         None
+    }
+    /// Reports ways in which others can read or change the database or the connection to it.
+    fn exposures(&self) -> Vec<Exposure> {
+        Vec::new()
     }
     /// Checks whether writes can succeed. After a write that found the disk full, it writes to find out
     /// whether there is space again; otherwise it costs nothing.

@@ -1,5 +1,6 @@
 //! `punctual serve` and `punctual dev`: the product, in one process.
 
+mod config_file;
 mod demo;
 mod http;
 mod invalid;
@@ -60,8 +61,8 @@ const LAST_LINES: Duration = Duration::from_millis(500);
 pub(crate) fn admitted(settings: &Settings, token: Option<&str>) -> Result<Option<Token>, Failure> {
     let token = settings.token(token)?;
     refuse_strangers(settings.listen()?, token.is_some())?;
-    // That it is there is seen by opening it.
-    target::database(&settings.database.url)?;
+    // Whether it can be reached is found out by opening it.
+    settings.database_access()?.check()?;
     Ok(token)
 }
 

@@ -6,17 +6,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use figment::Figment;
-use figment::providers::{Env, Format, Serialized, Toml};
+use figment::providers::{Env, Serialized};
+use figment::{Figment, Source as Origin};
 use punctual_command::{Commands, Config as CommandSettings, Named};
+use punctual_fs::FileError;
 use punctual_secrets::{Secrets, Source};
 use punctual_server::{Token, UnknownKinds};
 use serde::{Deserialize, Serialize};
 
+use super::config_file::ConfigFile;
 use super::invalid::invalid_settings;
+use crate::database::DatabaseAccess;
 use crate::exit::Failure;
 use crate::help::SERVER;
-use crate::target::without_password;
+use crate::redact::redacted;
 
 /// Everything that a server can be told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,6 +59,11 @@ pub(crate) struct ServerSettings {
 pub(crate) struct DatabaseSettings {
     /// sqlite://FILE or postgres://…
     pub(crate) url: String,
+    /// The file with the password of the PostgreSQL role. A relative path begins at the directory of
+    /// the configuration file that has it.
+    pub(crate) password_file: Option<PathBuf>,
+    /// Are PostgreSQL servers on other machines accepted without verification?
+    pub(crate) allow_insecure: bool,
     /// How long the server waits at its start for a database that cannot be reached.
     pub(crate) wait: String,
 }
@@ -130,6 +138,8 @@ impl Default for Settings {
             },
             database: DatabaseSettings {
                 url: "sqlite://punctual.db".to_owned(),
+                password_file: None,
+                allow_insecure: false,
                 wait: "60s".to_owned(),
             },
             node: NodeSettings { name: host_name(), labels: BTreeMap::new() },
@@ -159,8 +169,7 @@ const NODE: &str = "Node";
 /// What can be said on the command line.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Flags {
-    /// Configuration file [default: punctual.toml in this directory or a parent
-    /// directory]
+    /// Configuration file [default: punctual.toml in the current directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Address to listen on [default: 127.0.0.1:7347]
@@ -170,6 +179,9 @@ pub(crate) struct Flags {
     /// --token-file or --token
     #[arg(long, value_name = "FILE", help_heading = SERVER)]
     token_file: Option<PathBuf>,
+    /// File with the password of the PostgreSQL role, for a database URL without one
+    #[arg(long, value_name = "FILE", help_heading = SERVER)]
+    database_password_file: Option<PathBuf>,
     /// Maximum time to wait at start for a PostgreSQL database that cannot be reached
     /// [default: 60s]
     #[arg(long, value_name = "DURATION", help_heading = SERVER)]
@@ -203,6 +215,8 @@ pub(crate) const KEYS: &[&str] = &[
     "server.roles",
     "server.unknown_kinds",
     "database.url",
+    "database.password_file",
+    "database.allow_insecure",
     "database.wait",
     "node.name",
     "node.labels",
@@ -233,15 +247,8 @@ impl Flags {
     /// a flag.
     pub(crate) fn layers(&self, database: Option<&str>) -> Result<Figment, Failure> {
         let mut layers = Figment::from(Serialized::defaults(Settings::default()));
-        match &self.config {
-            Some(file) if !file.is_file() => {
-                return Err(Failure::usage(format!(
-                    "configuration file not found: {}",
-                    file.display()
-                )));
-            }
-            Some(file) => layers = layers.merge(Toml::file_exact(file)),
-            None => layers = layers.merge(Toml::file("punctual.toml")),
+        if let Some(file) = ConfigFile::read(self.config.as_deref())? {
+            layers = layers.merge(file);
         }
         layers = layers.merge(Env::prefixed(VARIABLES).split("__"));
         let mut flag = |key: &str, value: Option<figment::value::Value>| {
@@ -271,8 +278,12 @@ impl Flags {
             let named = figment::value::Dict::from([(name.to_owned(), value.into())]);
             flag("node.labels", Some(named.into()));
         }
-        let file = self.token_file.as_ref().map(|file| file.display().to_string());
-        flag("server.token_file", text(&file));
+        let path = |file: &Option<PathBuf>| {
+            let file = file.as_ref().map(|file| file.display().to_string());
+            file.map(figment::value::Value::from)
+        };
+        flag("server.token_file", path(&self.token_file));
+        flag("database.password_file", path(&self.database_password_file));
         flag("server.read_only", self.read_only.then(|| true.into()));
         flag("database.url", text(&database.map(str::to_owned)));
         Ok(layers)
@@ -282,14 +293,13 @@ impl Flags {
         read(&self.layers(database)?)
     }
 
-    /// The same flags again, for a process that starts in another directory.
+    /// The same flags again, for a process that starts in another directory. The files with secrets are
+    /// not among them: the process may not be able to read them where they are.
     pub(crate) fn words(&self) -> Result<Vec<String>, Failure> {
         let mut words = Vec::new();
         let mut say = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
-        for (flag, file) in [("--config", &self.config), ("--token-file", &self.token_file)] {
-            if let Some(file) = file {
-                say(flag, absolute(file)?.display().to_string());
-            }
+        if let Some(file) = &self.config {
+            say("--config", absolute(file)?.display().to_string());
         }
         for (flag, value) in [
             ("--listen", &self.listen),
@@ -320,6 +330,21 @@ pub(crate) fn absolute(file: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
+/// The token in a file that only the server can read.
+fn token_in(file: &Path) -> Result<String, Failure> {
+    let shown = file.display();
+    let bytes = punctual_fs::read_private(file).map_err(|error| match error {
+        FileError::Io(error) => {
+            Failure::usage(format!("cannot read the token file {shown}: {error}"))
+        }
+        FileError::Refused(why) => {
+            Failure::not_allowed(format!("refusing to use the token file {shown}: {why}"))
+        }
+    })?;
+    String::from_utf8(bytes)
+        .map_err(|_| Failure::usage(format!("the token file {shown} is not valid UTF-8 text")))
+}
+
 /// The secrets that a file of settings names, for a process that needs nothing else of it.
 pub(crate) fn secrets_of(config: Option<PathBuf>) -> Result<Secrets, Failure> {
     /// Other keys are ignored.
@@ -338,7 +363,15 @@ fn of_sources(sources: BTreeMap<String, Source>) -> Result<Secrets, Failure> {
 
 /// The settings that the layers come to, checked.
 pub(crate) fn read(layers: &Figment) -> Result<Settings, Failure> {
-    let settings: Settings = layers.extract().map_err(|error| invalid_settings(&error))?;
+    let mut settings: Settings = layers.extract().map_err(|error| invalid_settings(&error))?;
+    let origin = layers.find_metadata("database.password_file");
+    if let (Some(file), Some(Origin::File(config))) =
+        (&mut settings.database.password_file, origin.and_then(|it| it.source.as_ref()))
+        && let Some(directory) = config.parent()
+    {
+        *file = directory.join(&*file);
+    }
+    settings.database_access()?;
     settings.listen()?;
     settings.roles()?;
     settings.unknown_kinds()?;
@@ -411,6 +444,23 @@ impl Settings {
         self.database.url.starts_with("postgres")
     }
 
+    /// The database with the settings for connections to it.
+    pub(crate) fn database_access(&self) -> Result<DatabaseAccess, Failure> {
+        let DatabaseSettings { url, password_file, allow_insecure, wait: _ } =
+            self.database.clone();
+        for (key, is_set) in
+            [("password_file", password_file.is_some()), ("allow_insecure", allow_insecure)]
+        {
+            if is_set && url.starts_with("sqlite") {
+                return Err(Failure::usage(format!(
+                    "database.{key}: has no effect on an SQLite database; remove it, or set \
+                     `database.url` to a PostgreSQL URL"
+                )));
+            }
+        }
+        Ok(DatabaseAccess { url, password_file, allow_insecure })
+    }
+
     /// The commands that jobs may ask for.
     pub(crate) fn commands(&self, secrets: &Secrets) -> Result<Commands, Failure> {
         let (config, named) = (self.command.clone(), self.commands.clone());
@@ -425,9 +475,7 @@ impl Settings {
     /// The token: from the file if one is named, or what `--token` or the environment gives.
     pub(crate) fn token(&self, given: Option<&str>) -> Result<Option<Token>, Failure> {
         let secret = match &self.server.token_file {
-            Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
-                Failure::usage(format!("cannot read the token file {}: {error}", file.display()))
-            })?),
+            Some(file) => Some(token_in(file)?),
             None => given.filter(|token| !token.is_empty()).map(str::to_owned),
         };
         secret.map(|secret| Token::new(&secret).map_err(Failure::usage)).transpose()
@@ -435,6 +483,6 @@ impl Settings {
 
     /// The database, without what may be secret: a password, and parameters, where one may stand too.
     pub(crate) fn shown_database(&self) -> String {
-        without_password(&self.database.url)
+        redacted(&self.database.url)
     }
 }

@@ -11,7 +11,6 @@ use tokio::time::{Instant, timeout};
 use super::settings::{Role, Settings};
 use super::{demo, kinds};
 use crate::exit::Failure;
-use crate::target;
 
 /// The first and the longest wait before the database is tried again.
 const TRY_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
@@ -76,11 +75,11 @@ async fn start(
     is_demo: bool,
 ) -> Result<Punctual, Failure> {
     let has = |role: Role| roles.contains(&role);
-    let url = &settings.database.url;
+    let database = settings.database_access()?;
     if !has(Role::Scheduler) && !has(Role::Worker) {
-        return target::opened(url, true).await;
+        return database.opened(true).await;
     }
-    let mut builder = target::node(url).await?.name(&settings.node.name);
+    let mut builder = database.node().await?.name(&settings.node.name);
     for (label, value) in &settings.node.labels {
         builder = builder.label(label, value);
     }

@@ -1,12 +1,14 @@
 //! What systemd is told, where it looks after the process; elsewhere nothing is told to nobody.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
+use super::config_file;
 use super::settings::{Flags, absolute};
 use crate::exit::Failure;
+use crate::redact::has_password;
 
 /// Tells that the process serves and, again and again, that it does not hang.
 pub(super) fn ready() {
@@ -57,6 +59,13 @@ pub(crate) fn unit(
              hint: set PUNCTUAL_TOKEN in an environment file of the service, or pass --token-file FILE",
         ));
     }
+    if database.is_some_and(has_password) {
+        return Err(Failure::usage(
+            "refusing to write the database password into a systemd unit: all users can read units\n\
+             hint: remove it from the URL and pass --database-password-file FILE, which the unit \
+             loads as a credential, or set PUNCTUAL_DATABASE in an environment file of the service",
+        ));
+    }
     super::admitted(&settings, None)?;
     let grace = settings.shutdown_grace()?.as_secs().saturating_add(10);
     // Besides waiting for its database, the first start with a new version upgrades the tables.
@@ -64,7 +73,18 @@ pub(crate) fn unit(
     let mut command = vec![program.display().to_string(), "serve".to_owned()];
     command.extend(flags.words()?);
     command.extend(database.into_iter().flat_map(|url| ["--database".to_owned(), url.to_owned()]));
-    let command: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+    let mut command: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+    let mut credentials = String::new();
+    for (flag, name, file) in [
+        ("--token-file", "token", &settings.server.token_file),
+        ("--database-password-file", "database-password", &settings.database.password_file),
+    ] {
+        if let Some(file) = file {
+            credentials.push_str(&credential(name, &absolute(file)?));
+            // systemd replaces the variable.
+            command.extend([flag.to_owned(), format!("${{CREDENTIALS_DIRECTORY}}/{name}")]);
+        }
+    }
     let command = command.join(" ");
     // Only the process itself is told to stop: it ends the commands of its jobs when their time is over.
     Ok(format!(
@@ -76,24 +96,66 @@ Wants=network-online.target
 [Service]
 Type=notify
 ExecStart={command}
-WatchdogSec=30
+{credentials}WatchdogSec=30
 TimeoutStartSec={start}
 KillMode=mixed
 TimeoutStopSec={grace}
 Restart=always
 RestartSec=1
 DynamicUser=yes
+UMask=0077
 StateDirectory=punctual
+StateDirectoryMode=0700
+RuntimeDirectory=punctual
+RuntimeDirectoryMode=0700
 WorkingDirectory=/var/lib/punctual
-NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=yes
-PrivateTmp=yes
+LimitNOFILE=65536
+LimitCORE=0
 
+{SANDBOX}
 [Install]
 WantedBy=multi-user.target
 "
     ))
+}
+
+/// What the server and its commands cannot do. Settings that break interpreters with a compiler of
+/// their own (`MemoryDenyWriteExecute=`) or programs that read `/proc` (`ProcSubset=`) are left out.
+const SANDBOX: &str =
+    "# The commands of jobs run in this sandbox, too. If they need more, relax it in a drop-in:
+# other directories for writing: ReadWritePaths=DIRECTORY
+# home directories: ProtectHome=no
+# devices: PrivateDevices=no
+# commands as other users (`user`): DynamicUser=no, User=root, NoNewPrivileges=no,
+#   CapabilityBoundingSet=~, RestrictSUIDSGID=no
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectProc=invisible
+LockPersonality=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+SystemCallArchitectures=native
+# It contains @resources, which resource limits of commands need.
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+";
+
+/// A file with a secret that systemd reads as root and hands to the service alone.
+fn credential(name: &str, file: &Path) -> String {
+    let source = format!("{name}:{}", file.display()).replace('%', "%%");
+    format!("LoadCredential={}\n", in_quotes(&source))
 }
 
 /// Where settings are kept by those who have a unit.
@@ -102,7 +164,7 @@ const USUAL_CONFIG: &str = "/etc/punctual/punctual.toml";
 /// The file with the settings: the one that was named, the one that is here, or the usual one. If there
 /// is none, the unit names none, since one that is missing would keep it from starting.
 fn config(flags: &Flags) -> Result<Option<PathBuf>, Failure> {
-    let here_or_usual = || ["punctual.toml", USUAL_CONFIG].map(PathBuf::from);
+    let here_or_usual = || [config_file::NAME, USUAL_CONFIG].map(PathBuf::from);
     let found =
         flags.config.clone().or_else(|| here_or_usual().into_iter().find(|it| it.is_file()));
     found.as_deref().map(absolute).transpose()
@@ -110,11 +172,15 @@ fn config(flags: &Flags) -> Result<Option<PathBuf>, Failure> {
 
 /// A word as systemd reads it in a command.
 fn quoted(word: &str) -> String {
-    let word = word.replace('%', "%%").replace('$', "$$");
+    in_quotes(&word.replace('%', "%%").replace('$', "$$"))
+}
+
+/// A word in quotes if it needs them.
+fn in_quotes(word: &str) -> String {
     let is_plain =
         |letter: char| !letter.is_whitespace() && !['"', '\'', '\\', ';'].contains(&letter);
     match !word.is_empty() && word.chars().all(is_plain) {
-        true => word,
+        true => word.to_owned(),
         false => format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"")),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
 
-use crate::process::{Serving, punctual, text};
+use crate::process::{Serving, punctual, text, write_with_mode};
 
 /// One that is changed meanwhile, what it is then, and one that is a number.
 const BEFORE: &str = "canary \"sent\" & changed-5521";
@@ -93,7 +93,7 @@ fn what_workers_elsewhere_send_is_masked_before_it_is_kept() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     let (url, requests) = receiver();
-    std::fs::write(at("changing"), BEFORE).unwrap();
+    write_with_mode(&at("changing"), BEFORE, 0o600);
     let settings = format!(
         r#"
 [http]
@@ -135,7 +135,7 @@ number = {{ env = "CANARY", http = ["{url}"] }}
         assert_eq!((header(&request, "x-one"), header(&request, "x-two")), (BEFORE, NUMBER));
         leases.push(header(&request, "punctual-lease").to_owned());
     }
-    std::fs::write(at("changing"), AFTER).unwrap();
+    write_with_mode(&at("changing"), AFTER, 0o600);
     say_all(&server, &leases[0], "complete");
     say_all(&server, &leases[1], "fail");
 
@@ -191,7 +191,7 @@ number = {{ env = "CANARY", http = ["{url}"] }}
 fn what_a_crontab_line_says_is_masked_before_it_is_kept() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
-    std::fs::write(at("secret"), BEFORE).unwrap();
+    write_with_mode(&at("secret"), BEFORE, 0o600);
     let settings = format!("[secrets]\nit = {{ file = \"{}\" }}\n", at("secret").display());
     std::fs::write(at("settings.toml"), settings).unwrap();
     let exec = |config: &str| {

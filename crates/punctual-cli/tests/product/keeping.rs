@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use punctual::rusqlite::Connection;
 
-use crate::process::{Serving, punctual, text};
+use crate::process::{Serving, punctual, text, write_with_mode};
 
 /// Runs a command on a file.
 fn on(directory: &Path, file: &str, args: &[&str]) -> (Option<i32>, String, String) {
@@ -124,12 +124,43 @@ fn a_unit_for_systemd_is_printed() {
     Restart=always
     RestartSec=1
     DynamicUser=yes
+    UMask=0077
     StateDirectory=punctual
+    StateDirectoryMode=0700
+    RuntimeDirectory=punctual
+    RuntimeDirectoryMode=0700
     WorkingDirectory=/var/lib/punctual
+    LimitNOFILE=65536
+    LimitCORE=0
+
+    # The commands of jobs run in this sandbox, too. If they need more, relax it in a drop-in:
+    # other directories for writing: ReadWritePaths=DIRECTORY
+    # home directories: ProtectHome=no
+    # devices: PrivateDevices=no
+    # commands as other users (`user`): DynamicUser=no, User=root, NoNewPrivileges=no,
+    #   CapabilityBoundingSet=~, RestrictSUIDSGID=no
     NoNewPrivileges=yes
+    CapabilityBoundingSet=
     ProtectSystem=strict
     ProtectHome=yes
     PrivateTmp=yes
+    PrivateDevices=yes
+    ProtectClock=yes
+    ProtectControlGroups=yes
+    ProtectHostname=yes
+    ProtectKernelLogs=yes
+    ProtectKernelModules=yes
+    ProtectKernelTunables=yes
+    ProtectProc=invisible
+    LockPersonality=yes
+    RestrictNamespaces=yes
+    RestrictRealtime=yes
+    RestrictSUIDSGID=yes
+    RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+    SystemCallArchitectures=native
+    # It contains @resources, which resource limits of commands need.
+    SystemCallFilter=@system-service
+    SystemCallErrorNumber=EPERM
 
     [Install]
     WantedBy=multi-user.target
@@ -139,10 +170,10 @@ fn a_unit_for_systemd_is_printed() {
         unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap().to_owned()
     };
     std::fs::write(directory.path().join("punctual.toml"), "").unwrap();
-    std::fs::write(directory.path().join("token"), "0123456789abcdef").unwrap();
+    write_with_mode(&directory.path().join("token"), "0123456789abcdef", 0o600);
     assert_eq!(command(&[]), "PROGRAM serve --config HERE/punctual.toml");
     let flags = "--listen 0.0.0.0:80 --role api,worker --queue a,b --token-file token --name web-1 --label zone=eu --label x=y --read-only --database postgres://app@db/app";
     let flags: Vec<&str> = flags.split(' ').collect();
-    insta::assert_snapshot!(command(&flags), @"PROGRAM serve --config HERE/punctual.toml --token-file HERE/token --listen 0.0.0.0:80 --name web-1 --role api,worker --queue a,b --label zone=eu --label x=y --read-only --database postgres://app@db/app");
+    insta::assert_snapshot!(command(&flags), @"PROGRAM serve --config HERE/punctual.toml --listen 0.0.0.0:80 --name web-1 --role api,worker --queue a,b --label zone=eu --label x=y --read-only --database postgres://app@db/app --token-file ${CREDENTIALS_DIRECTORY}/token");
     assert!(!directory.path().join("punctual.db").exists(), "nothing is started");
 }

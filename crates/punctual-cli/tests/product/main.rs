@@ -18,6 +18,7 @@ mod keeping;
 mod logs;
 mod overtaken;
 mod process;
+mod protection;
 mod realign;
 mod refusals;
 mod starting;

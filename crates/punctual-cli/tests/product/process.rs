@@ -93,6 +93,13 @@ impl Drop for Serving {
     }
 }
 
+/// Writes a file with this mode.
+pub(crate) fn write_with_mode(path: &Path, content: &str, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, content).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -14,7 +14,7 @@ use crate::{OK, Receiver, Seen, ended, loopback, node};
 
 /// A key and a certificate for localhost that exist for tests, and guard nothing.
 fn pem(name: &str) -> std::path::PathBuf {
-    let tls = "../punctual-postgres/tests/tls";
+    let tls = "../punctual-postgres/tests/postgres_tls";
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(tls).join(name)
 }
 

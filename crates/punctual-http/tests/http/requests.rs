@@ -44,6 +44,13 @@ async fn a_request_says_which_job_and_attempt_it_is_of() {
     punctual.stop().await;
 }
 
+/// Writes a file that only its owner can read, as a secret must be.
+fn write_private(path: &std::path::Path, value: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, value).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+}
+
 #[tokio::test]
 async fn secrets_sign_and_open_but_are_not_kept() {
     let echoing = "HTTP/1.1 200 OK\r\ncontent-length: 27\r\n\r\nyou sent Bearer canary-4711";
@@ -51,7 +58,7 @@ async fn secrets_sign_and_open_but_are_not_kept() {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str, value: &str| {
         let path = directory.path().join(name);
-        std::fs::write(&path, value).unwrap();
+        write_private(&path, value);
         let source = Source::file(path).for_http(std::slice::from_ref(&receiver.url));
         (name.to_owned(), source.unwrap())
     };
@@ -83,7 +90,7 @@ async fn a_secret_goes_nowhere_that_it_does_not_name() {
     let receiver = Receiver::answering(OK).await;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("token");
-    std::fs::write(&path, "canary-4711").unwrap();
+    write_private(&path, "canary-4711");
     let elsewhere = Source::file(&path).for_http(&["https://api.example".to_owned()]).unwrap();
     let all = [("elsewhere", elsewhere), ("kept", Source::file(&path))];
     let punctual = node(Config { secrets: Secrets::from_config(all).unwrap(), ..loopback() }).await;
@@ -110,7 +117,7 @@ async fn a_secret_goes_nowhere_that_it_does_not_name() {
 async fn a_host_that_is_also_a_secret_is_masked_in_every_error() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("host");
-    std::fs::write(&path, "127.0.0.1").unwrap();
+    write_private(&path, "127.0.0.1");
     for status in [404, 500, 503] {
         let answer = format!("HTTP/1.1 {status} No\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n");
         let receiver = Receiver::answering(answer.leak()).await;

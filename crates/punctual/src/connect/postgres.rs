@@ -1,6 +1,7 @@
 //! A PostgreSQL database.
 
 use std::future::IntoFuture;
+use std::path::Path;
 use std::sync::Arc;
 
 use punctual_engine::{Boxed, System};
@@ -74,6 +75,31 @@ impl OpenPostgres {
     pub fn connections(mut self, most: usize) -> OpenPostgres {
         self.options = self.options.connections(most);
         self
+    }
+
+    /// A file with the password of the role, for URLs without one. It is read for each new connection,
+    /// so the password can be changed without a restart. A file that other users can read is refused.
+    pub fn password_file(mut self, path: impl AsRef<Path>) -> OpenPostgres {
+        self.options = self.options.password_file(path);
+        self
+    }
+
+    /// Permits `sslmode=disable`, `prefer` and `require` for servers on other machines, which are
+    /// refused by default: an attacker in the network can read the password and the data. Without an
+    /// `sslmode`, connections to other machines always use `verify-full`.
+    pub fn allow_insecure(mut self, may: bool) -> OpenPostgres {
+        self.options = self.options.allow_insecure(may);
+        self
+    }
+
+    /// Checks the URL and the options without connecting.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors that a connection would return before it reaches the server: for an invalid
+    /// URL, for TLS settings that are not allowed, and for a password file that cannot be used.
+    pub fn check_settings(&self) -> Result<()> {
+        Ok(punctual_postgres::check_settings(&self.url, &self.options)?)
     }
 
     /// Says what is wrong with the tables and, behind a pooler, with the role, as far as it shows without

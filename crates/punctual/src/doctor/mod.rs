@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use punctual_core::Timestamp;
 use punctual_engine::{Health, Timing};
-use punctual_store::{At, ErrorKind, Result, Retention, Store, StoreError, limits as bounds};
+use punctual_store::{
+    At, ErrorKind, Exposure, Result, Retention, Store, StoreError, limits as bounds,
+};
 use serde::Serialize;
 
 use crate::why::cluster::Cluster;
@@ -187,6 +189,11 @@ impl Diagnosis {
             let remedy = "free disk space; the server continues without a restart";
             self.findings.push(Finding::problem(reason.remedy(remedy)));
         }
+        self.findings.extend(store.exposures().into_iter().map(
+            |Exposure { code, text, remedy }| {
+                Finding::warning(Reason::new(code, text).remedy(remedy))
+            },
+        ));
         let faults = store.faults(at, &limits.retention).await?.into_iter();
         self.findings
             .extend(faults.map(|text| Finding::warning(Reason::new("database_setup", text))));

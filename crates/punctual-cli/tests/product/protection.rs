@@ -1,0 +1,239 @@
+//! Files that other users must not read or change, and passwords that must not be shown.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::process::{punctual, text, write_with_mode};
+
+/// Runs a command with variables: its exit code, and its stderr with the directory left out.
+fn run(directory: &Path, args: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
+    let output = punctual(directory, args).envs(variables.iter().copied()).output().unwrap();
+    let here = directory.canonicalize().unwrap();
+    let said = text(&output.stderr).replace(here.to_str().unwrap(), "HERE");
+    (output.status.code().unwrap(), said)
+}
+
+/// A setting as `config show` prints it.
+fn shown(directory: &Path, key: &str, variables: &[(&str, &str)]) -> Value {
+    let mut command = punctual(directory, &["config", "show", "--json"]);
+    let output = command.envs(variables.iter().copied()).output().unwrap();
+    let shown: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    shown.as_array().unwrap().iter().find(|it| it["key"] == key).unwrap()["value"].clone()
+}
+
+#[test]
+fn a_configuration_file_in_a_parent_directory_is_not_used() {
+    let parent = tempfile::tempdir().unwrap();
+    let planted = "[node]\nname = \"planted\"\n[command]\nallow_api_argv = true\n";
+    write_with_mode(&parent.path().join("punctual.toml"), planted, 0o644);
+    let below = parent.path().join("below");
+    fs::create_dir(&below).unwrap();
+    assert_ne!(shown(&below, "node.name", &[]), "planted");
+    assert_eq!(shown(&below, "command.allow_api_argv", &[]), false);
+    let output = punctual(&below, &["serve", "--print-systemd-unit"]).output().unwrap();
+    assert!(!text(&output.stdout).contains("--config"), "{}", text(&output.stdout));
+    assert_eq!(shown(parent.path(), "node.name", &[]), "planted");
+}
+
+#[test]
+fn a_configuration_file_that_others_can_change_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let file = here.join("punctual.toml");
+    let commands: [&[&str]; 4] = [
+        &["config", "check"],
+        &["serve"],
+        &["serve", "--print-systemd-unit"],
+        &["config", "check", "--config", "punctual.toml"],
+    ];
+    for mode in [0o620, 0o646] {
+        write_with_mode(&file, "", mode);
+        for args in commands {
+            let (code, said) = run(here, args, &[]);
+            assert_eq!(code, 4, "{args:?}: {said}");
+            let mode = format!("other users can change it (mode {mode:04o}, owner uid ");
+            assert!(said.contains("refusing to use the configuration file"), "{said}");
+            assert!(said.contains("run `chmod go-w "), "{said}");
+            assert!(said.contains(&mode) && said.contains("punctual.toml`"), "{said}");
+        }
+    }
+    write_with_mode(&file, "", 0o644);
+    assert_eq!(run(here, &["config", "check"], &[]).0, 0);
+    // Only root can give a file away.
+    if chown(&file, Some(12_345), None).is_ok() {
+        let (code, said) = run(here, &["config", "check"], &[]);
+        assert_eq!(code, 4, "{said}");
+        assert!(said.contains("belongs to another user (mode 0644, owner uid 12345;"), "{said}");
+        assert!(said.contains("run `chown 0 punctual.toml`"), "{said}");
+    }
+}
+
+#[test]
+fn a_token_or_password_file_that_others_can_read_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    write_with_mode(&here.join("secret"), "0123456789abcdef", 0o604);
+    let (code, said) = run(here, &["serve", "--token-file", "secret"], &[]);
+    assert_eq!(code, 4, "{said}");
+    assert!(said.contains("refusing to use the token file secret"), "{said}");
+    assert!(said.contains("mode 0604") && said.contains("run `chmod 600 secret`"), "{said}");
+    let postgres = ["--database", "postgres://app@127.0.0.1:1/app"];
+    let with_password = ["config", "check", "--database-password-file", "secret"];
+    let (code, said) = run(
+        here,
+        &[with_password, [postgres[0], postgres[1], "--listen", "127.0.0.1:0"]].concat(),
+        &[],
+    );
+    assert_eq!(code, 4, "{said}");
+    assert!(said.contains("password file `secret`") && said.contains("chmod 600 secret"), "{said}");
+    // A command that opens the database itself reads the environment.
+    let status = [&["db", "status"][..], &postgres].concat();
+    let (code, said) = run(here, &status, &[("PUNCTUAL__DATABASE__PASSWORD_FILE", "secret")]);
+    assert_eq!(code, 4, "{said}");
+    assert!(said.contains("password file `secret`"), "{said}");
+}
+
+#[test]
+fn the_password_of_the_database_has_one_source() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    fs::create_dir(here.join("etc")).unwrap();
+    write_with_mode(&here.join("etc/password"), "hunter2\n", 0o600);
+    let config = |url: &str| {
+        let text = format!("[database]\nurl = \"{url}\"\npassword_file = \"password\"\n");
+        write_with_mode(&here.join("etc/punctual.toml"), &text, 0o644);
+        run(here, &["config", "check", "--config", "etc/punctual.toml"], &[])
+    };
+    // The path begins at the configuration file.
+    assert_eq!(config("postgres://app@127.0.0.1/app"), (0, String::new()));
+    let (code, said) = config("postgres://app:hunter2@127.0.0.1/app");
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("contains a password") && !said.contains("hunter2"), "{said}");
+    let (code, said) = config("sqlite://x.db");
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("database.password_file: has no effect on an SQLite database"), "{said}");
+}
+
+#[test]
+fn an_unverified_database_server_must_be_allowed() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let url = "postgres://app:hunter2@db.example/app?sslmode=require";
+    for args in [["config", "check"], ["db", "status"], ["job", "list"]] {
+        let (code, said) = run(here, &[&args[..], &["--database", url]].concat(), &[]);
+        assert_eq!(code, 4, "{args:?}: {said}");
+        assert!(
+            said.contains("refusing to connect to `db.example` with `sslmode=require`"),
+            "{said}"
+        );
+        assert!(
+            said.contains("`database.allow_insecure = true`") && !said.contains("hunter2"),
+            "{said}"
+        );
+    }
+    let allowed = ("PUNCTUAL__DATABASE__ALLOW_INSECURE", "true");
+    assert_eq!(run(here, &["config", "check", "--database", url], &[allowed]).0, 0);
+    // What comes after the policy is reached, and no connection is made.
+    let url = "postgres://app@db.example/app?sslmode=require";
+    let missing = ("PUNCTUAL__DATABASE__PASSWORD_FILE", "missing");
+    let (code, said) = run(here, &["db", "status", "--database", url], &[allowed, missing]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("cannot read the password file `missing`"), "{said}");
+}
+
+#[test]
+fn no_password_is_shown_or_printed() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    for (url, expected) in [
+        ("postgres://app:hunter2@db/app", "postgres://app@db/app"),
+        ("postgres://app:p?hunter2@db/app", "postgres://app@db/app"),
+        ("postgres://db/app?password=hunter2", "postgres://db/app"),
+        ("host=db user=app password=hunter2", "host=db user=app"),
+    ] {
+        let value = shown(here, "database.url", &[("PUNCTUAL__DATABASE__URL", url)]);
+        assert_eq!(value, expected, "{url}");
+        for args in [&["serve"][..], &["db", "status"], &["config", "check"]] {
+            let (_, said) = run(here, &[args, &["--help"]].concat(), &[("PUNCTUAL_DATABASE", url)]);
+            assert!(!said.contains("hunter2"), "{said}");
+            let mut help = punctual(here, &[args, &["--help"]].concat());
+            let output = help.env("PUNCTUAL_DATABASE", url).output().unwrap();
+            assert!(!text(&output.stdout).contains("hunter2"), "{}", text(&output.stdout));
+        }
+        if url.starts_with("postgres") {
+            let unit = ["serve", "--print-systemd-unit"];
+            let (code, said) = run(here, &unit, &[("PUNCTUAL_DATABASE", url)]);
+            assert_eq!(code, 2, "{said}");
+            assert!(
+                said.contains("--database-password-file FILE") && !said.contains("hunter2"),
+                "{said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_unit_loads_secrets_as_credentials() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    for name in ["token", "my password"] {
+        write_with_mode(&here.join(name), "0123456789abcdef", 0o600);
+    }
+    let args = [
+        "serve",
+        "--print-systemd-unit",
+        "--token-file",
+        "token",
+        "--database-password-file",
+        "my password",
+        "--database",
+        "postgres://app@127.0.0.1/app",
+    ];
+    let output = punctual(here, &args).output().unwrap();
+    let root = here.canonicalize().unwrap();
+    let unit = text(&output.stdout).replace(root.to_str().unwrap(), "HERE");
+    let unit = unit.replace(env!("CARGO_BIN_EXE_punctual"), "PROGRAM");
+    let of = |key: &str| {
+        unit.lines().filter(|line| line.starts_with(key)).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(of("ExecStart="), @"ExecStart=PROGRAM serve --database postgres://app@127.0.0.1/app --token-file ${CREDENTIALS_DIRECTORY}/token --database-password-file ${CREDENTIALS_DIRECTORY}/database-password");
+    insta::assert_snapshot!(of("LoadCredential="), @r#"
+    LoadCredential=token:HERE/token
+    LoadCredential="database-password:HERE/my password"
+    "#);
+}
+
+#[test]
+fn a_new_database_is_private_whatever_the_umask_and_others_are_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let database = ["--database", "sqlite://punctual.db"];
+    let run_in = |umask: &str, args: &[&str]| {
+        let mut command = Command::new("sh");
+        let script = format!("umask {umask}; exec \"$0\" \"$@\"");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_punctual")]).args(args).args(database);
+        command.env_remove("PUNCTUAL_SERVER").env_remove("PUNCTUAL_DATABASE").current_dir(here);
+        command.output().unwrap()
+    };
+    assert!(run_in("000", &["db", "migrate"]).status.success());
+    assert!(run_in("000", &["db", "backup", "copy.db"]).status.success());
+    for name in ["punctual.db", "copy.db"] {
+        assert_eq!(fs::metadata(here.join(name)).unwrap().mode() & 0o777, 0o600, "{name}");
+    }
+    let finding = || {
+        let found: Value =
+            serde_json::from_slice(&run_in("022", &["doctor", "--json"]).stdout).unwrap();
+        let findings = found["findings"].as_array().unwrap().clone();
+        findings.into_iter().find(|finding| finding["code"] == "database_readable")
+    };
+    assert_eq!(finding(), None);
+    fs::set_permissions(here.join("punctual.db"), fs::Permissions::from_mode(0o644)).unwrap();
+    let found = finding().expect("it is reported");
+    assert_eq!(found["severity"], "warning");
+    assert!(found["remedy"].as_str().unwrap().starts_with("run `chmod 600 "), "{found}");
+}

@@ -1,0 +1,13 @@
+//! Files that other users must not read, change or redirect.
+//!
+//! [`read_private`] reads tokens, passwords and keys, [`read_trusted`] reads configuration, and
+//! [`create_private`] and [`open_or_create`] create databases and lock files. Each rule is a pure
+//! function of mode, owner and user.
+
+mod access;
+mod create;
+mod read;
+
+pub use access::{FileAccess, is_exposed};
+pub use create::{create_private, open_or_create, refuse_symlink};
+pub use read::{FileError, read_private, read_trusted};
