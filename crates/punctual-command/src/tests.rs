@@ -154,9 +154,9 @@ fn a_parameter_matches_the_whole_of_its_pattern() {
 #[test]
 fn a_wrong_pattern_is_refused_with_its_place() {
     let told = |param: serde_json::Value| with_file(param).map(drop).expect_err("it is wrong");
-    assert_snapshot!(told(json!({ "type": "string", "pattern": "[a-z" })), @"");
+    assert_snapshot!(told(json!({ "type": "string", "pattern": "[a-z" })), @"commands.remove: params.file: invalid pattern `[a-z`: found unclosed character class; use a regular expression such as `[a-z0-9_.-]+`, and a backslash before characters with a meaning");
     // It would be one if it only stood within a group.
-    assert_snapshot!(told(json!({ "type": "string", "pattern": "a)|(b" })), @"");
+    assert_snapshot!(told(json!({ "type": "string", "pattern": "a)|(b" })), @"commands.remove: params.file: invalid pattern `a)|(b`: found closing ')' without matching '('; use a regular expression such as `[a-z0-9_.-]+`, and a backslash before characters with a meaning");
     assert_snapshot!(told(json!({ "type": "integer", "pattern": "1" })), @r#"commands.remove: params.file: `pattern` requires `type = "string"`, but the type is an integer; remove `pattern`"#);
     assert_snapshot!(told(json!({ "type": "string", "pattern": "a+", "default": "ab" })), @r#"commands.remove: params.file: "ab" does not match the pattern `a+`"#);
     assert_snapshot!(told(json!({ "type": "string", "pattern": "a+", "values": ["a", "b"] })), @r#"commands.remove: params.file: "b" does not match the pattern `a+`"#);
