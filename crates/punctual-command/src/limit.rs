@@ -70,7 +70,7 @@ impl Limits {
         }
     }
 
-    /// Can a program meet a limit on processes that is meant for it, rather than a lack of them?
+    /// Has the configuration a limit on processes? Without one, a lack of them is one of the machine.
     pub(crate) fn has_own_processes(&self) -> bool {
         matches!(self.processes, Limit::At(_))
     }

@@ -69,14 +69,12 @@ pub(crate) type Patterns = BTreeMap<String, Regex>;
 /// An expression that matches only whole texts.
 fn pattern(text: &str) -> Result<Regex, String> {
     // By itself first: with a parenthesis of its own it could get out of ours.
-    Regex::new(text)
-        .and_then(|_| Regex::new(&format!(r"\A(?:{text})\z")))
-        .map_err(|error| {
-            format!(
-                "invalid pattern `{text}`: {error}; use a regular expression such as \
+    Regex::new(text).and_then(|_| Regex::new(&format!(r"\A(?:{text})\z"))).map_err(|error| {
+        format!(
+            "invalid pattern `{text}`: {error}; use a regular expression such as \
                  `[a-z0-9_.-]+`, and a backslash before characters with a meaning"
-            )
-        })
+        )
+    })
 }
 
 impl Type {

@@ -140,26 +140,26 @@ fn with_file(param: serde_json::Value) -> Result<Commands, String> {
 fn a_parameter_matches_the_whole_of_its_pattern() {
     let pattern = r"[a-z0-9][a-z0-9_.-]*|\*";
     let commands = with_file(json!({ "type": "string", "pattern": pattern })).expect("a pattern");
-    let told =
+    let check =
         |file: &str| commands.check(&json!({ "name": "remove", "params": { "file": file } }));
     for file in ["report-1.csv", "a", "*"] {
-        assert_eq!(told(file), Ok(()), "{file}");
+        assert_eq!(check(file), Ok(()), "{file}");
     }
     for file in ["../../etc/hostname", "a/b", "a\n", "", "*a", "x\nreport", " a"] {
-        assert!(told(file).is_err(), "{file:?}");
+        assert!(check(file).is_err(), "{file:?}");
     }
-    assert_snapshot!(told("../../etc/hostname").expect_err("a path"), @r#"command `remove`: parameter `file` must match the pattern `[a-z0-9][a-z0-9_.-]*|\*`, got "../../etc/hostname""#);
+    assert_snapshot!(check("../../etc/hostname").expect_err("a path"), @r#"command `remove`: parameter `file` must match the pattern `[a-z0-9][a-z0-9_.-]*|\*`, got "../../etc/hostname""#);
 }
 
 #[test]
 fn a_wrong_pattern_is_refused_with_its_place() {
-    let told = |param: serde_json::Value| with_file(param).map(drop).expect_err("it is wrong");
-    assert_snapshot!(told(json!({ "type": "string", "pattern": "[a-z" })), @"commands.remove: params.file: invalid pattern `[a-z`: found unclosed character class; use a regular expression such as `[a-z0-9_.-]+`, and a backslash before characters with a meaning");
+    let refusal = |param: serde_json::Value| with_file(param).map(drop).expect_err("it is wrong");
+    assert_snapshot!(refusal(json!({ "type": "string", "pattern": "[a-z" })), @"commands.remove: params.file: invalid pattern `[a-z`: found unclosed character class; use a regular expression such as `[a-z0-9_.-]+`, and a backslash before characters with a meaning");
     // It would be one if it only stood within a group.
-    assert_snapshot!(told(json!({ "type": "string", "pattern": "a)|(b" })), @"commands.remove: params.file: invalid pattern `a)|(b`: found closing ')' without matching '('; use a regular expression such as `[a-z0-9_.-]+`, and a backslash before characters with a meaning");
-    assert_snapshot!(told(json!({ "type": "integer", "pattern": "1" })), @r#"commands.remove: params.file: `pattern` requires `type = "string"`, but the type is an integer; remove `pattern`"#);
-    assert_snapshot!(told(json!({ "type": "string", "pattern": "a+", "default": "ab" })), @r#"commands.remove: params.file: "ab" does not match the pattern `a+`"#);
-    assert_snapshot!(told(json!({ "type": "string", "pattern": "a+", "values": ["a", "b"] })), @r#"commands.remove: params.file: "b" does not match the pattern `a+`"#);
+    assert_snapshot!(refusal(json!({ "type": "string", "pattern": "a)|(b" })), @"commands.remove: params.file: invalid pattern `a)|(b`: found closing ')' without matching '('; use a regular expression such as `[a-z0-9_.-]+`, and a backslash before characters with a meaning");
+    assert_snapshot!(refusal(json!({ "type": "integer", "pattern": "1" })), @r#"commands.remove: params.file: `pattern` requires `type = "string"`, but the type is an integer; remove `pattern`"#);
+    assert_snapshot!(refusal(json!({ "type": "string", "pattern": "a+", "default": "ab" })), @r#"commands.remove: params.file: "ab" does not match the pattern `a+`"#);
+    assert_snapshot!(refusal(json!({ "type": "string", "pattern": "a+", "values": ["a", "b"] })), @r#"commands.remove: params.file: "b" does not match the pattern `a+`"#);
 }
 
 /// A value that looks like an option does not become one.

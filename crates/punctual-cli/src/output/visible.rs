@@ -56,7 +56,7 @@ fn escaped(text: &str, is_shown: impl Fn(char) -> bool) -> Cow<'_, str> {
 }
 
 /// A JSON document that means the same and has nothing in it that a terminal would obey. JSON escapes
-/// only the control characters of ASCII; the others can stand in strings, and nowhere else.
+/// only the control characters of ASCII; the others occur only in strings, where they can be escaped.
 pub(crate) fn in_json(document: &str) -> Cow<'_, str> {
     let is_obeyed = |c: char| c > '\x1f' && is_terminal_control(c);
     if !document.contains(is_obeyed) {
