@@ -1,6 +1,6 @@
 //! Proxies of the environment, and which requests go through them.
 
-use std::io::{ErrorKind, Read};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
@@ -41,10 +41,9 @@ fn requests_to_this_machine_go_through_no_proxy() {
     // The proxy is where requests to other machines go.
     let mut command = behind(&proxy, "http://punctual.invalid:7347");
     let asked = std::thread::spawn(move || command.output().unwrap());
-    let (mut stream, _) = proxy.accept().unwrap();
-    let mut request = [0; 1_024];
-    let length = stream.read(&mut request).unwrap();
-    let request = text(&request[..length]);
+    let (stream, _) = proxy.accept().unwrap();
+    let mut request = String::new();
+    BufReader::new(&stream).read_line(&mut request).unwrap();
     assert!(request.contains("punctual.invalid:7347"), "{request}");
     drop((stream, proxy));
     assert_eq!(asked.join().unwrap().status.code(), Some(6));
