@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::database::{Database, DatabaseAccess};
 use crate::exit::Failure;
-use crate::output::print_json;
+use crate::output::{self, print_json};
 use crate::target::{Target, interruptible};
 
 #[derive(Subcommand)]
@@ -33,7 +33,7 @@ pub(crate) enum Command {
 
 impl Command {
     pub(crate) fn run(self, target: &Target, is_json: bool) -> Result<(), Failure> {
-        let mut out = anstream::stdout().lock();
+        let mut out = output::stdout();
         match self {
             Command::Migrate { print: true } => {
                 let url = target.database().unwrap_or("sqlite://punctual.db");

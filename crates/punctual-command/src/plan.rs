@@ -8,7 +8,8 @@ use punctual::is_out_of_resources;
 use punctual_secrets::{SecretError, Secrets};
 
 use crate::commands::{Known, Prepared};
-use crate::config::{Limits, Param};
+use crate::config::Param;
+use crate::limit::Limits;
 use crate::payload::Command;
 use crate::template::{Part, Template, fill};
 use crate::users;
@@ -126,7 +127,7 @@ fn unknown(known: &Known, name: &str) -> String {
 fn of_name(
     known: &Known,
     name: &str,
-    Prepared { argv, named }: &Prepared,
+    Prepared { argv, named, patterns }: &Prepared,
     job: &Command,
 ) -> Result<Wanted, String> {
     let own = [
@@ -149,7 +150,7 @@ fn of_name(
             "`stdin` is not accepted; remove it, or set `stdin = true` in `[commands.{name}]`"
         ));
     }
-    let values = fill(&named.params, &job.params)?;
+    let values = fill(&named.params, patterns, &job.params)?;
     let mut are_options_over = named.shell;
     let mut filled = Vec::new();
     for template in argv {
@@ -166,7 +167,7 @@ fn of_name(
         stdin: job.stdin.clone(),
         success_codes: named.success_codes.clone(),
         retry_codes: named.retry_codes.clone(),
-        limits: named.limits.unwrap_or(known.config.limits),
+        limits: named.limits.over(known.config.limits),
     })
 }
 

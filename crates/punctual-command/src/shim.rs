@@ -24,6 +24,7 @@ use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::time::Sleep;
 
 use crate::descendants;
+use crate::hide::hide_process;
 use crate::wire::{Ask, Become, Exit, NotStarted, Spec, Step, Told};
 
 /// The exit status of a shim that lacks memory, threads or open files: EX_TEMPFAIL of sysexits.h.
@@ -51,6 +52,7 @@ fn is_shortage(error: &io::Error) -> bool {
 }
 
 async fn run() -> io::Result<()> {
+    hide_process()?;
     // Whoever stops this process shall not have it sleep through the end of the worker.
     set_parent_process_death_signal(Some(Signal::CONT))?;
     let socket = io::stdin().as_fd().try_clone_to_owned()?;

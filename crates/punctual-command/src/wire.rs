@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::config::Limits;
+use crate::limit::Limits;
 
 /// All that a shim has to know. It goes over the pipe and not over the command line, where everybody
 /// could read it.
@@ -67,9 +67,9 @@ impl NotStarted {
         let limits = &spec.limits;
         match self.errno.map(Errno::from_raw_os_error) {
             Some(Errno::NFILE) => true,
-            Some(Errno::MFILE) => !is_own(limits.open_files.is_some()),
-            Some(Errno::NOMEM) => !is_own(limits.memory_bytes.is_some()),
-            Some(Errno::AGAIN) => !is_own(limits.processes.is_some() || spec.become_ids.is_some()),
+            Some(Errno::MFILE) => !is_own(limits.open_files.is_set()),
+            Some(Errno::NOMEM) => !is_own(limits.memory_bytes.is_set()),
+            Some(Errno::AGAIN) => !is_own(limits.processes.is_set() || spec.become_ids.is_some()),
             _ => false,
         }
     }
@@ -132,7 +132,7 @@ mod tests {
         assert!(is_shortage(Step::Prepare, Errno::AGAIN, &other));
         assert!(is_shortage(Step::Start, Errno::NFILE, &other));
         // The command's own limits.
-        let one = Some(1);
+        let one = Limit::At(1);
         let limits =
             Limits { memory_bytes: one, processes: one, open_files: one, ..Limits::default() };
         let limited = Spec { limits, ..spec() };
