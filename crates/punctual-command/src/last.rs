@@ -114,6 +114,11 @@ fn prepare(spec: &Spec) -> rustix::io::Result<()> {
         (Resource::Nofile, open_files),
         (Resource::Fsize, file_bytes),
     ];
+    if let Some(soft) = spec.open_files {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        let current = Some(maximum.map_or(soft, |most| most.min(soft)));
+        setrlimit(Resource::Nofile, Rlimit { current, maximum })?;
+    }
     for (resource, limit) in limits {
         let Some(limit) = limit else { continue };
         // More than the worker has is not to be had.

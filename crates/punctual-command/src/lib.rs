@@ -20,6 +20,8 @@ mod explain;
 #[cfg(target_os = "linux")]
 mod last;
 #[cfg(target_os = "linux")]
+mod open_files;
+#[cfg(target_os = "linux")]
 mod orphans;
 #[cfg(target_os = "linux")]
 mod output;
@@ -40,9 +42,15 @@ mod wire;
 pub use commands::Commands;
 pub use config::{Config, Limits, Named, Param, Type};
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{adopt_orphans, command, last_step, shim};
+use elsewhere::original as original_open_files;
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::{adopt_orphans, command, last_step, open_files, raise_open_files, shim};
 #[cfg(target_os = "linux")]
 pub use last::last_step;
+#[cfg(target_os = "linux")]
+use open_files::original as original_open_files;
+#[cfg(target_os = "linux")]
+pub use open_files::{open_files, raise_open_files};
 #[cfg(target_os = "linux")]
 pub use orphans::adopt_orphans;
 pub use payload::Command;
