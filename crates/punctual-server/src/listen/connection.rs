@@ -73,7 +73,7 @@ pub(super) async fn serve(
     let mut connection = pin!(protocols.serve_connection(socket, answer));
     let mut closing = pin!(closing.begun());
     let mut is_finishing = false;
-    let mut look_at = limits.first_head;
+    let mut look_at = Duration::ZERO;
     loop {
         let ended = async {
             tokio::select! {

@@ -104,10 +104,10 @@ pub(super) fn decide(
     if due <= now {
         return verdict;
     }
-    // A response can end, or its client can stop reading, at any time until then.
-    let again = now + limits.idle.min(limits.unread);
+    // Requests can come and end, and the client can stop reading, at any time until then.
+    let again = now + limits.idle.min(limits.unread).min(limits.stalled);
     let unread = status.blocked_at.map_or(again, |at| at + limits.unread);
-    Verdict::KeepUntil(if status.has_begun { due.min(again).min(unread) } else { due })
+    Verdict::KeepUntil(due.min(again).min(unread))
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ fn a_server_raises_its_limit_of_open_files_and_its_commands_keep_theirs() {
         Place::new("[commands.limits]\nargv = [\"ulimit -Sn; ulimit -Hn\"]\nshell = true\n");
     let serve = punctual(place.path(), &["serve"]);
     let mut command = Command::new("/bin/bash");
-    command.args(["-c", "ulimit -Hn 700 && ulimit -Sn 300 && exec \"$@\"", "bash"]);
+    command.args(["-c", "ulimit -Sn 300 && ulimit -Hn 700 && exec \"$@\"", "bash"]);
     command.arg(serve.get_program()).args(serve.get_args()).current_dir(place.path());
     command.stderr(Stdio::null());
     let server = Serving::of(command);
