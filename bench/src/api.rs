@@ -103,7 +103,7 @@ fn bare() -> Router {
 
 /// Serves as `punctual serve` does.
 pub(crate) async fn serve(routers: Routers) -> Result<SocketAddr, Failure> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let listener = punctual_server::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     let address = listener.local_addr()?;
     let limits = ConnectionLimits::default();
     tokio::spawn(punctual_server::listen(listener, routers, limits, Closing::default()));

@@ -23,6 +23,6 @@ mod status;
 pub use access::Token;
 pub use closing::Closing;
 pub use kinds::UnknownKinds;
-pub use listen::{ConnectionLimits, Routers, describe_metrics, listen};
+pub use listen::{ConnectionLimits, Routers, bind, describe_metrics, listen};
 pub use operation::{Bulk, OPERATIONS, handle_operations};
 pub use server::{Check, Server, openapi, starting};

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -39,6 +39,26 @@ pub use refusals::describe_metrics;
 /// How long to wait after an error that the next call would return as well, such as too many open
 /// files.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// Connections that wait to be accepted. As many as may be open: after a flood was closed, its clients
+/// come back together, and a health check among them must not have to try again.
+const BACKLOG: u32 = 4_096;
+
+/// Listens at an address.
+///
+/// # Errors
+///
+/// Returns the error of the system, for example if another process listens there.
+pub fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A restart must not wait for connections of the process before it.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// What connections are served with.
 #[derive(Clone)]

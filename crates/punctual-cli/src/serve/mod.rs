@@ -23,7 +23,6 @@ use punctual_command::Commands;
 use punctual_server::{Check, Closing, ConnectionLimits, Routers, Server, Token};
 use settings::{Role, Settings};
 use start::start_when_reachable;
-use tokio::net::TcpListener;
 use tower::ServiceExt;
 
 use crate::exit::Failure;
@@ -99,7 +98,7 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
     let listen = settings.listen()?;
     let is_api = roles.contains(&Role::Api);
     // First the port: nothing is begun if somebody else has it.
-    let listener = match TcpListener::bind(listen).await {
+    let listener = match punctual_server::bind(listen) {
         Ok(listener) => Some(listener),
         // Whoever has not named an address has nobody who asks there.
         Err(error) if !is_api && settings.is_listen_usual() => {
