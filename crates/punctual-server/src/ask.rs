@@ -66,19 +66,20 @@ impl<S: Send + Sync> FromRequest<S> for Raw {
     async fn from_request(request: Request, state: &S) -> Result<Raw, Fault> {
         let bytes = Bytes::from_request(request, state).await;
         bytes.map(Raw).map_err(|rejection| {
-            let unread = Unread { status: rejection.status(), text: rejection.body_text() };
-            unread.fault(&rejection, BODY_BYTES_MAX)
+            let rejected =
+                BodyRejection { status: rejection.status(), text: rejection.body_text() };
+            rejected.fault(&rejection, BODY_BYTES_MAX)
         })
     }
 }
 
 /// A body that could not be read.
-struct Unread {
+struct BodyRejection {
     status: StatusCode,
     text: String,
 }
 
-impl Unread {
+impl BodyRejection {
     fn fault(self, error: &(dyn Error + 'static), most: usize) -> Fault {
         match self.status {
             _ if is_timeout(error) => {
@@ -133,8 +134,9 @@ where
         DefaultBodyLimit::max(BYTES_MAX).apply(&mut request);
         let form = Form::from_request(request, state).await;
         form.map(|Form(form)| FormBody(form)).map_err(|rejection| {
-            let unread = Unread { status: rejection.status(), text: rejection.body_text() };
-            unread.fault(&rejection, BYTES_MAX)
+            let rejected =
+                BodyRejection { status: rejection.status(), text: rejection.body_text() };
+            rejected.fault(&rejection, BYTES_MAX)
         })
     }
 }

@@ -6,8 +6,8 @@ use tower::util::MapResponseLayer;
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
     HeaderName::from_static("cross-origin-resource-policy");
 
-/// Adds the headers: browsers neither guess the type of a response nor hand it to pages of other
-/// origins, and nobody stores it, unless the handler has said how long it may be stored.
+/// Adds the headers: browsers neither guess the type of a response nor pass it to pages of other
+/// origins, and it is not stored, unless the handler has set `Cache-Control`.
 pub(crate) fn layer<B>() -> MapResponseLayer<fn(Response<B>) -> Response<B>> {
     MapResponseLayer::new(protect::<B> as fn(Response<B>) -> Response<B>)
 }

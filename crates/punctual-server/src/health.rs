@@ -26,19 +26,19 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// The last check of the database, for all requests. While a check runs, other requests wait for it.
 #[derive(Default)]
-pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), Unready>)>>);
+pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), NotReady>)>>);
 
 /// Why the process cannot do its work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Unready {
+struct NotReady {
     code: &'static str,
     detail: String,
 }
 
 impl Readiness {
-    async fn check<F>(&self, check: impl FnOnce() -> F) -> Result<(), Unready>
+    async fn check<F>(&self, check: impl FnOnce() -> F) -> Result<(), NotReady>
     where
-        F: Future<Output = Result<(), Unready>>,
+        F: Future<Output = Result<(), NotReady>>,
     {
         let mut last = self.0.lock().await;
         if let Some((at, result)) = last.as_ref()
@@ -57,27 +57,27 @@ fn now() -> Instant {
     Instant::now()
 }
 
-async fn check_database(punctual: &Punctual) -> Result<(), Unready> {
+async fn check_database(punctual: &Punctual) -> Result<(), NotReady> {
     let unreachable =
-        |error: punctual::Error| Unready { code: "unreachable", detail: error.to_string() };
+        |error: punctual::Error| NotReady { code: "unreachable", detail: error.to_string() };
     punctual.admin().now().await.map_err(unreachable)?;
     punctual.admin().check_writable().await.map_err(|error| match error.kind() {
-        ErrorKind::Full => Unready { code: "disk_full", detail: error.to_string() },
+        ErrorKind::Full => NotReady { code: "disk_full", detail: error.to_string() },
         _ => unreachable(error),
     })
 }
 
-async fn check(app: &App) -> Result<(), Unready> {
+async fn check(app: &App) -> Result<(), NotReady> {
     if app.punctual().is_stopped() {
         let detail = "the server is shutting down and accepts no new work".to_owned();
-        return Err(Unready { code: "stopping", detail });
+        return Err(NotReady { code: "stopping", detail });
     }
     if let Some(error) = app.punctual().store_failure() {
-        return Err(Unready { code: "unreachable", detail: error.to_string() });
+        return Err(NotReady { code: "unreachable", detail: error.to_string() });
     }
     if let Some(health) = app.punctual().health().filter(|health| !health.is_in_touch) {
         let detail = format!("node {} has lost contact with the database", health.node);
-        return Err(Unready { code: "out_of_touch", detail });
+        return Err(NotReady { code: "out_of_touch", detail });
     }
     app.readiness.check(|| check_database(app.punctual())).await
 }
@@ -91,7 +91,7 @@ pub(crate) async fn ready(State(app): State<App>, request: Request) -> Response 
     };
     match check(&app).await {
         Ok(()) => (StatusCode::OK, "ok\n").into_response(),
-        Err(Unready { code, detail }) if may_know => {
+        Err(NotReady { code, detail }) if may_know => {
             Fault::from(Problem::new(503, code, "Not ready", detail)).into_response()
         }
         Err(_) => {
@@ -187,7 +187,7 @@ mod tests {
             tokio::task::yield_now().await;
             match checks.get() {
                 1 => Ok(()),
-                _ => Err(Unready { code: "unreachable", detail: "gone".to_owned() }),
+                _ => Err(NotReady { code: "unreachable", detail: "gone".to_owned() }),
             }
         };
         let all = join_all((0..100).map(|_| readiness.check(check))).await;

@@ -28,11 +28,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::closing::Closing;
+use activity::Activity;
 use admission::{Admission, Refusal};
 use connection::Protocols;
 pub use limits::ConnectionLimits;
 pub(crate) use probes::Overloaded;
-use probes::ProbePlaces;
+use probes::{ProbePlaces, SilentRefusal};
 use refusals::Refusals;
 pub use refusals::describe_metrics;
 
@@ -78,27 +79,27 @@ pub async fn listen(
     closing: Closing,
 ) {
     let (open, _) = watch::channel(());
-    let mut accepting = Accepting::new(routers, limits, closing.clone(), open.subscribe());
+    let mut accept_loop = AcceptLoop::new(routers, limits, closing.clone(), open.subscribe());
     let mut closed = std::pin::pin!(closing.begun());
     loop {
         tokio::select! {
             biased;
             () = &mut closed => break,
-            () = accepting.refusals.due() => accepting.refusals.report(),
+            () = accept_loop.refusals.due() => accept_loop.refusals.report(),
             accepted = listener.accept() => match accepted {
-                Ok((stream, from)) => accepting.take(stream, from).await,
-                Err(error) => accepting.failed(&error).await,
+                Ok((stream, from)) => accept_loop.take(stream, from).await,
+                Err(error) => accept_loop.failed(&error).await,
             },
         }
     }
     drop(listener);
-    drop(accepting);
+    drop(accept_loop);
     // Each connection holds a receiver.
     open.closed().await;
 }
 
 /// The state of the loop.
-struct Accepting {
+struct AcceptLoop {
     routers: Routers,
     limits: Arc<ConnectionLimits>,
     protocols: Arc<Protocols>,
@@ -109,19 +110,21 @@ struct Accepting {
     open: watch::Receiver<()>,
 }
 
-impl Accepting {
+impl AcceptLoop {
     fn new(
         routers: Routers,
         limits: ConnectionLimits,
         closing: Closing,
         open: watch::Receiver<()>,
-    ) -> Accepting {
-        Accepting {
-            routers,
+    ) -> AcceptLoop {
+        let refusals = Arc::<Refusals>::default();
+        let probes = probes::prepare(routers.probes, refusals.clone());
+        AcceptLoop {
+            routers: Routers { probes, ..routers },
             protocols: Arc::new(connection::protocols()),
             admission: Arc::new(Admission::new(limits.total, limits.per_address)),
             places: ProbePlaces::new(limits.probes),
-            refusals: Arc::default(),
+            refusals,
             limits: Arc::new(limits),
             closing,
             open,
@@ -130,11 +133,11 @@ impl Accepting {
 
     async fn take(&mut self, stream: TcpStream, from: SocketAddr) {
         match self.admission.admit(client(from)) {
-            Ok(permit) => {
-                let serving = self.serve(stream, self.routers.all.clone());
+            Ok(admitted) => {
+                let serving = self.serve(stream, self.routers.all.clone(), Activity::new());
                 tokio::spawn(async move {
                     serving.await;
-                    drop(permit);
+                    drop(admitted);
                 });
             }
             Err(Refusal::Total) => self.serve_probe(stream).await,
@@ -142,11 +145,16 @@ impl Accepting {
         }
     }
 
-    fn serve(&self, stream: TcpStream, router: Router) -> impl Future<Output = ()> + use<> {
+    fn serve(
+        &self,
+        stream: TcpStream,
+        router: Router,
+        activity: Arc<Activity>,
+    ) -> impl Future<Output = ()> + use<> {
         let (protocols, limits) = (self.protocols.clone(), self.limits.clone());
         let (closing, open) = (self.closing.clone(), self.open.clone());
         async move {
-            connection::serve(stream, router, &protocols, &limits, &closing).await;
+            connection::serve(stream, router, activity, &protocols, &limits, &closing).await;
             drop(open);
         }
     }
@@ -154,21 +162,20 @@ impl Accepting {
     /// Serves a connection beyond the limit, which may be a health check.
     async fn serve_probe(&mut self, stream: TcpStream) {
         self.places.free_one().await;
-        let (router, progress) = probes::observed(&self.routers.probes);
-        let serving = self.serve(stream, router);
+        let activity = Activity::new();
+        let serving = self.serve(stream, self.routers.probes.clone(), activity.clone());
+        let refusal = SilentRefusal::new(activity.clone(), self.refusals.clone());
         let most = self.limits.probe_time;
-        let (seen, refusals) = (progress.clone(), self.refusals.clone());
-        let refusal = probes::RefusedUnlessAnswered { progress: seen, refusals };
         let task = tokio::spawn(async move {
             let _refusal = refusal;
             // The end of the time closes the connection.
             let _ = tokio::time::timeout(most, serving).await;
         });
-        self.places.add(progress, task.abort_handle());
+        self.places.add(activity, task.abort_handle());
     }
 
     async fn failed(&self, error: &Error) {
-        // The client was gone before it was accepted.
+        // The client has closed the connection before it was accepted.
         let is_client = matches!(
             error.kind(),
             ErrorKind::ConnectionAborted

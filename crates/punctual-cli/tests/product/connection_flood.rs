@@ -53,15 +53,7 @@ impl Flooding {
         match kind % 6 {
             3 => stream.write_all(HALF)?,
             4 => stream.write_all(&[HALF, b"\r\ntoken="].concat())?,
-            5 => {
-                // Until the server reads no more, because nobody reads its responses.
-                for _ in 0..100 {
-                    match stream.write_all(UNREAD) {
-                        Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                        sent => sent?,
-                    }
-                }
-            }
+            5 => stream.write_all(&UNREAD.repeat(4))?,
             _ => {}
         }
         Ok(Flooding { stream, kind, sent: 0 })
@@ -118,8 +110,8 @@ fn rss_kb(pid: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// A command about the database that needs no connection to the server.
-fn beside(directory: &Path, args: &[&str]) -> Value {
+/// Runs a command that opens the database and needs no connection to the server.
+fn with_database(directory: &Path, args: &[&str]) -> Value {
     let output = punctual(directory, args)
         .args(["--database", "sqlite://punctual.db", "--json"])
         .output()
@@ -180,13 +172,13 @@ fn connection_flood() {
             for _ in 0..JOBS {
                 let payload = r#"{"name":"ok"}"#;
                 let job = ["job", "enqueue", kind, "--payload", payload, "--max-attempts", "1"];
-                let job = beside(directory.path(), &job);
+                let job = with_database(directory.path(), &job);
                 jobs.push(job["id"].as_str().unwrap().to_owned());
                 probe();
             }
         }
         for job in &jobs {
-            let ended = beside(directory.path(), &["job", "wait", job]);
+            let ended = with_database(directory.path(), &["job", "wait", job]);
             assert_eq!(ended["state"], "succeeded", "{ended}");
             probe();
         }

@@ -19,7 +19,7 @@ pub(super) struct Activity {
     has_begun: AtomicBool,
     in_flight: AtomicUsize,
     progress_at: AtomicU64,
-    /// One more than the time, so that 0 means that the client takes what it is sent.
+    /// The time plus one, so that 0 means that the client reads.
     blocked_at: AtomicU64,
 }
 
@@ -52,22 +52,27 @@ impl Activity {
         self.progress_at.store(self.milliseconds(), Relaxed);
     }
 
+    /// Has the connection sent a complete request head?
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun.load(Relaxed)
+    }
+
     /// A complete request head was read.
-    pub(super) fn begin(self: &Arc<Self>) -> InFlight {
+    pub(super) fn begin(self: &Arc<Self>) -> InFlightRequest {
         self.has_begun.store(true, Relaxed);
         self.in_flight.fetch_add(1, Relaxed);
         self.progressed();
-        InFlight(self.clone())
+        InFlightRequest(self.clone())
     }
 
-    /// The client does not take what it is sent.
+    /// The client does not read: the socket accepts no bytes.
     pub(super) fn blocked(&self) {
         if self.blocked_at.load(Relaxed) == 0 {
             self.blocked_at.store(self.milliseconds().saturating_add(1), Relaxed);
         }
     }
 
-    /// The client took something.
+    /// The client reads: the socket accepted bytes.
     pub(super) fn unblocked(&self) {
         if self.blocked_at.load(Relaxed) != 0 {
             self.blocked_at.store(0, Relaxed);
@@ -77,7 +82,7 @@ impl Activity {
     pub(super) fn status(&self) -> ConnectionStatus {
         let blocked_at = self.blocked_at.load(Relaxed).checked_sub(1);
         ConnectionStatus {
-            has_begun: self.has_begun.load(Relaxed),
+            has_begun: self.has_begun(),
             in_flight: self.in_flight.load(Relaxed),
             progress_at: Duration::from_millis(self.progress_at.load(Relaxed)),
             blocked_at: blocked_at.map(Duration::from_millis),
@@ -86,9 +91,9 @@ impl Activity {
 }
 
 /// A request without a complete response.
-pub(super) struct InFlight(Arc<Activity>);
+pub(super) struct InFlightRequest(Arc<Activity>);
 
-impl Drop for InFlight {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         self.0.progressed();
         self.0.in_flight.fetch_sub(1, Relaxed);
@@ -96,12 +101,12 @@ impl Drop for InFlight {
 }
 
 /// The body of a response, which is in flight until it is dropped.
-pub(super) struct Observed {
+pub(super) struct ObservedBody {
     pub(super) body: Body,
-    pub(super) in_flight: InFlight,
+    pub(super) in_flight: InFlightRequest,
 }
 
-impl HttpBody for Observed {
+impl HttpBody for ObservedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

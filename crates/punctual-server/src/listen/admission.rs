@@ -46,8 +46,8 @@ impl Admission {
         self.counts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Counts a connection until the permit is dropped.
-    pub(super) fn admit(self: &Arc<Self>, from: IpAddr) -> Result<Permit, Refusal> {
+    /// Counts a connection until the returned value is dropped.
+    pub(super) fn admit(self: &Arc<Self>, from: IpAddr) -> Result<AdmittedConnection, Refusal> {
         let counted = (!is_exempt(from)).then_some(from);
         let mut counts = self.counts();
         let of_address =
@@ -64,7 +64,7 @@ impl Admission {
             *counts.by_address.entry(from).or_default() += 1;
         }
         metrics::gauge!(super::refusals::OPEN).increment(1);
-        Ok(Permit { admission: self.clone(), counted })
+        Ok(AdmittedConnection { admission: self.clone(), counted })
     }
 }
 
@@ -74,12 +74,12 @@ fn is_exempt(from: IpAddr) -> bool {
 }
 
 /// A connection that counts.
-pub(super) struct Permit {
+pub(super) struct AdmittedConnection {
     admission: Arc<Admission>,
     counted: Option<IpAddr>,
 }
 
-impl Drop for Permit {
+impl Drop for AdmittedConnection {
     fn drop(&mut self) {
         let mut counts = self.admission.counts();
         counts.total -= 1;
@@ -99,7 +99,7 @@ impl Drop for Permit {
 mod tests {
     use super::*;
 
-    fn admit(admission: &Arc<Admission>, from: &str) -> Result<Permit, Refusal> {
+    fn admit(admission: &Arc<Admission>, from: &str) -> Result<AdmittedConnection, Refusal> {
         admission.admit(from.parse().unwrap())
     }
 

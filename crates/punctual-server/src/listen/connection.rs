@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -15,7 +16,7 @@ use tokio::time::timeout_at;
 use tower::Service;
 use tower_http::timeout::TimeoutBody;
 
-use super::activity::{Activity, Observed};
+use super::activity::{Activity, ObservedBody};
 use super::limits::{ConnectionLimits, Verdict, decide};
 use super::socket::Socket;
 use crate::closing::Closing;
@@ -55,18 +56,18 @@ pub(super) fn protocols() -> Protocols {
 pub(super) async fn serve(
     stream: TcpStream,
     router: Router,
+    activity: Arc<Activity>,
     protocols: &Protocols,
     limits: &ConnectionLimits,
     closing: &Closing,
 ) {
-    let activity = Activity::new();
     let answer = service_fn(|request: Request<Incoming>| {
         let in_flight = activity.begin();
         let request = request.map(|body| TimeoutBody::new(limits.body, body));
         let answering = router.clone().call(request);
         async move {
             let response: Response<_> = answering.await?;
-            Ok::<_, Infallible>(response.map(|body| Observed { body, in_flight }))
+            Ok::<_, Infallible>(response.map(|body| ObservedBody { body, in_flight }))
         }
     });
     let socket = TokioIo::new(Socket::new(stream, activity.clone(), limits.unread));

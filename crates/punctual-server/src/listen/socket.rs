@@ -1,4 +1,4 @@
-//! A socket that reports whether its client takes what it is sent.
+//! A socket that reports whether its client reads.
 
 use std::io;
 use std::pin::Pin;
@@ -36,7 +36,7 @@ fn configure(stream: &TcpStream, unread: Duration) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
-    // Ends a connection whose peer is gone: what is sent is not acknowledged.
+    // Ends a connection whose peer acknowledges nothing, for example after a network failure.
     #[cfg(target_os = "linux")]
     if let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(unread)) {
         tracing::debug!(%error, "cannot set TCP_USER_TIMEOUT");

@@ -192,12 +192,12 @@ async fn only_authenticated_requests_learn_why_the_server_is_not_ready() {
     assert_eq!(ready("").await.body, "ok\n");
     world.punctual.stop().await;
     for stranger in ["", "Bearer 0123456789abcdee"] {
-        let told = ready(stranger).await;
-        assert_eq!(told.status, StatusCode::SERVICE_UNAVAILABLE, "{stranger}");
-        assert_eq!(told.body, "unavailable\n", "{stranger}");
+        let answer = ready(stranger).await;
+        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{stranger}");
+        assert_eq!(answer.body, "unavailable\n", "{stranger}");
     }
-    let told = ready("Bearer 0123456789abcdef").await;
-    assert_eq!((told.status.as_u16(), told.body["code"].as_str()), (503, Some("stopping")));
+    let answer = ready("Bearer 0123456789abcdef").await;
+    assert_eq!((answer.status.as_u16(), answer.body["code"].as_str()), (503, Some("stopping")));
 }
 
 /// A body that fails the test when more of it is read than this.

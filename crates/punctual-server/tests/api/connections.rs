@@ -155,7 +155,7 @@ async fn a_request_body_that_stops_is_answered_with_408() {
     }
 }
 
-/// A router whose response never ends, and what is told when it is dropped.
+/// A router whose response never ends, and a channel that reports when it is dropped.
 fn endless() -> (Routers, mpsc::UnboundedReceiver<()>) {
     let (dropped, ended) = mpsc::unbounded_channel();
     let answer = move || {

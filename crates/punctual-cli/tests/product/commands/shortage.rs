@@ -43,7 +43,7 @@ fn a_lack_of_descriptors_releases_the_job_without_counting_the_attempt() {
 #[test]
 fn a_server_raises_its_limit_of_open_files_and_its_commands_keep_theirs() {
     let place =
-        Place::new("[commands.limits]\nargv = [\"ulimit -Sn; ulimit -Hn\"]\nshell = true\n");
+        Place::new("[commands.limits]\nargv = [\"sh\", \"-c\", \"ulimit -Sn; ulimit -Hn\"]\n");
     let serve = punctual(place.path(), &["serve"]);
     let mut command = Command::new("/bin/bash");
     command.args(["-c", "ulimit -Sn 300 && ulimit -Hn 700 && exec \"$@\"", "bash"]);
@@ -55,5 +55,5 @@ fn a_server_raises_its_limit_of_open_files_and_its_commands_keep_theirs() {
     let numbers: Vec<&str> = line.split_whitespace().skip(3).take(2).collect();
     assert_eq!(numbers, ["700", "700"], "{line}");
     let job = run(&server, &json!({"name": "limits"}));
-    assert_eq!(job["result"]["stdout"], "300\n700\n", "{job}");
+    assert_eq!(job["result"]["stdout"], "300\n700", "{job}");
 }
