@@ -9,7 +9,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use punctual::{Order, Punctual};
 use punctual_api::{EnqueueRequest, EnqueueResponse};
-use punctual_server::Server;
+use punctual_server::{Closing, ConnectionLimits, Routers, Server};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -56,7 +56,7 @@ async fn measure(databases: &Databases, scale: &Scale) -> Result<Vec<Figure>, Fa
     let database = databases.fresh("api").await?;
     let punctual = producer(&database).await?;
     let server = Server { kinds: vec!["mail".to_owned()], ..Server::new(punctual.clone()) };
-    let (ours, bare) = (serve(server.router()).await?, serve(bare()).await?);
+    let (ours, bare) = (serve(server.routers()).await?, serve_bare(bare()).await?);
     let (mut library, mut batches) = (Vec::new(), Vec::new());
     let (mut routes, mut singles) = (Vec::new(), Vec::new());
     eprintln!("batches, and single requests …");
@@ -101,7 +101,16 @@ fn bare() -> Router {
     Router::new().route("/api/v1/jobs", post(answer))
 }
 
-pub(crate) async fn serve(router: Router) -> Result<SocketAddr, Failure> {
+/// Serves as `punctual serve` does.
+pub(crate) async fn serve(routers: Routers) -> Result<SocketAddr, Failure> {
+    let listener = punctual_server::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+    let address = listener.local_addr()?;
+    let limits = ConnectionLimits::default();
+    tokio::spawn(punctual_server::listen(listener, routers, limits, Closing::default()));
+    Ok(address)
+}
+
+async fn serve_bare(router: Router) -> Result<SocketAddr, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     tokio::spawn(async move { axum::serve(listener, router).await });

@@ -100,7 +100,7 @@ async fn serve(database: &Database) -> Result<(Punctual, SocketAddr), Failure> {
         Database::Sqlite(path) => Punctual::sqlite(path).await?.never_works().start().await?,
         Database::Postgres(it) => Punctual::postgres(it.url()).await?.never_works().start().await?,
     };
-    let address = api::serve(Server::new(punctual.clone()).router()).await?;
+    let address = api::serve(Server::new(punctual.clone()).routers()).await?;
     Ok((punctual, address))
 }
 

@@ -126,6 +126,15 @@ const PROOFS: &[Proof] = &[
         on_postgres: false,
     },
     Proof {
+        name: "connection-flood",
+        about: "5,000 connections without a token, which send or read nothing: health checks are \
+            answered and no job fails",
+        cargo: "test --release -p punctual-cli --test product -- --nocapture connection_flood",
+        size: Some(("PUNCTUAL_PROOF_CONNECTIONS", 5_000)),
+        timed: false,
+        on_postgres: false,
+    },
+    Proof {
         name: "exactly-once",
         about: "200 kills of processes whose handlers settle in their own transaction on SQLite",
         cargo: "run --release -p punctual-bench -- exactly-once --kills 200",
@@ -477,6 +486,7 @@ impl Proof {
         // Only one of these may say how long it runs, also if the others are set around us.
         for name in [
             "PUNCTUAL_PROOF_CASES",
+            "PUNCTUAL_PROOF_CONNECTIONS",
             "PUNCTUAL_PROOF_ROWS",
             "PUNCTUAL_PROOF_SECONDS",
             "PUNCTUAL_PROOF_MINUTES",

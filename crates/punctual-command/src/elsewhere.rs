@@ -30,3 +30,17 @@ pub fn shim() -> ExitCode {
 pub fn last_step() -> ExitCode {
     ExitCode::FAILURE
 }
+
+/// The default of macOS: the limit is not read here.
+pub fn open_files() -> Option<u64> {
+    Some(256)
+}
+
+/// Changes nothing.
+pub fn raise_open_files() -> std::io::Result<()> {
+    Ok(())
+}
+
+pub(crate) fn original() -> Option<u64> {
+    None
+}

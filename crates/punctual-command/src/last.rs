@@ -117,6 +117,11 @@ fn prepare(spec: &Spec) -> rustix::io::Result<()> {
         (Resource::Nofile, open_files, Some(OPEN_FILES_DEFAULT)),
         (Resource::Fsize, file_bytes, None),
     ];
+    if let Some(soft) = spec.open_files {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        let current = Some(maximum.map_or(soft, |most| most.min(soft)));
+        setrlimit(Resource::Nofile, Rlimit { current, maximum })?;
+    }
     for (resource, limit, default) in limits {
         if let Some(limit) = effective(limit, default, getrlimit(resource)) {
             setrlimit(resource, limit)?;

@@ -23,6 +23,8 @@ mod hide;
 mod last;
 mod limit;
 #[cfg(target_os = "linux")]
+mod open_files;
+#[cfg(target_os = "linux")]
 mod orphans;
 #[cfg(target_os = "linux")]
 mod output;
@@ -43,12 +45,20 @@ mod wire;
 pub use commands::Commands;
 pub use config::{Config, Named, Param, Type};
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{adopt_orphans, command, hide_process, last_step, shim};
+use elsewhere::original as original_open_files;
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::{
+    adopt_orphans, command, hide_process, last_step, open_files, raise_open_files, shim,
+};
 #[cfg(target_os = "linux")]
 pub use hide::hide_process;
 #[cfg(target_os = "linux")]
 pub use last::last_step;
 pub use limit::{Limit, Limits};
+#[cfg(target_os = "linux")]
+use open_files::original as original_open_files;
+#[cfg(target_os = "linux")]
+pub use open_files::{open_files, raise_open_files};
 #[cfg(target_os = "linux")]
 pub use orphans::adopt_orphans;
 pub use payload::Command;

@@ -337,6 +337,7 @@ pub(crate) fn plan(
         become_ids,
         stdin,
         limits: wanted.limits,
+        open_files: crate::original_open_files(),
         new_privileges: known.config.new_privileges,
     };
     let success_codes = match wanted.success_codes.is_empty() {

@@ -241,6 +241,7 @@ fn what_the_system_refuses_is_explained() {
         become_ids,
         stdin: None,
         limits: Limits::default(),
+        open_files: None,
         new_privileges: false,
     };
     let told = |step: Step, errno: i32, become_ids| {

@@ -20,6 +20,8 @@ pub(crate) struct Spec {
     pub(crate) become_ids: Option<(u32, u32)>,
     pub(crate) stdin: Option<String>,
     pub(crate) limits: Limits,
+    /// The soft limit of open files, unless `limits` has one; `None`: that of the worker.
+    pub(crate) open_files: Option<u64>,
     pub(crate) new_privileges: bool,
 }
 

@@ -1,12 +1,14 @@
 //! Who may ask.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{Method, header};
+use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use punctual_api::Problem;
+use tower_http::csrf::{CsrfLayer, ProtectionError, ProtectionErrorKind};
 
 use crate::fault::Fault;
 use crate::parameters::{self, Known};
@@ -60,13 +62,13 @@ pub(crate) struct Gate {
     pub(crate) known: Known,
 }
 
-/// Lets those pass who may, and who ask for what there is; they are answered in time.
+/// Authenticates the request, rejects unknown query parameters and applies the timeout. All of this
+/// happens before the body is read.
 pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let may = match &gate.token {
-        Some(token) => knows(token, &request),
+        Some(token) => authenticate(token, &request),
         None => is_local(&request),
     };
-    let may = may.and_then(|()| is_own_doing(&request));
     let may = may.and_then(|()| match gate.read_only && is_changing(&request) {
         true => Err(read_only()),
         false => Ok(()),
@@ -77,12 +79,13 @@ pub(crate) async fn check(State(gate): State<Gate>, request: Request, next: Next
     }
 }
 
-fn knows(token: &Token, request: &Request) -> Result<(), Fault> {
-    let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    match given.and_then(|given| given.strip_prefix("Bearer ")) {
-        Some(given) if token.is(given.trim()) => Ok(()),
+fn authenticate(token: &Token, request: &Request) -> Result<(), Fault> {
+    match bearer(request.headers()) {
+        Some(given) if token.is(given) => Ok(()),
         given => {
-            let detail = if given.is_some() { "invalid API token" } else { "missing API token" };
+            let has_credentials =
+                given.is_some() || request.headers().contains_key(header::AUTHORIZATION);
+            let detail = if has_credentials { "invalid API token" } else { "missing API token" };
             let problem = Problem::new(401, "no_access", "Authentication required", detail);
             Err(Fault::from(problem.hint(
                 "send the header `Authorization: Bearer TOKEN` \
@@ -92,17 +95,22 @@ fn knows(token: &Token, request: &Request) -> Result<(), Fault> {
     }
 }
 
+/// The token of the request. The name of the scheme has no case (RFC 9110, section 11.1).
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let given = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = given.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
 /// Is this machine asked for by its own name? Another name that leads here is somebody's trick:
 /// a page that has its own name resolve to this machine could use everything here.
 pub(crate) fn is_local(request: &Request) -> Result<(), Fault> {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or(request.uri().host()).unwrap_or("");
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(""),
-        None => host.split(':').next().unwrap_or(""),
-    };
-    let is_own = name.eq_ignore_ascii_case("localhost")
-        || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    let is_own = host_name(host).is_some_and(|name| {
+        name.eq_ignore_ascii_case("localhost")
+            || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    });
     if is_own {
         return Ok(());
     }
@@ -126,39 +134,66 @@ pub(crate) fn read_only() -> Fault {
     Fault::from(problem.hint("use a server without `read_only`"))
 }
 
-/// Nothing is changed for a page of somebody else's.
-pub(crate) fn is_own_doing(request: &Request) -> Result<(), Fault> {
-    let is_safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method());
-    let site = request.headers().get("sec-fetch-site").and_then(|site| site.to_str().ok());
-    if is_safe || !matches!(site, Some("cross-site" | "same-site")) {
-        return Ok(());
-    }
-    let problem = Problem::new(
-        403,
-        "cross_site",
-        "Cross-site request rejected",
-        "the request was sent by a page of another site",
-    );
-    Err(Fault::from(problem))
+/// The name or address in a `Host` header, which is `NAME`, `NAME:PORT`, `[IPV6]` or `[IPV6]:PORT`.
+fn host_name(host: &str) -> Option<&str> {
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(bracketed) => {
+            let (name, rest) = bracketed.split_once(']')?;
+            name.parse::<Ipv6Addr>().ok()?;
+            (name, rest)
+        }
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let is_port =
+        |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    let is_whole = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+    is_whole.then_some(name)
 }
 
-/// Does a form come from a page of ours? Browsers say where it comes from also over plain HTTP, where
-/// they tell nothing else; what is no browser says nothing, and needs no protection from itself.
-pub(crate) fn is_same_origin(request: &Request) -> Result<(), Fault> {
-    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
-    let host = header(header::HOST).or(request.uri().host()).unwrap_or("");
-    let is_ours = match header(header::ORIGIN) {
-        None => true,
-        Some(origin) => origin.split_once("://").is_some_and(|(_, from)| from == host),
+/// Rejects requests that modify state and come from a page of another origin: `Sec-Fetch-Site` says so,
+/// or `Origin` differs from `Host`. Programs send neither header.
+pub(crate) fn same_origin() -> CsrfLayer<fn(ProtectionError) -> Response> {
+    CsrfLayer::new().with_rejection_response(cross_site as fn(ProtectionError) -> Response)
+}
+
+fn cross_site(error: ProtectionError) -> Response {
+    let title = "Cross-site request rejected";
+    let problem = |detail: &str| Problem::new(403, "cross_site", title, detail);
+    let problem = match error.kind() {
+        ProtectionErrorKind::CrossOriginRequestFromOldBrowser => {
+            problem("the `Origin` header does not match the `Host` header")
+                .hint("configure the reverse proxy to forward the `Host` header")
+        }
+        _ => problem("the request was sent by a page of another site"),
     };
-    if is_ours {
-        return Ok(());
+    Fault::from(problem).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host_name;
+
+    #[test]
+    fn a_host_is_read_to_its_end() {
+        for (host, name) in [
+            ("localhost", Some("localhost")),
+            ("localhost:7347", Some("localhost")),
+            ("127.0.0.1:80", Some("127.0.0.1")),
+            ("[::1]", Some("::1")),
+            ("[::1]:7347", Some("::1")),
+            ("", Some("")),
+            ("[::1]evil.com", None),
+            ("[::1]:evil", None),
+            ("[127.0.0.1]", None),
+            ("[::1", None),
+            ("localhost:evil", None),
+            ("localhost:", None),
+            ("localhost:+80", None),
+            ("localhost:80:80", None),
+            ("::1", None),
+            ("localhost:65536", None),
+        ] {
+            assert_eq!(host_name(host), name, "{host}");
+        }
     }
-    let problem = Problem::new(
-        403,
-        "cross_site",
-        "Cross-site request rejected",
-        "the `Origin` header does not match the `Host` header",
-    );
-    Err(Fault::from(problem.hint("configure the reverse proxy to forward the `Host` header")))
 }

@@ -1,16 +1,19 @@
 //! Reading requests, so that whoever wrote a wrong one is told where.
 
+use std::error::Error;
 use std::fmt::Display;
 use std::str::FromStr;
 
-use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::Form;
+use axum::body::{Bytes, HttpBody};
+use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use punctual::Timestamp;
 use punctual_api::{FieldError, Problem};
 use punctual_core::TimestampError;
 use serde::de::DeserializeOwned;
+use tower_http::timeout::TimeoutError;
 
 use crate::fault::Fault;
 
@@ -61,18 +64,80 @@ impl<S: Send + Sync> FromRequest<S> for Raw {
     type Rejection = Fault;
 
     async fn from_request(request: Request, state: &S) -> Result<Raw, Fault> {
-        let rejection = match Bytes::from_request(request, state).await {
-            Ok(bytes) => return Ok(Raw(bytes)),
-            Err(rejection) => rejection,
-        };
-        if rejection.status() != StatusCode::PAYLOAD_TOO_LARGE {
-            return Err(Fault::unreadable("", rejection.body_text()));
+        let bytes = Bytes::from_request(request, state).await;
+        bytes.map(Raw).map_err(|rejection| {
+            let rejected =
+                BodyRejection { status: rejection.status(), text: rejection.body_text() };
+            rejected.fault(&rejection, BODY_BYTES_MAX)
+        })
+    }
+}
+
+/// A body that could not be read.
+struct BodyRejection {
+    status: StatusCode,
+    text: String,
+}
+
+impl BodyRejection {
+    fn fault(self, error: &(dyn Error + 'static), most: usize) -> Fault {
+        match self.status {
+            _ if is_timeout(error) => {
+                let detail = "the client stopped sending the request body";
+                let problem = Problem::new(408, "body_timeout", "Request timed out", detail);
+                problem.hint("nothing was changed; repeat the request").into()
+            }
+            StatusCode::PAYLOAD_TOO_LARGE => too_large(most),
+            StatusCode::UNPROCESSABLE_ENTITY => Fault::invalid("", self.text),
+            _ => Fault::unreadable("", self.text),
         }
-        let detail = format!("the request body is larger than {BODY_BYTES_MAX} bytes");
-        let problem = Problem::new(413, "too_large", "Request body too large", detail);
-        let hint =
-            "split the request, or store large data outside the payload and pass a reference";
-        Err(problem.hint(hint).into())
+    }
+}
+
+fn too_large(most: usize) -> Fault {
+    let detail = format!("the request body is larger than {most} bytes");
+    let problem = Problem::new(413, "too_large", "Request body too large", detail);
+    let hint = "split the request, or store large data outside the payload and pass a reference";
+    problem.hint(hint).into()
+}
+
+/// Was the body not sent in time?
+fn is_timeout(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.is::<TimeoutError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// A form with at most `BYTES_MAX` bytes.
+pub(crate) struct FormBody<T, const BYTES_MAX: usize = BODY_BYTES_MAX>(pub(crate) T);
+
+/// A form that anyone may send: a name, a token and a path.
+pub(crate) type SmallForm<T> = FormBody<T, { 8 * 1_024 }>;
+
+impl<T, S, const BYTES_MAX: usize> FromRequest<S> for FormBody<T, BYTES_MAX>
+where
+    T: DeserializeOwned,
+    S: Send + Sync,
+{
+    type Rejection = Fault;
+
+    async fn from_request(mut request: Request, state: &S) -> Result<Self, Fault> {
+        // A body without a length is read up to the limit.
+        if request.body().size_hint().lower() > BYTES_MAX as u64 {
+            return Err(too_large(BYTES_MAX));
+        }
+        DefaultBodyLimit::max(BYTES_MAX).apply(&mut request);
+        let form = Form::from_request(request, state).await;
+        form.map(|Form(form)| FormBody(form)).map_err(|rejection| {
+            let rejected =
+                BodyRejection { status: rejection.status(), text: rejection.body_text() };
+            rejected.fault(&rejection, BYTES_MAX)
+        })
     }
 }
 

@@ -1,13 +1,18 @@
-//! For whoever looks after the process.
+//! Health checks and metrics.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use punctual::ErrorKind;
+use punctual::{ErrorKind, Punctual};
 use punctual_api::Problem;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
+use crate::access::is_local;
+use crate::dashboard;
 use crate::fault::Fault;
 use crate::server::App;
 
@@ -16,31 +21,83 @@ pub(crate) async fn live() -> &'static str {
     "ok\n"
 }
 
-/// The process can do its work: it is in touch with the database.
-pub(crate) async fn ready(State(app): State<App>) -> Response {
-    let problem = |code: &str, detail: String| {
-        Fault::from(Problem::new(503, code, "Not ready", detail)).into_response()
-    };
+/// How long a check of the database is valid for further requests.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// The last check of the database, for all requests. While a check runs, other requests wait for it.
+#[derive(Default)]
+pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), NotReady>)>>);
+
+/// Why the process cannot do its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct NotReady {
+    code: &'static str,
+    detail: String,
+}
+
+impl Readiness {
+    async fn check<F>(&self, check: impl FnOnce() -> F) -> Result<(), NotReady>
+    where
+        F: Future<Output = Result<(), NotReady>>,
+    {
+        let mut last = self.0.lock().await;
+        if let Some((at, result)) = last.as_ref()
+            && now().duration_since(*at) < CHECK_EVERY
+        {
+            return result.clone();
+        }
+        let result = check().await;
+        *last = Some((now(), result.clone()));
+        result
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "health checks are outside of the engine")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+async fn check_database(punctual: &Punctual) -> Result<(), NotReady> {
+    let unreachable =
+        |error: punctual::Error| NotReady { code: "unreachable", detail: error.to_string() };
+    punctual.admin().now().await.map_err(unreachable)?;
+    punctual.admin().check_writable().await.map_err(|error| match error.kind() {
+        ErrorKind::Full => NotReady { code: "disk_full", detail: error.to_string() },
+        _ => unreachable(error),
+    })
+}
+
+async fn check(app: &App) -> Result<(), NotReady> {
     if app.punctual().is_stopped() {
-        let detail = "the server is shutting down and accepts no new work";
-        return problem("stopping", detail.to_owned());
+        let detail = "the server is shutting down and accepts no new work".to_owned();
+        return Err(NotReady { code: "stopping", detail });
     }
     if let Some(error) = app.punctual().store_failure() {
-        return problem("unreachable", error.to_string());
+        return Err(NotReady { code: "unreachable", detail: error.to_string() });
     }
     if let Some(health) = app.punctual().health().filter(|health| !health.is_in_touch) {
-        let node = health.node;
-        let detail = format!("node {node} has lost contact with the database");
-        return problem("out_of_touch", detail);
+        let detail = format!("node {} has lost contact with the database", health.node);
+        return Err(NotReady { code: "out_of_touch", detail });
     }
-    match app.punctual().admin().now().await {
-        Ok(_) => {}
-        Err(error) => return problem("unreachable", error.to_string()),
-    }
-    match app.punctual().admin().check_writable().await {
+    app.readiness.check(|| check_database(app.punctual())).await
+}
+
+/// The process can do its work: it is in touch with the database. Only authenticated requests learn
+/// why it cannot, because the reason can name the database and its address.
+pub(crate) async fn ready(State(app): State<App>, request: Request) -> Response {
+    let may_know = match &app.server.token {
+        Some(token) => dashboard::visitor(token, request.headers()).is_some(),
+        None => is_local(&request).is_ok(),
+    };
+    match check(&app).await {
         Ok(()) => (StatusCode::OK, "ok\n").into_response(),
-        Err(error) if error.kind() == ErrorKind::Full => problem("disk_full", error.to_string()),
-        Err(error) => problem("unreachable", error.to_string()),
+        Err(NotReady { code, detail }) if may_know => {
+            Fault::from(Problem::new(503, code, "Not ready", detail)).into_response()
+        }
+        Err(_) => {
+            let retry = [(header::RETRY_AFTER, "1")];
+            (StatusCode::SERVICE_UNAVAILABLE, retry, "unavailable\n").into_response()
+        }
     }
 }
 
@@ -123,4 +180,33 @@ async fn queues(app: &App) -> punctual::Result<Option<String>> {
          # TYPE punctual_queue_counted_seconds gauge\n\
          punctual_queue_counted_seconds {age}\n"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_within_a_second_share_one_check_of_the_database() {
+        let (readiness, checks) = (Readiness::default(), Cell::new(0));
+        let check = || async {
+            checks.set(checks.get() + 1);
+            tokio::task::yield_now().await;
+            match checks.get() {
+                1 => Ok(()),
+                _ => Err(NotReady { code: "unreachable", detail: "gone".to_owned() }),
+            }
+        };
+        let all = join_all((0..100).map(|_| readiness.check(check))).await;
+        assert!(all.iter().all(Result::is_ok));
+        assert_eq!(checks.get(), 1);
+        tokio::time::advance(CHECK_EVERY).await;
+        let all = join_all((0..100).map(|_| readiness.check(check))).await;
+        assert!(all.iter().all(Result::is_err));
+        assert_eq!(checks.get(), 2);
+    }
 }

@@ -10,7 +10,7 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router, middleware};
+use axum::{Extension, Json, Router, middleware};
 use metrics_exporter_prometheus::PrometheusHandle;
 use punctual::Punctual;
 use punctual::remote::Remote;
@@ -26,8 +26,9 @@ use crate::closing::Closing;
 use crate::fault::Fault;
 use crate::feed::Feed;
 use crate::kinds::{Kinds, UnknownKinds};
+use crate::listen::{Overloaded, Routers};
 use crate::parameters::Known;
-use crate::{dashboard, health, parameters, routes};
+use crate::{dashboard, headers, health, parameters, routes};
 
 /// What a request may take; waiting for a job is cut before.
 const REQUEST_MAX: Duration = Duration::from_secs(60);
@@ -73,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) kinds: Kinds,
     /// Scrapes of the metrics endpoint without queue gauges.
     pub(crate) metrics_errors: AtomicU64,
+    pub(crate) readiness: health::Readiness,
 }
 
 impl Deref for App {
@@ -92,6 +94,7 @@ impl App {
             remote: server.punctual.remote(),
             kinds,
             metrics_errors: AtomicU64::new(0),
+            readiness: health::Readiness::default(),
             server,
         }))
     }
@@ -147,8 +150,7 @@ impl App {
             UTC. Durations in requests are strings such as `90s` or `1h30m` (units `w`, `d`, `h`, \
             `m`, `s`, `ms`, `us`); measured durations are integers in fields that end in `_ms`. \
             Request bodies need `Content-Type: application/json`, except log lines. If the server \
-            has a token, send the header `Authorization: Bearer TOKEN` with this spelling of \
-            `Bearer`. To record who made a change in the audit log, send the header \
+            has a token, send the header `Authorization: Bearer TOKEN`. To record who made a change in the audit log, send the header \
             `Punctual-Actor`; the default is `api`.",
         license(name = "MIT OR Apache-2.0")
     ),
@@ -202,6 +204,11 @@ impl Server {
 
     /// Everything as a router, to be served or nested.
     pub fn router(self) -> Router {
+        self.routers().all
+    }
+
+    /// Everything, to be served with [`listen`](crate::listen).
+    pub fn routers(self) -> Routers {
         let (api, description) = described();
         let known = parameters::known(&description);
         let description = Arc::new(description);
@@ -212,26 +219,30 @@ impl Server {
         let api = api
             .route("/api/openapi.json", get(describe))
             .route("/metrics", get(health::metrics))
-            .method_not_allowed_fallback(not_so)
+            .method_not_allowed_fallback(method_not_allowed)
             .layer((
+                headers::layer(),
                 CatchPanicLayer::custom(panicked),
                 middleware::from_fn_with_state(gate, access::check),
+                access::same_origin(),
                 DefaultBodyLimit::max(BODY_BYTES_MAX),
             ));
         let others = dashboard::router(app.clone())
             .merge(health())
             .fallback(nothing)
-            .method_not_allowed_fallback(not_so)
+            .method_not_allowed_fallback(method_not_allowed)
             .layer((
+                headers::layer(),
                 CatchPanicLayer::custom(panicked),
                 middleware::from_fn(in_time),
                 DefaultBodyLimit::max(BODY_BYTES_MAX),
             ));
-        api.merge(others).with_state(app)
+        let all = api.merge(others).with_state(app.clone());
+        Routers { all, probes: overloaded(app) }
     }
 
-    /// Only what those ask who look after the process, for one that does not serve the API.
-    pub fn probes(self) -> Router {
+    /// The health checks and metrics, for a process that does not serve the API.
+    pub fn probes(self) -> Routers {
         let (token, read_only) = (self.token.clone(), self.read_only);
         let gate = Gate { token, read_only, known: Known::default() };
         let app = App::of(self);
@@ -239,8 +250,25 @@ impl Server {
             .route("/metrics", get(health::metrics))
             .layer(middleware::from_fn_with_state(gate, access::check));
         let others = health().fallback(not_here).layer(middleware::from_fn(in_time));
-        metrics.merge(others).with_state(app).layer(CatchPanicLayer::custom(panicked))
+        let all = metrics
+            .merge(others)
+            .with_state(app.clone())
+            .layer((headers::layer(), CatchPanicLayer::custom(panicked)));
+        Routers { all, probes: overloaded(app) }
     }
+}
+
+/// What connections beyond the limit are served with.
+fn overloaded(app: App) -> Router {
+    let refuse = || async {
+        let detail = "the server has as many connections as it may have";
+        let problem = Problem::new(503, "overloaded", "Too many connections", detail);
+        let hint = "repeat the request later; the metric \
+                    `punctual_server_connections_refused_total` counts refused connections";
+        (Extension(Overloaded), Fault::from(problem.hint(hint)))
+    };
+    let layers = (headers::layer(), CatchPanicLayer::custom(panicked));
+    health().fallback(refuse).with_state(app).layer(layers)
 }
 
 /// The responses of a process that still waits for its database: it is alive, and not ready.
@@ -280,7 +308,7 @@ async fn nothing(uri: axum::http::Uri) -> Fault {
     Fault::not_found(format!("unknown path `{}`; see /api/openapi.json", uri.path()))
 }
 
-async fn not_so(method: axum::http::Method, uri: axum::http::Uri) -> Fault {
+async fn method_not_allowed(method: axum::http::Method, uri: axum::http::Uri) -> Fault {
     let detail = format!("method {method} is not allowed for `{}`", uri.path());
     Fault::from(Problem::new(405, "wrong_method", "Method not allowed", detail))
 }

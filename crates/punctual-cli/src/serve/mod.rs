@@ -24,10 +24,9 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use own_secrets::own_secrets;
 use punctual_command::Commands;
 use punctual_secrets::Secrets;
-use punctual_server::{Check, Closing, Server, Token};
+use punctual_server::{Check, Closing, ConnectionLimits, Routers, Server, Token};
 use settings::{Role, Settings};
 use start::start_when_reachable;
-use tokio::net::TcpListener;
 use tower::ServiceExt;
 
 use crate::exit::Failure;
@@ -110,13 +109,14 @@ async fn run(
         .install_recorder()
         .map_err(|error| Failure::failed(format!("cannot start the metrics recorder: {error}")))?;
     punctual::describe_metrics();
+    punctual_server::describe_metrics();
     lossy_writer::describe_metrics();
     tokio::spawn(keep_up(metrics.clone()));
     let roles = settings.roles()?;
     let listen = settings.listen()?;
     let is_api = roles.contains(&Role::Api);
     // First the port: nothing is begun if somebody else has it.
-    let listener = match TcpListener::bind(listen).await {
+    let listener = match punctual_server::bind(listen) {
         Ok(listener) => Some(listener),
         // Whoever has not named an address has nobody who asks there.
         Err(error) if !is_api && settings.is_listen_usual() => {
@@ -145,10 +145,13 @@ async fn run(
     // One for all: what a job was handed stays masked, even if the secret has changed since.
     let commands = settings.commands(&secrets)?;
     let http = http::handler(settings, &secrets, listens_at, is_demo)?;
-    let (closing, app) = (Closing::default(), Arc::<OnceLock<Router>>::default());
+    let (closing, started) = (Closing::default(), Arc::<OnceLock<Routers>>::default());
     let address = listens_at.unwrap_or(listen);
-    let answering =
-        listener.map(|listener| tokio::spawn(answer(listener, app.clone(), closing.clone())));
+    let limits = ConnectionLimits::for_open_files(open_files());
+    let answering = listener.map(|listener| {
+        let routers = routers_once_started(&started);
+        tokio::spawn(punctual_server::listen(listener, routers, limits, closing.clone()))
+    });
     let punctual = tokio::select! {
         biased;
         () = signals.next() => {
@@ -175,7 +178,7 @@ async fn run(
     };
     if answering.is_some() {
         // It is set once.
-        let _ = app.set(if is_api { server.router() } else { server.probes() });
+        let _ = started.set(if is_api { server.routers() } else { server.probes() });
         say_hello(settings, address, is_api, is_demo);
     }
     systemd::ready();
@@ -228,19 +231,24 @@ fn unanswered() {
     tracing::warn!("requests still running after the shutdown timeout were aborted");
 }
 
-/// Answers requests, as `app` does once it is set, until the shutdown begins. Then no connections are
-/// accepted, streams end, and requests in progress are answered.
-async fn answer(listener: TcpListener, app: Arc<OnceLock<Router>>, closing: Closing) {
-    let starting = punctual_server::starting();
-    let app = Router::new().fallback(move |request: Request| {
-        let app = app.get().unwrap_or(&starting).clone();
-        app.oneshot(request)
-    });
-    let served =
-        axum::serve(listener, app).with_graceful_shutdown(async move { closing.begun().await });
-    if let Err(error) = served.await {
-        tracing::error!(%error, "HTTP server failed");
+/// Raises the limit of open files; the answer is the limit, if there is one.
+fn open_files() -> Option<u64> {
+    if let Err(error) = punctual_command::raise_open_files() {
+        tracing::warn!(%error, "cannot raise the soft limit of open files");
     }
+    punctual_command::open_files()
+}
+
+/// Routers that answer like these once they are set. Until then the server is starting.
+fn routers_once_started(started: &Arc<OnceLock<Routers>>) -> Routers {
+    let router = |choose: fn(&Routers) -> &Router| {
+        let (started, starting) = (started.clone(), punctual_server::starting());
+        Router::new().fallback(move |request: Request| {
+            let router = started.get().map_or(&starting, choose).clone();
+            router.oneshot(request)
+        })
+    };
+    Routers { all: router(|routers| &routers.all), probes: router(|routers| &routers.probes) }
 }
 
 /// Requests to end the process.

@@ -7,6 +7,8 @@ mod client;
 mod cluster;
 #[cfg(target_os = "linux")]
 mod commands;
+#[cfg(target_os = "linux")]
+mod connection_flood;
 mod disk;
 mod doctor;
 mod ending;

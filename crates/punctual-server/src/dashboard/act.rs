@@ -2,13 +2,13 @@
 
 pub(super) mod many;
 
-use axum::Form;
 use axum::extract::Path;
 use axum::response::Redirect;
 use punctual::{JobId, Placement, QueueLimits, Timestamp};
 use punctual_core::parse_duration;
 
 use super::view::{View, encoded, own_place};
+use crate::ask::FormBody;
 use crate::fault::Fault;
 
 /// What forms say; each uses what it needs.
@@ -89,7 +89,7 @@ fn unknown(action: &str) -> Fault {
 pub(super) async fn schedule(
     view: View,
     Path((name, action)): Path<(String, String)>,
-    Form(said): Form<Said>,
+    FormBody(said): FormBody<Said>,
 ) -> Result<Redirect, Fault> {
     let admin = view.admin_because(&said.why);
     let did = match action.as_str() {
@@ -128,7 +128,7 @@ pub(super) async fn schedule(
 pub(super) async fn job(
     view: View,
     Path((id, action)): Path<(String, String)>,
-    Form(said): Form<Said>,
+    FormBody(said): FormBody<Said>,
 ) -> Result<Redirect, Fault> {
     let id: JobId = id.parse().map_err(|error| Fault::unreadable("id", format!("{error}")))?;
     let admin = view.admin_because(&said.why);
@@ -155,7 +155,7 @@ pub(super) async fn job(
 pub(super) async fn queue(
     view: View,
     Path((name, action)): Path<(String, String)>,
-    Form(said): Form<Said>,
+    FormBody(said): FormBody<Said>,
 ) -> Result<Redirect, Fault> {
     let admin = view.admin_because(&said.why);
     let did = match action.as_str() {

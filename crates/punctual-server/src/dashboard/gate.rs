@@ -59,9 +59,6 @@ pub(super) async fn page(State(ui): State<Ui>, request: Request, next: Next) -> 
         Some(_) => Ok(()),
         None => access::is_local(&request),
     };
-    let may = may
-        .and_then(|()| access::is_own_doing(&request))
-        .and_then(|()| if is_changing { access::is_same_origin(&request) } else { Ok(()) });
     let may = may.and_then(|()| match is_changing && !is_session && ui.is_read_only() {
         true => Err(access::read_only()),
         false => Ok(()),
@@ -76,13 +73,10 @@ pub(super) async fn page(State(ui): State<Ui>, request: Request, next: Next) -> 
         response = (status, view.refusal(&problem)).into_response();
     }
     let headers = response.headers_mut();
-    for (name, value) in [
-        (header::CONTENT_SECURITY_POLICY, CSP),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "same-origin"),
-    ] {
+    for (name, value) in
+        [(header::CONTENT_SECURITY_POLICY, CSP), (header::REFERRER_POLICY, "same-origin")]
+    {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }

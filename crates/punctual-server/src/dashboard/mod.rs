@@ -28,7 +28,10 @@ use axum::middleware;
 use axum::routing::{get, post};
 use tower_http::compression::CompressionLayer;
 
+use crate::access;
 use crate::server::App;
+
+pub(crate) use session::visitor;
 
 /// What the pages share.
 #[derive(Clone)]
@@ -90,6 +93,7 @@ pub(crate) fn router<S: Clone + Send + Sync + 'static>(app: App) -> Router<S> {
         .route("/logout", post(session::log_out))
         .layer(middleware::from_fn_with_state(ui.clone(), gate::known))
         .route("/login", get(session::page).post(session::log_in))
+        .layer(access::same_origin())
         .layer(middleware::from_fn_with_state(ui.clone(), gate::page))
         .route("/ui/{hash}/{name}", get(assets::serve))
         .with_state(ui);

@@ -3,7 +3,6 @@
 //! The cookie says who came and until when, with a code that only somebody who has the token can make:
 //! every node of a cluster with the same token knows it, nothing is kept, and another token ends it.
 
-use axum::Form;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -14,7 +13,8 @@ use sha2::Sha256;
 
 use super::Ui;
 use super::view::{View, own_place};
-use crate::access::Token;
+use crate::access::{Token, bearer};
+use crate::ask::{FormBody, SmallForm};
 use crate::fault::Fault;
 
 /// The cookie.
@@ -38,9 +38,8 @@ fn bytes(hex: &str) -> Option<Vec<u8>> {
 }
 
 /// Whoever comes with this cookie or token, if it is good.
-pub(super) fn visitor(token: &Token, headers: &HeaderMap) -> Option<String> {
-    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    if given.and_then(|given| given.strip_prefix("Bearer ")).is_some_and(|it| token.is(it.trim())) {
+pub(crate) fn visitor(token: &Token, headers: &HeaderMap) -> Option<String> {
+    if bearer(headers).is_some_and(|given| token.is(given)) {
         return Some("dashboard".to_owned());
     }
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -106,7 +105,7 @@ pub(super) async fn log_in(
     State(ui): State<Ui>,
     view: View,
     headers: HeaderMap,
-    Form(given): Form<Given>,
+    FormBody(given): SmallForm<Given>,
 ) -> Response {
     let Some(token) = &ui.0.app.server.token else {
         return Redirect::to(&view.to("/")).into_response();

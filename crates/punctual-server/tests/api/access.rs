@@ -100,3 +100,132 @@ async fn a_page_of_another_site_changes_nothing() {
         StatusCode::CREATED
     );
 }
+
+#[tokio::test]
+async fn a_request_with_the_origin_of_another_site_changes_nothing() {
+    let world = World::new().await;
+    let schedule = r#"{"when":["0 8 * * *"],"job":{"kind":"echo"}}"#;
+    assert_eq!(world.say("PUT /schedules/s", schedule).await.status, StatusCode::CREATED);
+    let changes = [
+        ("POST /schedules/s/run", ""),
+        ("POST /schedules/s/pause", ""),
+        ("POST /queues/default/pause", ""),
+        ("PUT /schedules/t", schedule),
+        ("PATCH /schedules/s", r#"{"tz":"Europe/Paris"}"#),
+        ("DELETE /schedules/s", ""),
+    ];
+    for origin in ["http://evil.example", "null", "http://localhost", "http://localhost:73"] {
+        for (what, body) in changes {
+            let refused = world.with(what, &[("origin", origin)], body).await;
+            assert_eq!(refused.status, StatusCode::FORBIDDEN, "{what} {origin}: {}", refused.body);
+            assert_eq!(refused.body["code"], "cross_site", "{what} {origin}");
+        }
+        let read = world.with("GET /schedules/s", &[("origin", origin)], "").await;
+        assert_eq!(read.status, StatusCode::OK, "{origin}");
+    }
+    let own = [("origin", "http://localhost:7347")];
+    let run = world.with("POST /schedules/s/run", &own, "").await;
+    assert_eq!(run.status, StatusCode::CREATED, "{}", run.body);
+}
+
+#[tokio::test]
+async fn a_host_that_only_begins_like_this_machine_is_refused() {
+    let world = World::of(Punctual::memory().start().await.unwrap(), None);
+    for host in ["[::1]evil.com", "[::1]:evil", "localhost:evil", "127.0.0.1:80:evil", "[::1"] {
+        assert_eq!(status(&world, &[("host", host)]).await, StatusCode::FORBIDDEN, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn the_name_of_the_scheme_has_no_case() {
+    let token = Token::new("0123456789abcdef").unwrap();
+    let world = World::of(Punctual::memory().start().await.unwrap(), Some(token));
+    for scheme in ["Bearer", "bearer", "BEARER"] {
+        let value = format!("{scheme} 0123456789abcdef");
+        assert_eq!(status(&world, &[("authorization", &value)]).await, StatusCode::OK, "{scheme}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_names_the_way_to_authenticate() {
+    let token = Token::new("0123456789abcdef").unwrap();
+    let world = World::of(Punctual::memory().start().await.unwrap(), Some(token));
+    for path in ["/api/v1/nodes", "/api/openapi.json", "/metrics"] {
+        let refused = world.ask(Request::get(path).body(Body::empty()).unwrap()).await;
+        assert_eq!(refused.status, StatusCode::UNAUTHORIZED, "{path}");
+        assert_eq!(refused.headers["www-authenticate"], "Bearer", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn no_response_is_stored_or_handed_to_other_sites() {
+    let world = World::new().await;
+    let paths = [
+        "/api/v1/nodes",
+        "/api/v1/jobs/7",
+        "/api/v1/nothing",
+        "/api/openapi.json",
+        "/metrics",
+        "/healthz/live",
+        "/healthz/ready",
+        "/",
+    ];
+    for path in paths {
+        for host in ["localhost", "evil.example"] {
+            let request = Request::get(path).header("host", host).body(Body::empty()).unwrap();
+            let headers = world.ask(request).await.headers;
+            assert_eq!(headers["x-content-type-options"], "nosniff", "{path} {host}");
+            assert_eq!(headers["cross-origin-resource-policy"], "same-origin", "{path} {host}");
+            assert_eq!(headers["cache-control"], "no-store", "{path} {host}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_authenticated_requests_learn_why_the_server_is_not_ready() {
+    let token = Token::new("0123456789abcdef").unwrap();
+    let world = World::of(Punctual::memory().start().await.unwrap(), Some(token));
+    let ready = async |authorization: &str| {
+        let request = Request::get("/healthz/ready").header("authorization", authorization);
+        world.ask(request.body(Body::empty()).unwrap()).await
+    };
+    assert_eq!(ready("").await.body, "ok\n");
+    world.punctual.stop().await;
+    for stranger in ["", "Bearer 0123456789abcdee"] {
+        let answer = ready(stranger).await;
+        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{stranger}");
+        assert_eq!(answer.body, "unavailable\n", "{stranger}");
+    }
+    let answer = ready("Bearer 0123456789abcdef").await;
+    assert_eq!((answer.status.as_u16(), answer.body["code"].as_str()), (503, Some("stopping")));
+}
+
+/// A body that fails the test when more of it is read than this.
+fn body_of(pieces: usize, most: usize) -> Body {
+    let mut read = 0;
+    Body::from_stream(futures_util::stream::iter((0..pieces).map(move |_| {
+        read += 1;
+        assert!(read <= most, "{read} KiB were read");
+        Ok::<_, std::convert::Infallible>(vec![b'a'; 1_024])
+    })))
+}
+
+#[tokio::test]
+async fn a_sign_in_form_is_refused_before_it_is_read_as_a_whole() {
+    let token = Token::new("0123456789abcdef").unwrap();
+    let world = World::of(Punctual::memory().start().await.unwrap(), Some(token));
+    let sign_in = async |body: Body| {
+        let request = Request::post("/login").header("host", "localhost");
+        let request = request.header("content-type", "application/x-www-form-urlencoded");
+        world.ask(request.body(body).unwrap()).await.status
+    };
+    assert_eq!(sign_in(Body::from("a".repeat(8_193))).await, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(sign_in(body_of(900, 9)).await, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(sign_in(body_of(8, 8)).await, StatusCode::UNAUTHORIZED);
+    // The other forms and the API need a token before their body is read.
+    for path in ["/ui/act/queues/default/pause", "/logout", "/api/v1/jobs"] {
+        let request = Request::post(path).header("host", "localhost");
+        let refused = world.ask(request.body(body_of(900, 0)).unwrap()).await;
+        assert_eq!(refused.status, StatusCode::UNAUTHORIZED, "{path}");
+    }
+}

@@ -187,9 +187,11 @@ async fn the_first_steps_lead_to_where_the_page_was_asked_for() {
     let request = Request::get("/ops").header("host", "localhost");
     let page = ask(&nested, request.header("x-forwarded-proto", "https"), "").await;
     assert!(page.text.contains("POST https://localhost/ops/api/v1/jobs -H"), "{}", page.text);
-    // Nothing that a shell would take for more than an address.
+    // Nothing that a shell would take for more than an address. Without a token, it is refused.
+    let token = Token::new("0123456789abcdef").unwrap();
+    let router = Server { token: Some(token), ..Server::new(punctual.clone()) }.router();
     let request = Request::get("/").header("host", "localhost:80;reboot");
-    let page = ask(&router, request, "").await;
+    let page = ask(&router, request.header("authorization", "Bearer 0123456789abcdef"), "").await;
     assert!(page.text.contains("POST http://127.0.0.1:7347/api/v1/jobs -H"), "{}", page.text);
 }
 

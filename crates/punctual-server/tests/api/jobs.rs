@@ -78,7 +78,11 @@ async fn a_process_that_stops_says_so() {
     let said = (answer.status, &answer.body["code"]);
     assert_eq!(said, (StatusCode::SERVICE_UNAVAILABLE, &json!("stopping")));
     assert_eq!(answer.headers["retry-after"], "1");
-    let ready = Request::builder().uri("/healthz/ready").body(Body::empty()).unwrap();
+    let ready = Request::builder()
+        .uri("/healthz/ready")
+        .header("host", "localhost")
+        .body(Body::empty())
+        .unwrap();
     assert_eq!(world.ask(ready).await.body["code"], "stopping");
 }
 

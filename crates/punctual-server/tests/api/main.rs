@@ -4,6 +4,7 @@
 
 mod access;
 mod browser;
+mod connections;
 mod dashboard;
 mod description;
 mod drawn;

@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread::JoinHandle;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
-use super::{Place, ended, enqueue, until};
+use super::{Place, ended, enqueue, run, until};
 use crate::process::{Serving, punctual};
 
 const SETTINGS: &str = "[http]\nallow = [\"localhost\"]\n[commands.ok]\nargv = [\"true\"]\n";
@@ -70,4 +71,22 @@ fn a_lack_of_descriptors_releases_the_job_without_counting_the_attempt() {
     assert_released(&ended(&server, &command));
     assert_released(&ended(&server, &http));
     answered.join().unwrap();
+}
+
+#[test]
+fn a_server_raises_its_limit_of_open_files_and_its_commands_keep_theirs() {
+    let place =
+        Place::new("[commands.limits]\nargv = [\"sh\", \"-c\", \"ulimit -Sn; ulimit -Hn\"]\n");
+    let serve = punctual(place.path(), &["serve"]);
+    let mut command = Command::new("/bin/bash");
+    command.args(["-c", "ulimit -Sn 300 && ulimit -Hn 700 && exec \"$@\"", "bash"]);
+    command.arg(serve.get_program()).args(serve.get_args()).current_dir(place.path());
+    command.stderr(Stdio::null());
+    let server = Serving::of(command);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let numbers: Vec<&str> = line.split_whitespace().skip(3).take(2).collect();
+    assert_eq!(numbers, ["700", "700"], "{line}");
+    let job = run(&server, &json!({"name": "limits"}));
+    assert_eq!(job["result"]["stdout"], "300\n700", "{job}");
 }

@@ -1,12 +1,12 @@
 //! What is done to many at once: to what was ticked, to all that match, to everything.
 
-use axum::Form;
 use axum::response::{IntoResponse, Redirect, Response};
 use futures_util::future::join_all;
 use punctual::{ErrorKind, JobId, Placement, Timestamp};
 use punctual_api::{MoveRequest, OperationCounts, OperationRequest, text};
 
 use super::{Said, back, instant, unknown};
+use crate::ask::FormBody;
 use crate::dashboard::everything;
 use crate::dashboard::pages::confirm::Many;
 use crate::dashboard::show::plural;
@@ -64,7 +64,7 @@ fn reason(why: &str) -> Result<&str, Fault> {
 /// What is done to the jobs that were selected; before they are called off, somebody is asked.
 pub(in crate::dashboard) async fn jobs(
     view: View,
-    Form(pairs): Form<Vec<(String, String)>>,
+    FormBody(pairs): FormBody<Vec<(String, String)>>,
 ) -> Result<Response, Fault> {
     let pairs = Pairs(pairs);
     let ids: Vec<JobId> = pairs
@@ -112,7 +112,7 @@ pub(in crate::dashboard) async fn jobs(
 /// What is done to the schedules that were selected; before they are paused, somebody is asked.
 pub(in crate::dashboard) async fn schedules(
     view: View,
-    Form(pairs): Form<Vec<(String, String)>>,
+    FormBody(pairs): FormBody<Vec<(String, String)>>,
 ) -> Result<Response, Fault> {
     let pairs = Pairs(pairs);
     let names = pairs.ticked("schedule", SELECTED_MAX)?;
@@ -160,7 +160,7 @@ pub(in crate::dashboard) fn of_schedules(word: &str) -> Result<Action, Fault> {
 /// Begins what is to be done to all jobs of a filter, and leads to where it can be followed.
 pub(in crate::dashboard) async fn operate(
     view: View,
-    Form(said): Form<Said>,
+    FormBody(said): FormBody<Said>,
 ) -> Result<Redirect, Fault> {
     let to = match said.action.as_str() {
         "move" => {
@@ -178,7 +178,7 @@ pub(in crate::dashboard) async fn operate(
 /// Begins to pause or resume all schedules of a filter.
 pub(in crate::dashboard) async fn operate_schedules(
     view: View,
-    Form(said): Form<Said>,
+    FormBody(said): FormBody<Said>,
 ) -> Result<Redirect, Fault> {
     let action = of_schedules(&said.action)?;
     let mut until: Option<Timestamp> = None;
@@ -202,7 +202,7 @@ fn follow(view: &View, id: JobId) -> Redirect {
 /// and may have nobody to do it.
 pub(in crate::dashboard) async fn pause_everything(
     view: View,
-    Form(said): Form<Said>,
+    FormBody(said): FormBody<Said>,
 ) -> Result<Redirect, Fault> {
     let why = reason(&said.why)?;
     let until = said.until(&view).await?;
@@ -222,7 +222,7 @@ pub(in crate::dashboard) async fn pause_everything(
 /// Resumes the queues that were ticked.
 pub(in crate::dashboard) async fn resume_everything(
     view: View,
-    Form(pairs): Form<Vec<(String, String)>>,
+    FormBody(pairs): FormBody<Vec<(String, String)>>,
 ) -> Result<Redirect, Fault> {
     let pairs = Pairs(pairs);
     let names = pairs.ticked("queue", everything::QUEUES_MAX)?;
