@@ -102,7 +102,11 @@ pub(crate) async fn backlog(databases: &Databases, count: usize) -> Result<Vec<F
     };
     let (median, p99) = (ours.fresh.median, ours.fresh.p99);
     Ok(vec![
-        Figure::alone(name("fires"), Unit::PerSecond, ours.decided as f64 / ours.took.as_secs_f64()),
+        Figure::alone(
+            name("fires"),
+            Unit::PerSecond,
+            ours.decided as f64 / ours.took.as_secs_f64(),
+        ),
         Figure::alone(name("whole backlog"), Unit::Millis, ours.took.as_secs_f64() * 1_000.0),
         fresh("on time, median", median, sqlite.as_ref().map(|times| times.median)),
         fresh("on time, p99", p99, sqlite.as_ref().map(|times| times.p99)),

@@ -101,6 +101,7 @@ pub(crate) struct Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limit::Limit;
 
     fn spec() -> Spec {
         Spec {

@@ -535,7 +535,7 @@ impl Store for SqliteStore {
     }
 
     async fn schedules_ahead(&self, now: Timestamp, most: usize) -> Result<AheadSchedules> {
-        self.readers.engine(move |db| look::schedules_ahead(db, now, most)).await
+        self.readers.rows(move |db| look::schedules_ahead(db, now, most)).await
     }
 
     async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {

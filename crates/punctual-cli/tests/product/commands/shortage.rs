@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::thread::JoinHandle;
 use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
