@@ -97,18 +97,18 @@ pub async fn schedules_ahead_of_the_clock_are_listed(world: &World<'_>) {
         let names = found.schedules.iter().map(|schedule| schedule.name.clone());
         (names.collect::<Vec<_>>().join(" "), found.is_partial)
     };
-    let told = |names: &str, is_partial: bool| (names.to_owned(), is_partial);
-    assert_eq!(list(start, 10).await, told("far near", false));
-    assert_eq!(list(start, 1).await, told("far", true));
+    let listed = |names: &str, is_partial: bool| (names.to_owned(), is_partial);
+    assert_eq!(list(start, 10).await, listed("far near", false));
+    assert_eq!(list(start, 1).await, listed("far", true));
     let found = world.store().schedules_ahead(start, 10).await.unwrap();
     assert_eq!(found.schedules, [far.clone(), near.clone()]);
-    // A correction by a few seconds is none.
-    assert_eq!(list(start + 10 * MINUTE - AHEAD_MIN, 10).await, told("far", false));
-    assert_eq!(list(start + 20 * MINUTE, 10).await, told("", false));
+    // A correction by a few seconds does not count.
+    assert_eq!(list(start + 10 * MINUTE - AHEAD_MIN, 10).await, listed("far", false));
+    assert_eq!(list(start + 20 * MINUTE, 10).await, listed("", false));
     let disable = ScheduleChange::Disable { passed: PassedSlots::default() };
     let (at, who) = (world.at(), actor());
     world.store().change_schedule(at, far.id, far.stamp, &disable, &who).await.unwrap();
-    assert_eq!(list(start, 10).await, told("near", false));
+    assert_eq!(list(start, 10).await, listed("near", false));
 }
 
 /// A row that begins earlier is cut, and earlier rows stay as they are.
@@ -130,8 +130,8 @@ pub async fn a_realignment_discards_decisions_about_later_slots(world: &World<'_
     };
     assert_eq!(realigned, expected);
     let ledger = world.ledger(schedule.id).await;
-    let told: Vec<_> = ledger.iter().map(|view| (view.slot, view.end, view.count)).collect();
-    assert_eq!(told, [(minute(2), None, 1), (minute(1), None, 1)]);
+    let rows: Vec<_> = ledger.iter().map(|view| (view.slot, view.end, view.count)).collect();
+    assert_eq!(rows, [(minute(2), None, 1), (minute(1), None, 1)]);
     assert_eq!(ledger[0].decided_at, before[2].decided_at, "when it was decided does not change");
     assert_eq!(world.job(job).await.view.id, job, "the jobs are not touched");
     let audit = world.store().audits(None, 1).await.unwrap().items.remove(0);
@@ -204,7 +204,7 @@ pub async fn a_long_realignment_is_done_in_parts(world: &World<'_>) {
     assert_eq!(world.ledger(schedule.id).await, []);
 }
 
-/// Nobody declares it; it repairs.
+/// A set declares its schedules; a realignment repairs one.
 pub async fn a_set_does_not_realign(world: &World<'_>) {
     let set = "ops".to_owned();
     let new = NewSchedule { set: set.clone(), ..world.new_schedule("nightly") };

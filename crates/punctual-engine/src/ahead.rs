@@ -1,7 +1,7 @@
 //! Tells the leader of the schedules when to look for schedules that are ahead of the clock.
 //!
 //! They are left behind by a clock that was ahead and was set back. So the leader looks for them when
-//! its term begins and when the database clock goes back, and then once a minute until there are none.
+//! its term begins and when the database clock goes back, and then once a minute until it finds no more.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) struct AheadWatch {
 const SEARCH_AGAIN: Duration = Duration::from_secs(60);
 
 impl AheadWatch {
-    /// Takes note of the database clock, as it was told to the leader in this term. Returns whether to
+    /// Takes note of the database clock, as the leader read it in this term. Returns whether to
     /// search now; the caller confirms the search with [`AheadWatch::searched`].
     pub(crate) fn look(&mut self, term: i64, database: Timestamp, own: Duration) -> bool {
         let is_back = self.last.is_some_and(|(last, last_own)| {
@@ -61,7 +61,7 @@ mod tests {
         assert!(watch.look(1, START + s(1), s(1)), "the search failed");
         assert!(!watch.searched(s(1), 0));
         assert!(!watch.look(1, START + s(2), s(2)));
-        assert!(!watch.look(1, START + s(7_203), s(3)), "forward is no step back");
+        assert!(!watch.look(1, START + s(7_203), s(3)), "a step forward does not count");
         assert!(!watch.look(1, START + s(7_200), s(4)), "a few seconds are slewed");
         assert!(watch.look(1, START + s(5), s(5)));
         assert!(watch.searched(s(5), 3));

@@ -61,7 +61,7 @@ pub enum ScheduleError {
     NotAhead(String),
     /// A revision that decided slots is not stored.
     #[error(
-        "schedule `{0}` cannot be realigned: revision {1}, which decided some of the slots, is gone; \
+        "schedule `{0}` cannot be realigned: revision {1}, which decided some of the slots, was deleted; \
          wait until the clock has reached them, or delete the schedule and create it again"
     )]
     NoRevision(String, i64),

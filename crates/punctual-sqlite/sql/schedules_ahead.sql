@@ -1,6 +1,5 @@
--- Enabled schedules whose last decided slot is later than an instant, the furthest ahead first. Whoever
--- decided that slot did so later than the instant: examines the newest such rows of the ledger, and says how
--- many these were. Index: slot_decided, then the schedule by its id.
+-- Enabled schedules whose last decided slot is later than an instant, the furthest ahead first. The ledger
+-- row of that slot was decided later than the instant: examines the newest such rows, and counts them. Index: slot_decided, then the schedule by its id.
 WITH newest AS MATERIALIZED (
   SELECT schedule FROM punctual_slot WHERE decided_at > ?1 ORDER BY decided_at DESC LIMIT ?2)
 SELECT s.id, s.tenant, s.name, s.owner, s.shard, s.revision, s.stamp, s.enabled, s.pause_who, s.pause_why, s.pause_since,

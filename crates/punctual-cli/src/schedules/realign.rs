@@ -41,7 +41,7 @@ impl RealignArgs {
             let realigned: RealignResponse = client.ask(Method::POST, &path, None, &[])?;
             // What was done stays visible if a later schedule fails.
             if !is_json {
-                writeln!(out, "{}", told(&realigned))?;
+                writeln!(out, "{}", describe(&realigned))?;
             }
             done.push(realigned);
         }
@@ -63,7 +63,7 @@ fn ahead(client: &Client) -> Result<Vec<String>, Failure> {
 }
 
 /// What a realignment did, with the earliest discarded decisions.
-fn told(realigned: &RealignResponse) -> String {
+fn describe(realigned: &RealignResponse) -> String {
     let RealignResponse { schedule, after, until, slots, .. } = realigned;
     let did = if realigned.dry_run { "would discard" } else { "discarded" };
     let at_least = if realigned.is_partial { "at least " } else { "" };
@@ -124,7 +124,7 @@ mod tests {
             discarded: vec![range, slot("2027-01-01T01:00:00Z", Some("01932b2f"))],
             next_slot: Some("2027-01-01T00:11:00Z".to_owned()),
         };
-        insta::assert_snapshot!(told(&realigned), @"
+        insta::assert_snapshot!(describe(&realigned), @"
         minutely: would discard the outcomes of slots after 2027-01-01T00:10:20Z, up to 2027-01-01T02:00:00Z (110); next slot 2027-01-01T00:11:00Z
           2027-01-01T00:30:00Z to 2027-01-01T00:59:00Z (30 slots): coalesced
           2027-01-01T01:00:00Z: fired, job 01932b2f is kept
@@ -136,7 +136,7 @@ mod tests {
             discarded: vec![slot("2027-01-01T02:00:00Z", None)],
             ..realigned
         };
-        insta::assert_snapshot!(told(&one), @"
+        insta::assert_snapshot!(describe(&one), @"
         minutely: discarded the outcomes of slots after 2027-01-01T00:10:20Z, up to 2027-01-01T02:00:00Z (1); next slot 2027-01-01T00:11:00Z
           2027-01-01T02:00:00Z: fired
         ");

@@ -247,7 +247,7 @@ impl Stage {
             self.now() + Duration::from_secs(seconds);
     }
 
-    /// Steps the clock of the database by so many seconds. The nodes' own clocks go on as before.
+    /// Steps the clock of the database by so many seconds. The nodes' own clocks do not change.
     pub fn step_clock(&self, seconds: i64) {
         let micros = seconds * 1_000_000;
         *self.clock.stepped.lock().expect("the lock is not poisoned") += micros;

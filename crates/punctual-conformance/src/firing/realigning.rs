@@ -97,7 +97,7 @@ pub async fn a_realigned_range_keeps_its_past_slots(stage: &Stage) {
         let now = stage.now();
         let passed = now.since(begin).as_secs() / 60 + 1;
         let (later, _) = decided(stage, &schedule, now).await;
-        assert!(later > 0, "{:?}", stage.told(schedule.id).await);
+        assert!(later > 0, "{:?}", stage.ledger(schedule.id).await);
         let ledger = stage.ledger(schedule.id).await;
         let total: u64 = ledger.iter().map(|view| view.count).sum();
         assert!(ledger.iter().any(|row| row.slot <= now && row.end.is_some_and(|end| end > now)));

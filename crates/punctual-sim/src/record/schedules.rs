@@ -222,8 +222,16 @@ impl Past {
         if made.overlap == Overlap::Allow {
             return None;
         }
-        let earlier = self.courses.get(&made.schedule)?.jobs.iter().take_while(|it| **it != job);
-        earlier.copied().find(|other| self.is_unfinished(*other))
+        let course = self.courses.get(&made.schedule)?;
+        let earlier = course.jobs.iter().take_while(|it| **it != job).copied();
+        // Blocked jobs start in the order of their slots: one whose slot was decided by a clock that was ahead
+        // comes after those of the slots that were decided again.
+        let is_later = |other: &JobId| course.discarded.contains(other) && !self.is_running(*other);
+        earlier.filter(|other| !is_later(other)).find(|other| self.is_unfinished(*other))
+    }
+
+    fn is_running(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|account| account.held.is_some())
     }
 
     fn is_unfinished(&self, job: JobId) -> bool {
