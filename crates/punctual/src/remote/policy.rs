@@ -26,7 +26,7 @@ impl Backoffs {
     }
 
     fn find(&self, schedule: ScheduleId, now: Duration) -> Option<Option<Backoff>> {
-        let (read_at, backoff) = self.lock().get(&schedule)?.clone();
+        let (read_at, backoff) = *self.lock().get(&schedule)?;
         (now.saturating_sub(read_at) < KEPT_FOR).then_some(backoff)
     }
 
@@ -54,7 +54,7 @@ impl Remote {
                     found.and_then(|found| Definition::parse(found.spec.as_str()).ok());
                 let backoff =
                     definition.and_then(|definition| definition.job.backoff?.parse().ok());
-                self.backoffs.add(schedule, now, backoff.clone());
+                self.backoffs.add(schedule, now, backoff);
                 backoff
             }
         };
