@@ -224,6 +224,23 @@ fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
+/// Is the address one of an interface of this machine? The system says so by the address that it would
+/// send from: nothing is sent. Unlike [`is_own`], this holds where any address can be bound
+/// (`net.ipv4.ip_nonlocal_bind`).
+fn is_of_interface(address: IpAddr) -> bool {
+    let any = match address {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    // Any port will do.
+    let from = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect((address, 9))?;
+        socket.local_addr()
+    });
+    // An address that cannot be reached is not here.
+    from.is_ok_and(|from| from.ip() == address)
+}
+
 /// A URL that may be asked, as far as it can be told without resolving its host. What is wrong is told
 /// without the URL, in which there may be a secret.
 pub(crate) fn url(text: &str) -> Result<Url, String> {
@@ -323,7 +340,13 @@ impl Policy {
                     "jobs cannot send requests to the database",
                 );
             }
-            match standing(form) {
+            let standing = match standing(form) {
+                Standing::Public if is_of_interface(form) => {
+                    Standing::Private("an address of this machine")
+                }
+                standing => standing,
+            };
+            match standing {
                 Standing::Public => {}
                 Standing::Never(what) => {
                     return refused(what, "no setting allows this; use another host");

@@ -12,9 +12,14 @@ use crate::{OK, Seen, say};
 /// Says that this process is in such a network.
 const INSIDE: &str = "PUNCTUAL_TEST_INSIDE";
 
-/// Every address, of IPv4 and IPv6, is local: whatever is called, a listener here hears it.
+/// Every address, of IPv4 and IPv6, is local: whatever is called, a listener here hears it. Public
+/// addresses that an interface has are these only; requests to others come from `127.0.0.1`, as they
+/// would from another machine's address.
+pub(crate) const OF_INTERFACE: [&str; 3] = ["8.8.4.4", "9.9.9.9", "2a00:1450::99"];
 const PREPARE: &str = "ip link set lo up \
-    && ip route add local 0.0.0.0/0 dev lo && ip -6 route add local ::/0 dev lo \
+    && ip route add local 0.0.0.0/0 dev lo src 127.0.0.1 && ip -6 route add local ::/0 dev lo \
+    && ip addr add 8.8.4.4/32 dev lo && ip addr add 9.9.9.9/32 dev lo \
+    && ip addr add 2a00:1450::99/128 dev lo nodad \
     && exec \"$0\" \"$@\"";
 
 /// Runs the test of this name again in a network of its own, unless this is there already.

@@ -10,7 +10,7 @@ use punctual_http::{Answer, Config, Resolve};
 use serde_json::json;
 use tokio::net::TcpStream;
 
-use crate::network::{Trap, encoded, is_inside};
+use crate::network::{OF_INTERFACE, Trap, encoded, is_inside};
 use crate::{ended, node};
 
 /// Addresses that are not public, each once in its plain form.
@@ -160,6 +160,7 @@ fn names() -> BTreeMap<&'static str, Vec<Vec<&'static str>>> {
         ("intra.example", vec![vec!["192.168.5.5"]]),
         ("badly-allowed.example", vec![vec!["169.254.169.254"]]),
         ("db.example", vec![vec!["10.1.0.2"]]),
+        ("own.example", vec![vec!["2a00:1450::99"]]),
     ])
 }
 
@@ -186,7 +187,7 @@ impl Resolve for Names {
 const LOST_PORTS: [u16; 2] = [5433, 5434];
 
 /// What may be reached, and where it arrives.
-const ALLOWED: [(&str, &str); 11] = [
+const ALLOWED: [(&str, &str); 12] = [
     ("http://93.184.216.34/", "93.184.216.34"),
     ("http://1572395042/", "93.184.216.34"),
     ("http://172.32.0.1/", "172.32.0.1"),
@@ -198,6 +199,8 @@ const ALLOWED: [(&str, &str); 11] = [
     ("http://10.1.2.3/", "10.1.2.3"),
     ("http://intra.example/", "192.168.5.5"),
     ("http://10.1.0.2/", "10.1.0.2"),
+    // An address of this machine that the configuration allows.
+    ("http://9.9.9.9/", "9.9.9.9"),
 ];
 
 fn forbidden() -> Vec<String> {
@@ -221,6 +224,10 @@ fn forbidden() -> Vec<String> {
     // as long as its name is not resolved.
     urls.extend(["http://10.1.0.3:5432/", "http://intra.example:5432/"].map(str::to_owned));
     urls.extend(LOST_PORTS.map(|port| format!("http://10.1.0.3:{port}/")));
+    // Public addresses that this machine has, which a firewall may protect from outside.
+    let own = OF_INTERFACE.iter().filter(|address| **address != "9.9.9.9");
+    urls.extend(own.map(literal));
+    urls.extend(["http://[64:ff9b::8.8.4.4]/", "http://own.example/"].map(str::to_owned));
     // Where somebody else leads, in one step or two.
     let last = [
         "http://127.0.0.1/",
@@ -234,6 +241,7 @@ fn forbidden() -> Vec<String> {
         "file:///etc/passwd",
         "http://10.1.0.1:7347/",
         "http://user@93.184.216.34/",
+        "http://8.8.4.4/",
     ];
     urls.extend(last.iter().map(|to| format!("http://public.example/to/{}", encoded(to))));
     let twice = |to: &&str| {
@@ -269,7 +277,9 @@ async fn calls_everything() {
 
     let names = Arc::new(Names::default());
     let punctual = node(Config {
-        allow: vec!["10.1.0.0/16".into(), "intra.example".into(), "badly-allowed.example".into()],
+        allow: ["10.1.0.0/16", "intra.example", "badly-allowed.example", "9.9.9.9"]
+            .map(str::to_owned)
+            .to_vec(),
         listeners: vec!["10.1.0.1:7347".parse().unwrap()],
         database: vec![
             ("db.example".into(), 5432),
@@ -289,6 +299,9 @@ async fn calls_everything() {
         let error = finished.error.unwrap();
         let is_ours = ["blocked", "`url`", "not followed", "cannot resolve"];
         assert!(is_ours.iter().any(|words| error.contains(words)), "{url}: {error}");
+        if url.contains("8.8.4.4/") || url.contains("2a00:1450::99") {
+            assert!(error.contains("is an address of this machine; to allow it"), "{url}: {error}");
+        }
     }
     // A resolver may be back a moment later.
     for (port, host) in LOST_PORTS.iter().zip(["lost.example", "nowhere.example"]) {
