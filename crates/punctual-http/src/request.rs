@@ -424,7 +424,7 @@ mod tests {
     `url` `https://a.example/{{nope}}`: unknown variable `{{nope}}`; expected one of job.id, schedule, dots, slot; to send literal braces, set `templates` to false
     `url` `https://a.example/{{job.id`: `{{job.id` is not closed; add `}}`, or set `templates` to false to send literal braces
     `url` `https://a.example/{{slot}}`: `{{slot}}` has no value: the job was not created by a slot of a schedule; remove the variable, or create the job with a schedule
-    `url` `https://a.example/?k=secret://none`: unknown secret `none`; define it in `[secrets]` of the worker's configuration
+    `url` `https://a.example/?k=secret://none`: unknown secret `none`; define it in `[secrets]` of the worker's configuration (`punctual config show` lists the secrets)
     `url` `https://secret://none/`: a secret must not change the scheme, host or port of the URL; use secrets only in the path, in the query or in a header
     `url` `https://a.secret://none.example/x`: a secret must not change the scheme, host or port of the URL; use secrets only in the path, in the query or in a header
     `url` `https://a.example:secret://none/`: a secret must not change the scheme, host or port of the URL; use secrets only in the path, in the query or in a header
@@ -434,7 +434,7 @@ mod tests {
     header `Host` is set by punctual; remove it
     header `x-a`: the value contains a line break or another character that is not allowed in a header
     header `x a`: invalid header name
-    header `authorization`: unknown secret `none`; define it in `[secrets]` of the worker's configuration
+    header `authorization`: unknown secret `none`; define it in `[secrets]` of the worker's configuration (`punctual config show` lists the secrets)
     `timeout`: invalid duration `soon`; use a value such as 90s, 15m, 1h30m or 2d
     `success`: invalid status "2yy"; use a number such as 204, or "2xx"
     `follow_redirects` must be at most 3, got 4

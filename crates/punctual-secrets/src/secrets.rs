@@ -28,6 +28,8 @@ struct Known {
     sources: BTreeMap<String, Source>,
     /// Values that were read, the newest last: what was handed out once is masked for good.
     seen: Mutex<BTreeMap<String, Vec<String>>>,
+    /// Values that are masked and that nothing can refer to.
+    masked: Vec<String>,
 }
 
 impl std::fmt::Debug for Known {
@@ -51,13 +53,11 @@ pub enum SecretError {
     #[error("invalid secret name `{0}`; use letters, digits, `_` and `-`")]
     BadName(String),
     /// Nobody knows it here.
-    #[error("unknown secret `{name}`; {known}")]
-    Unknown {
-        /// As it was written.
-        name: String,
-        /// Those that there are, and how one is added.
-        known: String,
-    },
+    #[error(
+        "unknown secret `{0}`; define it in `[secrets]` of the worker's configuration \
+         (`punctual config show` lists the secrets)"
+    )]
+    Unknown(String),
     /// It may not be sent there.
     #[error(
         "secret `{name}` must not be sent to `{origin}`; to allow it, add the origin to `http` in \
@@ -117,6 +117,20 @@ impl Secrets {
         }
     }
 
+    /// The same secrets, with a mask that also covers these values, such as the password of the
+    /// database. No reference leads to them. Values of less than 4 bytes are left out: they are in
+    /// every other word.
+    #[must_use]
+    pub fn masking(&self, values: impl IntoIterator<Item = String>) -> Secrets {
+        let is_long_enough = |value: &String| value.len() >= VALUE_MIN;
+        let own = self.0.masked.iter().cloned();
+        Secrets(Arc::new(Known {
+            sources: self.0.sources.clone(),
+            seen: Mutex::new(self.seen().clone()),
+            masked: own.chain(values.into_iter().filter(is_long_enough)).collect(),
+        }))
+    }
+
     /// The text with every `secret://NAME` in it replaced. The name goes as far as letters, digits,
     /// `_` and `-` do.
     pub fn resolve(&self, text: &str) -> Result<Resolved, SecretError> {
@@ -164,7 +178,8 @@ impl Secrets {
             // What cannot be read cannot get anywhere.
             let _ = self.value(name);
         }
-        Mask::new(self.seen().values().flatten().map(String::as_str))
+        let seen = self.seen();
+        Mask::new(seen.values().flatten().chain(&self.0.masked).map(String::as_str))
     }
 
     fn seen(&self) -> MutexGuard<'_, BTreeMap<String, Vec<String>>> {
@@ -173,7 +188,8 @@ impl Secrets {
     }
 
     fn value(&self, name: &str) -> Result<String, SecretError> {
-        let source = self.0.sources.get(name).ok_or_else(|| self.unknown(name))?;
+        let source =
+            self.0.sources.get(name).ok_or_else(|| SecretError::Unknown(name.to_owned()))?;
         let value = read(name, source)?;
         let mut seen = self.seen();
         let values = seen.entry(name.to_owned()).or_default();
@@ -184,16 +200,6 @@ impl Secrets {
             values.push(value.clone());
         }
         Ok(value)
-    }
-
-    fn unknown(&self, name: &str) -> SecretError {
-        let names: Vec<&str> = self.0.sources.keys().map(String::as_str).collect();
-        let add = "define it in `[secrets]` of the worker's configuration";
-        let known = match names.is_empty() {
-            true => add.to_owned(),
-            false => format!("known secrets: {}; {add}", names.join(", ")),
-        };
-        SecretError::Unknown { name: name.to_owned(), known }
     }
 }
 

@@ -36,7 +36,7 @@ fn what_cannot_be_resolved_says_why_and_the_way_out() {
     ])
     .expect("the names are fine");
     let told = |text: &str| secrets.resolve(text).expect_err("it cannot be resolved").to_string();
-    insta::assert_snapshot!(told("secret://shrt"), @"unknown secret `shrt`; known secrets: gone, short, unset; define it in `[secrets]` of the worker's configuration");
+    insta::assert_snapshot!(told("secret://shrt"), @"unknown secret `shrt`; define it in `[secrets]` of the worker's configuration (`punctual config show` lists the secrets)");
     insta::assert_snapshot!(told("secret://short"), @"secret `short`: the value is shorter than 4 bytes, which is too short to mask; use a longer value");
     insta::assert_snapshot!(told("secret://gone"), @"secret `gone`: cannot read /there/is/no/such/file: No such file or directory (os error 2); check the path, and the permissions of the process that runs the job");
     insta::assert_snapshot!(told("secret://unset"), @"secret `unset`: environment variable `PUNCTUAL_TEST_OF_NOTHING` is not set; set it for the process that runs the job");
@@ -53,6 +53,18 @@ fn a_value_that_was_changed_is_masked_beside_the_new_one() {
     file(directory.path(), "pw", "new-value");
     assert_eq!(secrets.mask().text("old-value new-value"), "••• •••");
     assert_eq!(secrets.resolve("secret://pw").expect("it is there").expose(), "new-value");
+}
+
+#[test]
+fn values_without_a_name_are_masked_and_cannot_be_referred_to() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = file(directory.path(), "pw", "hunter22");
+    let secrets = Secrets::from_config([("pw", source)]).expect("the name is fine");
+    let secrets = secrets.masking(["server-token".to_owned(), "abc".to_owned()]);
+    assert_eq!(secrets.mask().text("abc server-token hunter22"), "abc ••• •••");
+    let more = secrets.masking(["database-password".to_owned()]);
+    assert_eq!(more.mask().text("server-token database-password"), "••• •••");
+    assert!(more.resolve("secret://server-token").is_err());
 }
 
 #[test]

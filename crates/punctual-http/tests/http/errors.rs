@@ -84,7 +84,7 @@ async fn each_error_names_the_cause_and_the_way_out() {
     insta::assert_snapshot!(url("http://10.0.0.7/").await, @"request to `10.0.0.7` blocked: it is a private address; to allow it, add `10.0.0.7` to `http.allow` in the workers' configuration");
     insta::assert_snapshot!(url("http://169.254.169.254/latest/meta-data/").await, @"request to `169.254.169.254` blocked: it is a link-local address (cloud metadata); no setting allows this; use another host");
     insta::assert_snapshot!(url("http://[::ffff:10.0.0.7]/").await, @"request to `::ffff:10.0.0.7` blocked: it is a private address; to allow it, add `10.0.0.7` to `http.allow` in the workers' configuration");
-    insta::assert_snapshot!(of(json!({"url": "http://127.0.0.1/", "headers": {"a": "secret://none"}})).await, @"header `a`: unknown secret `none`; define it in `[secrets]` of the worker's configuration");
+    insta::assert_snapshot!(of(json!({"url": "http://127.0.0.1/", "headers": {"a": "secret://none"}})).await, @"header `a`: unknown secret `none`; define it in `[secrets]` of the worker's configuration (`punctual config show` lists the secrets)");
     insta::assert_snapshot!(url("http://127.0.0.1:1/").await, @"cannot connect to `http://127.0.0.1:1` (127.0.0.1:1: Connection refused (os error 111)); check that it is running and reachable from this machine");
     let own = Config { listeners: vec!["0.0.0.0:7347".parse().unwrap()], ..loopback() };
     insta::assert_snapshot!(error(own, json!({"url": "http://127.0.0.1:7347/api"})).await, @"request to `127.0.0.1` blocked: it is the address of this punctual server; jobs cannot send requests to the server that runs them");
