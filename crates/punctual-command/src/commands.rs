@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::config::{Config, Named};
 use crate::payload::Command;
 use crate::plan::{self, Refusal};
-use crate::template::{Part, Template};
+use crate::template::{Part, Patterns, Template};
 
 /// What a handler of commands is told: how they run, which have names, and where secrets are.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub(crate) struct Known {
 pub(crate) struct Prepared {
     pub(crate) argv: Vec<Template>,
     pub(crate) named: Named,
+    /// What parameters must match, by their names.
+    pub(crate) patterns: Patterns,
 }
 
 impl Commands {
@@ -82,11 +84,11 @@ fn prepare(named: Named, config: &Config) -> Result<Prepared, String> {
         );
     }
     plan::check_script(named.shell, &named.argv)?;
-    if let Some(limits) = &named.limits {
-        limits.check("limits")?;
-    }
+    named.limits.check("limits")?;
+    let mut patterns = Patterns::new();
     for (name, param) in &named.params {
-        param.check().map_err(|error| format!("params.{name}: {error}"))?;
+        let pattern = param.check().map_err(|error| format!("params.{name}: {error}"))?;
+        patterns.extend(pattern.map(|pattern| (name.clone(), pattern)));
     }
     plan::check_variables(&named.env)?;
     let argv: Vec<Template> =
@@ -119,5 +121,5 @@ fn prepare(named: Named, config: &Config) -> Result<Prepared, String> {
             ));
         }
     }
-    Ok(Prepared { argv, named })
+    Ok(Prepared { argv, named, patterns })
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::limit::Limits;
+
 /// The longest that a command may take to end when it is asked to. A node that is out of touch has to
 /// be done with its work before others take it.
 const KILL_GRACE_MAX: Duration = Duration::from_millis(3_500);
@@ -17,12 +19,6 @@ const LOG_BYTES_MAX: usize = 1_000_000;
 
 /// The most of the last output that is kept with the end, for each stream: twice this fits in a result.
 const TAIL_BYTES_MAX: usize = 12 << 10;
-
-/// The process that becomes the command has its limits already, and has to come so far.
-const MEMORY_BYTES_MIN: u64 = 256 << 20;
-
-/// As with memory.
-const OPEN_FILES_MIN: u64 = 32;
 
 /// How commands run, all of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,22 +47,6 @@ pub struct Config {
     pub tail_bytes: usize,
     /// What a program may use.
     pub limits: Limits,
-}
-
-/// What a program may use; what is not said is as the worker has it. No core is ever dumped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Limits {
-    /// Processor time of one process, in seconds.
-    pub cpu_seconds: Option<u64>,
-    /// Address space of one process.
-    pub memory_bytes: Option<u64>,
-    /// Processes of the user, all together.
-    pub processes: Option<u64>,
-    /// Open files of one process.
-    pub open_files: Option<u64>,
-    /// The largest file.
-    pub file_bytes: Option<u64>,
 }
 
 /// A command of the configuration.
@@ -102,9 +82,9 @@ pub struct Named {
     /// The only exit codes after which another attempt is worth while; all unless they are said.
     #[serde(default)]
     pub retry_codes: Option<Vec<i32>>,
-    /// What it may use, instead of what commands may.
+    /// What it may use; what is not set is as for all commands.
     #[serde(default)]
-    pub limits: Option<Limits>,
+    pub limits: Limits,
 }
 
 /// What a parameter may be.
@@ -112,7 +92,7 @@ pub struct Named {
 #[serde(
     untagged,
     expecting = "invalid parameter; expected string, integer, number or boolean, or a table with \
-        `type`, `default` and `values`"
+        `type`, `default`, `values` and `pattern`"
 )]
 pub enum Param {
     /// Anything of this type.
@@ -134,6 +114,9 @@ pub struct Full {
     /// All that it may be.
     #[serde(default)]
     pub values: Option<Vec<Value>>,
+    /// A regular expression that the whole of a text must match.
+    #[serde(default)]
+    pub pattern: Option<String>,
 }
 
 /// The type of a parameter.
@@ -218,25 +201,5 @@ impl Config {
             ));
         }
         self.limits.check("command.limits")
-    }
-}
-
-impl Limits {
-    pub(crate) fn check(&self, at: &str) -> Result<(), String> {
-        let floors = [
-            ("memory_bytes", self.memory_bytes, MEMORY_BYTES_MIN),
-            ("open_files", self.open_files, OPEN_FILES_MIN),
-            ("cpu_seconds", self.cpu_seconds, 1),
-            ("processes", self.processes, 2),
-        ];
-        for (name, limit, least) in floors {
-            if let Some(limit) = limit.filter(|limit| *limit < least) {
-                return Err(format!(
-                    "{at}.{name} must be at least {least}, got {limit}; a program cannot start \
-                     with less"
-                ));
-            }
-        }
-        Ok(())
     }
 }

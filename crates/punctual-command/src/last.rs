@@ -18,7 +18,8 @@ use rustix::process::{
 };
 use rustix::thread::{set_no_new_privs, set_thread_gid, set_thread_groups, set_thread_uid};
 
-use crate::config::Limits;
+use crate::hide::{hide_process, keep_descriptors};
+use crate::limit::{Limit, Limits, OPEN_FILES_DEFAULT, PROCESSES_DEFAULT};
 use crate::wire::{Become, NotStarted, Spec, Step};
 
 /// Becomes a command. A binary that handles commands calls it when
@@ -30,6 +31,8 @@ pub fn last_step() -> ExitCode {
 }
 
 fn run() -> io::Result<()> {
+    hide_process()?;
+    keep_descriptors();
     // Another than the one that the program inherits as its input; this one closes by itself.
     let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut told = Vec::new();
@@ -107,20 +110,36 @@ fn prepare(spec: &Spec) -> rustix::io::Result<()> {
     }
     let Limits { cpu_seconds, memory_bytes, processes, open_files, file_bytes } = spec.limits;
     let limits = [
-        (Resource::Core, Some(0)),
-        (Resource::Cpu, cpu_seconds),
-        (Resource::As, memory_bytes),
-        (Resource::Nproc, processes),
-        (Resource::Nofile, open_files),
-        (Resource::Fsize, file_bytes),
+        (Resource::Core, Limit::At(0), None),
+        (Resource::Cpu, cpu_seconds, None),
+        (Resource::As, memory_bytes, None),
+        (Resource::Nproc, processes, Some(PROCESSES_DEFAULT)),
+        (Resource::Nofile, open_files, Some(OPEN_FILES_DEFAULT)),
+        (Resource::Fsize, file_bytes, None),
     ];
-    for (resource, limit) in limits {
-        let Some(limit) = limit else { continue };
-        // More than the worker has is not to be had.
-        let most = getrlimit(resource).maximum.map_or(limit, |most| most.min(limit));
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+    for (resource, limit, default) in limits {
+        if let Some(limit) = effective(limit, default, getrlimit(resource)) {
+            setrlimit(resource, limit)?;
+        }
     }
     Ok(())
+}
+
+/// The limit that a program gets, if it is another than that of the worker. More than the worker has
+/// is not to be had. A default never raises the soft limit: programs that use `select` break with more
+/// than 1,024 descriptors.
+fn effective(limit: Limit, default: Option<u64>, own: Rlimit) -> Option<Rlimit> {
+    let lower = |own: Option<u64>, limit: u64| Some(own.map_or(limit, |own| own.min(limit)));
+    match (limit, default) {
+        (Limit::At(limit), _) => {
+            let most = lower(own.maximum, limit);
+            Some(Rlimit { current: most, maximum: most })
+        }
+        (Limit::Default, Some(limit)) => {
+            Some(Rlimit { current: lower(own.current, limit), maximum: lower(own.maximum, limit) })
+        }
+        (Limit::Default, None) | (Limit::None, _) => None,
+    }
 }
 
 /// Becomes somebody else, for good. There is one thread, so that what is done to it is done to all.
@@ -139,4 +158,31 @@ fn input(text: Option<&str>) -> io::Result<Stdio> {
     file.write_all(text.as_bytes())?;
     file.rewind()?;
     Ok(Stdio::from(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(current: Option<u64>, maximum: Option<u64>) -> Rlimit {
+        Rlimit { current, maximum }
+    }
+
+    #[test]
+    fn a_default_lowers_and_a_setting_decides_and_none_leaves_all_as_it_is() {
+        let own = limit(Some(1_024), Some(1_048_576));
+        let default = Some(OPEN_FILES_DEFAULT);
+        assert_eq!(effective(Limit::Default, default, own), Some(limit(Some(1_024), Some(65_536))));
+        let set = Some(limit(Some(9_000), Some(9_000)));
+        assert_eq!(effective(Limit::At(9_000), default, own), set);
+        let most = Some(limit(Some(1_048_576), Some(1_048_576)));
+        assert_eq!(effective(Limit::At(u64::MAX), default, own), most);
+        assert_eq!(effective(Limit::None, default, own), None);
+        assert_eq!(effective(Limit::Default, None, own), None);
+        let endless = limit(None, None);
+        let lowered = Some(limit(Some(65_536), Some(65_536)));
+        assert_eq!(effective(Limit::Default, default, endless), lowered);
+        let strict = limit(Some(256), Some(512));
+        assert_eq!(effective(Limit::Default, default, strict), Some(strict));
+    }
 }

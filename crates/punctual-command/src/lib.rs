@@ -18,7 +18,10 @@ mod elsewhere;
 #[cfg(target_os = "linux")]
 mod explain;
 #[cfg(target_os = "linux")]
+mod hide;
+#[cfg(target_os = "linux")]
 mod last;
+mod limit;
 #[cfg(target_os = "linux")]
 mod orphans;
 #[cfg(target_os = "linux")]
@@ -38,11 +41,14 @@ mod users;
 mod wire;
 
 pub use commands::Commands;
-pub use config::{Config, Limits, Named, Param, Type};
+pub use config::{Config, Named, Param, Type};
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{adopt_orphans, command, last_step, shim};
+pub use elsewhere::{adopt_orphans, command, hide_process, last_step, shim};
+#[cfg(target_os = "linux")]
+pub use hide::hide_process;
 #[cfg(target_os = "linux")]
 pub use last::last_step;
+pub use limit::{Limit, Limits};
 #[cfg(target_os = "linux")]
 pub use orphans::adopt_orphans;
 pub use payload::Command;

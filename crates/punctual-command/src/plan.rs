@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use punctual_secrets::Secrets;
 
 use crate::commands::{Known, Prepared};
-use crate::config::{Limits, Param};
+use crate::config::Param;
+use crate::limit::Limits;
 use crate::payload::Command;
 use crate::template::{Part, Template, fill};
 use crate::users;
@@ -98,7 +99,7 @@ fn unknown(known: &Known, name: &str) -> String {
 fn of_name(
     known: &Known,
     name: &str,
-    Prepared { argv, named }: &Prepared,
+    Prepared { argv, named, patterns }: &Prepared,
     job: &Command,
 ) -> Result<Wanted, String> {
     let own = [
@@ -121,7 +122,7 @@ fn of_name(
             "`stdin` is not accepted; remove it, or set `stdin = true` in `[commands.{name}]`"
         ));
     }
-    let values = fill(&named.params, &job.params)?;
+    let values = fill(&named.params, patterns, &job.params)?;
     let mut are_options_over = named.shell;
     let mut filled = Vec::new();
     for template in argv {
@@ -138,7 +139,7 @@ fn of_name(
         stdin: job.stdin.clone(),
         success_codes: named.success_codes.clone(),
         retry_codes: named.retry_codes.clone(),
-        limits: named.limits.unwrap_or(known.config.limits),
+        limits: named.limits.over(known.config.limits),
     })
 }
 

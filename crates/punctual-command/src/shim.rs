@@ -24,6 +24,7 @@ use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::time::Sleep;
 
 use crate::descendants;
+use crate::hide::hide_process;
 use crate::wire::{Ask, Become, Exit, NotStarted, Spec, Step, Told};
 
 /// How long after a kill to look again: somebody may have been born between two looks.
@@ -42,6 +43,7 @@ pub fn shim() -> ExitCode {
 }
 
 async fn run() -> io::Result<()> {
+    hide_process()?;
     // Whoever stops this process shall not have it sleep through the end of the worker.
     set_parent_process_death_signal(Some(Signal::CONT))?;
     let socket = io::stdin().as_fd().try_clone_to_owned()?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use regex_lite::Regex;
 use serde_json::{Map, Value};
 
 use crate::config::{Full, Param, Type};
@@ -62,6 +63,20 @@ impl Template {
     }
 }
 
+/// What parameters must match, by their names: each expression is for the whole of a text.
+pub(crate) type Patterns = BTreeMap<String, Regex>;
+
+/// An expression that matches only whole texts.
+fn pattern(text: &str) -> Result<Regex, String> {
+    // By itself first: with a parenthesis of its own it could get out of ours.
+    Regex::new(text).and_then(|_| Regex::new(&format!(r"\A(?:{text})\z"))).map_err(|error| {
+        format!(
+            "invalid pattern `{text}`: {error}; use a regular expression such as \
+                 `[a-z0-9_.-]+`, and a backslash before characters with a meaning"
+        )
+    })
+}
+
 impl Type {
     fn as_str(self) -> &'static str {
         match self {
@@ -89,7 +104,7 @@ impl Type {
 impl Param {
     fn full(&self) -> Full {
         match self {
-            Param::Any(of) => Full { of: *of, default: None, values: None },
+            Param::Any(of) => Full { of: *of, default: None, values: None, pattern: None },
             Param::Full(full) => full.clone(),
         }
     }
@@ -99,24 +114,42 @@ impl Param {
         matches!(self.full().of, Type::Integer | Type::Number)
     }
 
-    /// Says what is wrong with it, as the configuration has it.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let Full { of, default, values } = self.full();
+    /// Says what is wrong with it, as the configuration has it; if nothing is, what it must match.
+    pub(crate) fn check(&self) -> Result<Option<Regex>, String> {
+        let Full { of, default, values, pattern: text } = self.full();
+        if text.is_some() && of != Type::String {
+            return Err(format!(
+                "`pattern` requires `type = \"string\"`, but the type is {}; remove `pattern`",
+                of.as_str()
+            ));
+        }
         for value in default.iter().chain(values.iter().flatten()) {
             if of.show(value).is_none() {
                 return Err(format!("{value} is not {}", of.as_str()));
             }
         }
-        match (&default, &values) {
-            (Some(default), Some(values)) if !values.contains(default) => {
-                Err(format!("the default {default} is not one of `values`"))
-            }
-            _ => Ok(()),
+        if let (Some(default), Some(values)) = (&default, &values)
+            && !values.contains(default)
+        {
+            return Err(format!("the default {default} is not one of `values`"));
         }
+        let Some(text) = text else { return Ok(None) };
+        let pattern = pattern(&text)?;
+        for value in default.iter().chain(values.iter().flatten()) {
+            if of.show(value).is_some_and(|value| !pattern.is_match(&value)) {
+                return Err(format!("{value} does not match the pattern `{text}`"));
+            }
+        }
+        Ok(Some(pattern))
     }
 
-    fn show(&self, name: &str, given: Option<&Value>) -> Result<String, String> {
-        let Full { of, default, values } = self.full();
+    fn show(
+        &self,
+        name: &str,
+        pattern: Option<&Regex>,
+        given: Option<&Value>,
+    ) -> Result<String, String> {
+        let Full { of, default, values, pattern: wanted } = self.full();
         let Some(value) = given.or(default.as_ref()) else {
             return Err(format!("missing parameter `{name}`; expected {}", of.as_str()));
         };
@@ -130,6 +163,13 @@ impl Param {
                 all.join(", ")
             ));
         }
+        if let (Some(pattern), Some(wanted)) = (pattern, wanted)
+            && !pattern.is_match(&text)
+        {
+            return Err(format!(
+                "parameter `{name}` must match the pattern `{wanted}`, got {value}"
+            ));
+        }
         if text.contains('\0') {
             return Err(format!("parameter `{name}` contains a NUL byte; remove it"));
         }
@@ -140,6 +180,7 @@ impl Param {
 /// The parameters of a command as texts, checked.
 pub(crate) fn fill(
     params: &BTreeMap<String, Param>,
+    patterns: &Patterns,
     given: &Map<String, Value>,
 ) -> Result<BTreeMap<String, String>, String> {
     if let Some(unknown) = given.keys().find(|name| !params.contains_key(*name)) {
@@ -151,7 +192,8 @@ pub(crate) fn fill(
         };
         return Err(format!("unknown parameter `{unknown}`; {hint}"));
     }
-    let show =
-        |(name, param): (&String, &Param)| Ok((name.clone(), param.show(name, given.get(name))?));
+    let show = |(name, param): (&String, &Param)| {
+        Ok((name.clone(), param.show(name, patterns.get(name), given.get(name))?))
+    };
     params.iter().map(show).collect()
 }

@@ -10,7 +10,8 @@ use punctual_secrets::{Mask, Secrets};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::config::{Limits, Param, Type};
+use crate::config::{Param, Type};
+use crate::limit::Limits;
 use crate::orphans::Watched;
 use crate::output::{Room, Stream};
 use crate::plain::Plain;
@@ -111,13 +112,54 @@ fn places_are_read_and_filled() {
         ("b".to_owned(), Param::Any(Type::Boolean)),
     ]);
     let told = |given: serde_json::Value| {
-        fill(&params, given.as_object().expect("an object")).map_err(|error| error.to_string())
+        fill(&params, &BTreeMap::new(), given.as_object().expect("an object"))
+            .map_err(|error| error.to_string())
     };
     let filled = told(json!({ "n": 7, "b": true })).expect("both are fine");
     assert_eq!((filled["n"].as_str(), filled["b"].as_str()), ("7", "true"));
     assert_snapshot!(told(json!({ "n": 7.5, "b": true })).expect_err("no integer"), @"parameter `n` must be an integer, got 7.5");
     assert_snapshot!(told(json!({ "n": 7, "b": "true" })).expect_err("a text"), @r#"parameter `b` must be a boolean, got "true""#);
     assert_snapshot!(told(json!({ "n": 7, "x": 1 })).expect_err("unknown"), @"unknown parameter `x`; expected one of b, n");
+}
+
+/// A command with one parameter, as the configuration has it.
+fn with_file(param: serde_json::Value) -> Result<Commands, String> {
+    let named = Named {
+        argv: vec!["rm".to_owned(), "--".to_owned(), "{file}".to_owned()],
+        params: BTreeMap::from([(
+            "file".to_owned(),
+            serde_json::from_value(param).expect("a parameter"),
+        )]),
+        ..Named::default()
+    };
+    let all = BTreeMap::from([("remove".to_owned(), named)]);
+    Commands::new(Config::default(), all, Secrets::default())
+}
+
+#[test]
+fn a_parameter_matches_the_whole_of_its_pattern() {
+    let pattern = r"[a-z0-9][a-z0-9_.-]*|\*";
+    let commands = with_file(json!({ "type": "string", "pattern": pattern })).expect("a pattern");
+    let check =
+        |file: &str| commands.check(&json!({ "name": "remove", "params": { "file": file } }));
+    for file in ["report-1.csv", "a", "*"] {
+        assert_eq!(check(file), Ok(()), "{file}");
+    }
+    for file in ["../../etc/hostname", "a/b", "a\n", "", "*a", "x\nreport", " a"] {
+        assert!(check(file).is_err(), "{file:?}");
+    }
+    assert_snapshot!(check("../../etc/hostname").expect_err("a path"), @r#"command `remove`: parameter `file` must match the pattern `[a-z0-9][a-z0-9_.-]*|\*`, got "../../etc/hostname""#);
+}
+
+#[test]
+fn a_wrong_pattern_is_refused_with_its_place() {
+    let refusal = |param: serde_json::Value| with_file(param).map(drop).expect_err("it is wrong");
+    assert_snapshot!(refusal(json!({ "type": "string", "pattern": "[a-z" })), @"commands.remove: params.file: invalid pattern `[a-z`: found unclosed character class; use a regular expression such as `[a-z0-9_.-]+`, and a backslash before characters with a meaning");
+    // It would be one if it only stood within a group.
+    assert_snapshot!(refusal(json!({ "type": "string", "pattern": "a)|(b" })), @"commands.remove: params.file: invalid pattern `a)|(b`: found closing ')' without matching '('; use a regular expression such as `[a-z0-9_.-]+`, and a backslash before characters with a meaning");
+    assert_snapshot!(refusal(json!({ "type": "integer", "pattern": "1" })), @r#"commands.remove: params.file: `pattern` requires `type = "string"`, but the type is an integer; remove `pattern`"#);
+    assert_snapshot!(refusal(json!({ "type": "string", "pattern": "a+", "default": "ab" })), @r#"commands.remove: params.file: "ab" does not match the pattern `a+`"#);
+    assert_snapshot!(refusal(json!({ "type": "string", "pattern": "a+", "values": ["a", "b"] })), @r#"commands.remove: params.file: "b" does not match the pattern `a+`"#);
 }
 
 /// A value that looks like an option does not become one.

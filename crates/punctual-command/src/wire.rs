@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::config::Limits;
+use crate::limit::Limits;
 
 /// All that a shim has to know. It goes over the pipe and not over the command line, where everybody
 /// could read it.
@@ -64,7 +64,7 @@ impl NotStarted {
     pub(crate) fn is_out_of_resources(&self, spec: &Spec) -> bool {
         match self.errno.map(Errno::from_raw_os_error) {
             Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => true,
-            Some(Errno::AGAIN) => self.step == Step::Prepare || spec.limits.processes.is_none(),
+            Some(Errno::AGAIN) => self.step == Step::Prepare || !spec.limits.has_own_processes(),
             _ => false,
         }
     }

@@ -137,7 +137,7 @@ mod tests {
         assert_snapshot!(refused("[server]\nread_only = \"yes\""), @r#"`server.read_only` must be true or false, got "yes""#);
         assert_snapshot!(refused("[server]\ntoken_file = 1"), @"`server.token_file` must be a string, got 1");
         assert_snapshot!(refused("server = true"), @"`server` must be a table, got true");
-        assert_snapshot!(refused("[commands.a]\nargv = [\"x\"]\nparams = { y = 1 }"), @"`commands.a.params.y`: invalid parameter; expected string, integer, number or boolean, or a table with `type`, `default` and `values`");
+        assert_snapshot!(refused("[commands.a]\nargv = [\"x\"]\nparams = { y = 1 }"), @"`commands.a.params.y`: invalid parameter; expected string, integer, number or boolean, or a table with `type`, `default`, `values` and `pattern`");
     }
 
     #[test]
