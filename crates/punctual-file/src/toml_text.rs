@@ -1,5 +1,6 @@
 //! Writing TOML, the same way every time.
 
+use punctual_core::is_terminal_control;
 use serde_json::{Map, Value as Json};
 
 /// A value on one line.
@@ -28,9 +29,10 @@ pub(crate) fn sorted(fields: &Map<String, Json>) -> impl Iterator<Item = (&Strin
     fields.into_iter()
 }
 
-/// A text in quotes: in single ones if it would need escapes in double ones and can do without.
+/// A text in quotes: in single ones if it would need escapes in double ones and can do without. What a
+/// terminal would obey is always escaped, since files are printed, too.
 pub(crate) fn quoted(text: &str) -> String {
-    let is_plain = !text.chars().any(|one| one.is_control() || one == '\'');
+    let is_plain = !text.chars().any(|one| is_terminal_control(one) || one == '\'');
     if is_plain && text.contains(['"', '\\']) {
         return format!("'{text}'");
     }
@@ -42,7 +44,9 @@ pub(crate) fn quoted(text: &str) -> String {
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
             '\r' => quoted.push_str("\\r"),
-            one if one.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(one))),
+            one if is_terminal_control(one) => {
+                quoted.push_str(&format!("\\u{:04X}", u32::from(one)));
+            }
             one => quoted.push(one),
         }
     }
