@@ -1,6 +1,7 @@
 //! Whom a command asks: a server, or the database itself.
 
 use std::io::{self, Read};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
@@ -338,10 +339,13 @@ impl Client {
 
 impl There {
     fn new(server: &str, token: Option<String>, patience: Option<Duration>) -> There {
-        let settings = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_global(patience)
-            .build();
+        let mut settings =
+            ureq::Agent::config_builder().http_status_as_error(false).timeout_global(patience);
+        // Without this, the proxy variables of the environment apply, `NO_PROXY` among them.
+        if is_on_this_machine(server) {
+            settings = settings.proxy(None);
+        }
+        let settings = settings.build();
         let server = server.trim_end_matches('/').to_owned();
         There { server, token, agent: settings.into() }
     }
@@ -437,6 +441,19 @@ fn request_there(
         let server = without_password(server);
         Failure::usage(format!("invalid server URL `{server}`: {error}"))
     })
+}
+
+/// Does the URL of a server name this machine, by a loopback address or as `localhost`? A proxy is
+/// another machine, for which the same name means something else, and it would see the token.
+fn is_on_this_machine(server: &str) -> bool {
+    let Ok(url) = server.parse::<axum::http::Uri>() else { return false };
+    let Some(host) = url.host() else { return false };
+    let name = host.trim_end_matches('.').to_ascii_lowercase();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    match address.map(|address| address.to_canonical()) {
+        Ok(address) => address.is_loopback() || address.is_unspecified(),
+        Err(_) => name == "localhost" || name.ends_with(".localhost"),
+    }
 }
 
 /// Checks that the URL of a server has a scheme and a host.
@@ -564,6 +581,19 @@ mod tests {
         );
         assert!(refused("http://").starts_with("invalid server URL `http://`; use http://HOST"));
         assert!(refused("").starts_with("invalid server URL ``; use http://HOST:PORT"));
+    }
+
+    #[test]
+    fn a_server_on_this_machine_is_known_by_its_url() {
+        let own = ["127.0.0.1:7347", "127.9.9.9", "[::1]:1", "[::ffff:127.0.0.1]:1", "0.0.0.0:1"];
+        for host in own.into_iter().chain(["localhost:1", "LOCALHOST.", "a.localhost:80"]) {
+            assert!(is_on_this_machine(&format!("http://{host}")), "{host}");
+            assert!(is_on_this_machine(&format!("https://{host}/base")), "{host}");
+        }
+        for host in ["10.0.0.1:1", "[2001:db8::1]", "localhost.example", "notlocalhost", "db"] {
+            assert!(!is_on_this_machine(&format!("http://{host}")), "{host}");
+        }
+        assert!(!is_on_this_machine("http://127.0.0.1:1@example.com/"));
     }
 
     #[test]
