@@ -6,7 +6,7 @@ use clap::Subcommand;
 use punctual_api::{Diagnosis, Explanation, Finding};
 
 use crate::exit::Failure;
-use crate::output::print_json;
+use crate::output::{self, print_json};
 use crate::target::{Client, Target, part};
 
 #[derive(Subcommand)]
@@ -36,7 +36,7 @@ pub(crate) fn why(about: About, client: &Client, is_json: bool) -> Result<(), Fa
         About::Queue { name } => format!("/why/queues/{}", part(&name)),
     };
     let why: Explanation = client.get(&path)?;
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout();
     match is_json {
         true => print_json(&mut out, &why)?,
         false => writeln!(out, "{}", why.text.trim_end())?,
@@ -54,7 +54,7 @@ pub(crate) fn doctor(target: &Target, is_json: bool) -> Result<(), Failure> {
         Err(failure) if failure.is_old_schema() => old_schema(failure.message()),
         Err(failure) => return Err(failure),
     };
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout();
     match is_json {
         true => print_json(&mut out, &diagnosis)?,
         false => writeln!(out, "{}", diagnosis.text.trim_end())?,

@@ -56,7 +56,7 @@ impl Which {
         let ask = OperationRequest { action, q, to, why: self.why.clone().unwrap_or_default() };
         let operation: Operation = client.post("/operations", &ask)?;
         if self.no_wait {
-            let mut out = anstream::stdout().lock();
+            let mut out = output::stdout();
             if is_json {
                 return Ok(print_json(&mut out, &operation)?);
             }
@@ -99,7 +99,7 @@ fn wait(client: &Client, mut operation: Operation) -> Result<Operation, Failure>
     while operation.finished_at.is_none() {
         if let Some(progress) = &operation.progress {
             bar.set_position(u64::from(progress.percent.unwrap_or(0)));
-            bar.set_message(progress.note.clone());
+            bar.set_message(output::on_one_line(&progress.note).into_owned());
         }
         let id = part(&operation.id);
         // It answers when the job has ended, or a little later.
@@ -111,7 +111,7 @@ fn wait(client: &Client, mut operation: Operation) -> Result<Operation, Failure>
 }
 
 fn tell(operation: &Operation, is_json: bool) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout();
     if is_json {
         print_json(&mut out, operation)?;
     } else if let Some(counts) = &operation.result {

@@ -79,7 +79,7 @@ impl QueueCommand {
                 List::whole(vec![client.ask::<Queue>(Method::PATCH, &path, limits, &[])?])
             }
         };
-        let mut out = anstream::stdout().lock();
+        let mut out = output::stdout();
         if is_json {
             return Ok(print_json(&mut out, &queues)?);
         }
@@ -152,7 +152,7 @@ impl NodeCommand {
                 List::whole(vec![client.post(&path, &DrainRequest { drain: Some(!undo) })?])
             }
         };
-        let mut out = anstream::stdout().lock();
+        let mut out = output::stdout();
         if is_json {
             return Ok(print_json(&mut out, &nodes)?);
         }
@@ -192,7 +192,7 @@ fn labels(node: &Node) -> String {
 /// Who leads what.
 pub(crate) fn leaders(client: &Client, is_json: bool) -> Result<(), Failure> {
     let leaders: List<Leader> = client.get("/leaders")?;
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout();
     if is_json {
         return Ok(print_json(&mut out, &leaders)?);
     }

@@ -29,7 +29,7 @@ struct Shown {
 impl Command {
     pub(crate) fn run(self, target: &Target, is_json: bool) -> Result<(), Failure> {
         let database = target.database();
-        let mut out = anstream::stdout().lock();
+        let mut out = output::stdout();
         match self {
             Command::Check(flags) => {
                 serve::admitted(&flags.settings(database)?, target.token())?;

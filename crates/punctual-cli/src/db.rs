@@ -8,7 +8,7 @@ use punctual_api::Capabilities;
 use serde_json::json;
 
 use crate::exit::Failure;
-use crate::output::print_json;
+use crate::output::{self, print_json};
 use crate::target::{Database, Target, database, interruptible, must_be_there, opened};
 
 #[derive(Subcommand)]
@@ -32,7 +32,7 @@ pub(crate) enum Command {
 
 impl Command {
     pub(crate) fn run(self, target: &Target, is_json: bool) -> Result<(), Failure> {
-        let mut out = anstream::stdout().lock();
+        let mut out = output::stdout();
         match self {
             Command::Migrate { print: true } => {
                 let url = target.database().unwrap_or("sqlite://punctual.db");

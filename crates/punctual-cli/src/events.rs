@@ -125,7 +125,7 @@ impl Reader {
     }
 
     fn tell(&self, name: &str, data: &str) -> Result<(), Failure> {
-        let mut out = anstream::stdout().lock();
+        let mut out = output::stdout();
         if name == "error" {
             return Err(Failure::out_of_reach(format!(
                 "event stream failed, some events are missing: {data}\nhint: run the command again"
@@ -140,7 +140,13 @@ impl Reader {
         match self.is_json {
             true => print_json(&mut out, &event)?,
             false => {
-                writeln!(out, "{FAINT}{}{FAINT:#} {:<9} {}", event.at, event.topic, words(&event))?;
+                writeln!(
+                    out,
+                    "{FAINT}{}{FAINT:#} {:<9} {}",
+                    event.at,
+                    event.topic,
+                    output::on_one_line(&words(&event))
+                )?;
             }
         }
         Ok(out.flush()?)

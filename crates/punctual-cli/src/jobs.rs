@@ -231,7 +231,7 @@ impl EnqueueArgs {
         if self.wait {
             return wait(client, &enqueued.id, is_json);
         }
-        let mut out = anstream::stdout().lock();
+        let mut out = output::stdout();
         if is_json {
             return Ok(print_json(&mut out, &enqueued)?);
         }
@@ -260,7 +260,7 @@ impl ListArgs {
             }
         }
         let mut jobs: List<Job> = pages::read(client, &format!("/jobs{filter}"), self.limit)?;
-        let mut out = anstream::stdout().lock();
+        let mut out = output::stdout();
         if is_json {
             return Ok(print_json(&mut out, &jobs)?);
         }
@@ -283,7 +283,7 @@ impl ListArgs {
 }
 
 fn show(job: &JobDetail, is_json: bool) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout();
     if is_json {
         return Ok(print_json(&mut out, job)?);
     }
@@ -347,7 +347,7 @@ fn wait(client: &Client, id: &str, is_json: bool) -> Result<(), Failure> {
 const LOOK: Duration = Duration::from_millis(300);
 
 fn logs(client: &Client, id: &str, is_followed: bool, is_json: bool) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout();
     let mut cursor = String::new();
     // A line may be written a moment after the end of its job: one more look finds it.
     let mut was_ended = !is_followed;

@@ -21,6 +21,7 @@ mod shell;
 mod target;
 mod top;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -247,8 +248,7 @@ fn run(target: &Target, command: Command) -> Result<(), Failure> {
     match command {
         Command::Serve { flags, print_systemd_unit: true } => {
             let unit = serve::systemd::unit(&flags, target.database(), target.token())?;
-            anstream::print!("{unit}");
-            Ok(())
+            Ok(write!(output::stdout(), "{unit}")?)
         }
         Command::Serve { flags, print_systemd_unit: false } => {
             serve::serve(&flags.settings(target.database())?, target.token(), false)

@@ -1,22 +1,20 @@
-//! What goes to the screen: colours where there is a terminal, plain text elsewhere.
+//! What goes to the screen: colours where there is a terminal, plain text elsewhere, and nothing that a
+//! terminal would obey except this program's own colours.
+
+mod screen;
+mod visible;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::OnceLock;
 
-use anstyle::{AnsiColor, Style};
 use comfy_table::{ContentArrangement, Table, presets};
 use punctual_api::Pause;
 use serde::Serialize;
 
-const ERROR: Style = AnsiColor::Red.on_default().bold();
-const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-const HINT: Style = AnsiColor::Cyan.on_default();
-/// For labels and what is of less weight.
-pub(crate) const FAINT: Style = Style::new().dimmed();
-/// For what should not be overlooked.
-pub(crate) const NOTICE: Style = AnsiColor::Yellow.on_default();
+pub(crate) use screen::{CLEAR, ERROR, FAINT, HINT, NOTICE, WARNING, stderr, stdout};
+pub(crate) use visible::{in_json, on_one_line, visible, visible_with_colors};
 
 /// Is what goes to stderr for programs, too?
 static IS_JSON: OnceLock<bool> = OnceLock::new();
@@ -44,39 +42,44 @@ pub(crate) fn say_failure(message: &str, code: u8) {
         None => (message, None),
     };
     let error = serde_json::json!({ "error": error, "hint": hint, "code": code });
-    say(format_args!("{error}"));
+    say(format_args!("{}", in_json(&error.to_string())));
 }
 
 pub(crate) fn say_error(message: &str) {
     // A line that begins a hint stands out, so that the way out is found at a glance.
-    let message = message.replace("\nhint:", &format!("\n{HINT}hint:{HINT:#}"));
-    say(format_args!("{ERROR}error:{ERROR:#} {message}"));
+    match message.split_once("\nhint:") {
+        Some((message, hint)) => {
+            say(format_args!("{ERROR}error:{ERROR:#} {message}\n{HINT}hint:{HINT:#}{hint}"));
+        }
+        None => say(format_args!("{ERROR}error:{ERROR:#} {message}")),
+    }
 }
 
 pub(crate) fn say_warning(message: &str) {
     if is_json() {
-        return say(format_args!("{}", serde_json::json!({ "warning": message })));
+        let warning = serde_json::json!({ "warning": message }).to_string();
+        return say(format_args!("{}", in_json(&warning)));
     }
     say(format_args!("{WARNING}warning:{WARNING:#} {message}"));
 }
 
 fn say(line: fmt::Arguments<'_>) {
     // Whoever closed stderr does not want to know, and there is nobody else to tell.
-    let _ = writeln!(anstream::stderr(), "{line}");
+    let _ = writeln!(stderr(), "{line}");
 }
 
 /// One JSON document on a line of its own.
 pub(crate) fn print_json(out: &mut impl Write, document: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, document)?;
-    writeln!(out)
+    let document = serde_json::to_string(document)?;
+    writeln!(out, "{}", in_json(&document))
 }
 
-/// Rows in aligned columns, without lines around them.
+/// Rows in aligned columns, without lines around them. A cell is one line, whatever is in it.
 pub(crate) fn columns(rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     for row in rows {
-        table.add_row(row);
+        table.add_row(row.iter().map(|cell| on_one_line(cell)));
     }
     let count = table.column_count();
     for (index, column) in table.column_iter_mut().enumerate() {

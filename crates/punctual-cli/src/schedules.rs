@@ -349,7 +349,7 @@ fn defining(name: &str, why: &str, allow_unknown_kind: bool) -> String {
 }
 
 fn said(is_json: bool, document: &impl serde::Serialize, text: &str) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout();
     match is_json {
         true => Ok(print_json(&mut out, document)?),
         false => Ok(writeln!(out, "{text}")?),
@@ -357,7 +357,7 @@ fn said(is_json: bool, document: &impl serde::Serialize, text: &str) -> Result<(
 }
 
 fn show(schedule: &Schedule, is_json: bool) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout();
     if is_json {
         return Ok(print_json(&mut out, schedule)?);
     }
@@ -396,7 +396,7 @@ fn held(held: &HeldSlots) -> String {
 }
 
 fn slots(slots: &List<Slot>, is_json: bool) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout();
     if is_json {
         return Ok(print_json(&mut out, slots)?);
     }
@@ -416,7 +416,7 @@ fn slots(slots: &List<Slot>, is_json: bool) -> Result<(), Failure> {
 }
 
 fn revisions(revisions: &List<Revision>, is_json: bool) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout();
     if is_json {
         return Ok(print_json(&mut out, revisions)?);
     }

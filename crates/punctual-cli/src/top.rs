@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::cluster::print_count_age;
 use crate::exit::Failure;
-use crate::output::{self, FAINT, print_json, print_table};
+use crate::output::{self, CLEAR, FAINT, print_json, print_table};
 use crate::target::{Client, part};
 
 #[derive(clap::Args)]
@@ -59,13 +59,13 @@ impl Args {
         let is_once = self.once || !std::io::stdout().is_terminal();
         loop {
             let screen = Screen::read(client)?;
-            let mut out = anstream::stdout().lock();
+            let mut out = output::stdout();
             if self.json {
                 print_json(&mut out, &screen)?;
             } else {
                 if !is_once {
                     // To the corner, and clear: what is there goes.
-                    write!(out, "\x1b[H\x1b[2J")?;
+                    write!(out, "{CLEAR}")?;
                 }
                 screen.draw(&mut out)?;
             }

@@ -51,9 +51,9 @@ pub(super) fn run(check: &Check) -> Result<(), Failure> {
             "review": attention,
             "warnings": warnings,
         });
-        print_json(&mut anstream::stdout().lock(), &answer)?;
+        print_json(&mut output::stdout(), &answer)?;
     } else {
-        let mut out = anstream::stdout().lock();
+        let mut out = output::stdout();
         for mistake in mistakes {
             writeln!(out, "error: {mistake}")?;
         }

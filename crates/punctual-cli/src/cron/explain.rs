@@ -57,7 +57,7 @@ pub(super) fn run(expression: &str, options: &Options, json: bool) -> Result<(),
         next: due(&asked),
         warnings: asked.warnings(),
     };
-    let mut stdout = anstream::stdout().lock();
+    let mut stdout = output::stdout();
     if json {
         output::print_json(&mut stdout, &explanation)?;
         return Ok(());
@@ -80,8 +80,8 @@ pub(super) fn run(expression: &str, options: &Options, json: bool) -> Result<(),
     let never = asked.spec.never_fires(asked.from).map(|_| "never");
     for (index, line) in table.lines().chain(never).enumerate() {
         let label = if index == 0 { "next" } else { "" };
-        let line = line.replacen("! ", &format!("{NOTICE}! "), 1);
-        writeln!(stdout, "{FAINT}{label:<15}{FAINT:#}{line}{NOTICE:#}")?;
+        let (slot, note) = line.split_at(line.find("! ").unwrap_or(line.len()));
+        writeln!(stdout, "{FAINT}{label:<15}{FAINT:#}{slot}{NOTICE}{note}{NOTICE:#}")?;
     }
     for warning in &explanation.warnings {
         output::say_warning(warning);

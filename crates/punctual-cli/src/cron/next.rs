@@ -22,7 +22,7 @@ struct Answer<'a> {
 
 pub(super) fn run(expression: &str, options: &Options, json: bool) -> Result<(), Failure> {
     let asked = options.ask(expression)?;
-    let mut stdout = anstream::stdout().lock();
+    let mut stdout = output::stdout();
     let listed: Vec<Timestamp> = asked.slots().collect();
     let effect = Effect::on(&asked, &listed);
     if json {

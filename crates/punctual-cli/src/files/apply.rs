@@ -139,7 +139,7 @@ fn is_nothing(change: &SetChange) -> bool {
 }
 
 fn print(changes: &[SetChange], is_json: bool) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout();
     if is_json {
         return Ok(print_json(&mut out, &serde_json::json!({"sets": changes}))?);
     }

@@ -64,7 +64,7 @@ impl Export {
             Some(path) => std::fs::write(path, text).map_err(|error| {
                 Failure::failed(format!("cannot write {}: {error}", path.display()))
             }),
-            None => Ok(write!(anstream::stdout().lock(), "{text}")?),
+            None => Ok(write!(output::stdout(), "{text}")?),
         }
     }
 }

@@ -77,7 +77,7 @@ impl Crontab {
                 Failure::failed(format!("cannot write {}: {error}", path.display()))
             })?;
         }
-        let mut out = anstream::stdout().lock();
+        let mut out = output::stdout();
         if self.json {
             let file = self.output.is_none().then_some(&imported.text);
             let report = serde_json::json!({
@@ -92,7 +92,7 @@ impl Crontab {
         if self.output.is_none() {
             write!(out, "{}", imported.text)?;
         }
-        let mut say = anstream::stderr().lock();
+        let mut say = output::stderr();
         let tell = |say: &mut dyn Write, what: &str, mistakes: &[Mistake]| {
             mistakes.iter().try_for_each(|mistake| writeln!(say, "{what} {mistake}"))
         };

@@ -16,10 +16,11 @@ pub(crate) use source::{Files, beside, mistaken, read_file, warnings};
 use std::io::Write;
 
 use crate::exit::Failure;
+use crate::output;
 
 /// `punctual schema`: the schema of a file, for editors.
 pub(crate) fn schema() -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(&punctual_file::schema())
         .map_err(|error| Failure::failed(error.to_string()))?;
-    Ok(writeln!(anstream::stdout().lock(), "{text}")?)
+    Ok(writeln!(output::stdout(), "{text}")?)
 }

@@ -83,7 +83,7 @@ impl Simulate {
         }
         let simulated = simulate(&story, from, to)
             .map_err(|(name, error)| Failure::usage(format!("schedule `{name}`: {error}")))?;
-        let mut out = anstream::stdout().lock();
+        let mut out = output::stdout();
         if self.json {
             let decisions: Vec<serde_json::Value> =
                 simulated.decisions.iter().map(as_json).collect();

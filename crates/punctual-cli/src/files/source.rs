@@ -7,7 +7,7 @@ use clap::Args;
 use punctual_file::{Mistakes, Set, Source};
 
 use crate::exit::Failure;
-use crate::output::{print_json, say_warning};
+use crate::output::{self, print_json, say_warning};
 
 /// Files of schedules.
 #[derive(Args, Clone, Debug)]
@@ -115,10 +115,8 @@ fn next_to(file: &Path, name: &str) -> PathBuf {
 /// Tells all mistakes; the failure is what is left to say.
 pub(crate) fn mistaken(mistakes: &Mistakes, is_json: bool) -> Failure {
     let told = match is_json {
-        true => {
-            print_json(&mut anstream::stdout().lock(), &serde_json::json!({"errors": mistakes.0}))
-        }
-        false => mistakes.0.iter().try_for_each(|it| writeln!(anstream::stderr(), "{it}")),
+        true => print_json(&mut output::stdout(), &serde_json::json!({"errors": mistakes.0})),
+        false => mistakes.0.iter().try_for_each(|it| writeln!(output::stderr(), "{it}")),
     };
     match (told, mistakes.0.len()) {
         (Err(error), _) => error.into(),

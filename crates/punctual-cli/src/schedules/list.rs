@@ -16,7 +16,7 @@ pub(super) const HISTORY: usize = 10;
 pub(super) fn run(client: &Client, is_json: bool) -> Result<(), Failure> {
     let path = format!("/schedules?history={HISTORY}");
     let schedules = pages::read::<Schedule>(client, &path, usize::MAX)?;
-    let mut out = anstream::stdout().lock();
+    let mut out = output::stdout();
     if is_json {
         return Ok(print_json(&mut out, &schedules)?);
     }

@@ -11,6 +11,7 @@ use tracing_subscriber::EnvFilter;
 use super::lossy_writer::LossyWriter;
 use super::settings::LogSettings;
 use crate::exit::Failure;
+use crate::output;
 
 /// The variable that replaces `log.level`, as in other programs that use `tracing`.
 const LEVEL_VARIABLE: &str = "RUST_LOG";
@@ -43,11 +44,11 @@ pub(super) fn init(settings: &LogSettings) -> Result<LossyWriter, Failure> {
         stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
     let writer = LossyWriter::start(output(stderr))
         .map_err(|error| Failure::failed(format!("cannot start the log thread: {error}")))?;
-    let line_writer = writer.clone();
+    let lines = LogLines { writer: writer.clone(), format, has_colors };
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(has_colors)
-        .with_writer(move || line_writer.clone());
+        .with_writer(move || lines.clone());
     // An error means that this process already logs, as in tests.
     let _ = match format {
         Format::Text => log.try_init(),
@@ -55,6 +56,42 @@ pub(super) fn init(settings: &LogSettings) -> Result<LossyWriter, Failure> {
     };
     std::panic::set_hook(Box::new(log_panic));
     Ok(writer)
+}
+
+/// Takes formatted events, one for each call of `write`. Values of fields come from jobs, workers and
+/// clients; nothing in them controls the terminal of the log's reader or begins another line.
+#[derive(Clone)]
+struct LogLines {
+    writer: LossyWriter,
+    format: Format,
+    has_colors: bool,
+}
+
+impl Write for LogLines {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let line = match self.format {
+            Format::Json => output::in_json(&text).into_owned(),
+            Format::Text => plain_event(&text, self.has_colors),
+        };
+        self.writer.write_all(line.as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The event with further lines indented, so that none of them looks like an event. The formatter's
+/// colours stay; it has replaced the escape character in all values.
+fn plain_event(event: &str, has_colors: bool) -> String {
+    let event = event.trim_end_matches('\n').replace('\n', "\n    ");
+    let event = match has_colors {
+        true => output::visible_with_colors(&event),
+        false => output::visible(&event).into_owned(),
+    };
+    format!("{event}\n")
 }
 
 /// A descriptor of its own: a thread that cannot write must not hold the lock of `io::stderr`.
@@ -97,5 +134,20 @@ fn format(name: &str) -> Result<Format, Failure> {
         other => Err(Failure::usage(format!(
             "log.format: unknown value `{other}`; expected text or json"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_keeps_the_colors_of_the_formatter_and_nothing_else() {
+        let event = "\x1b[2mtime\x1b[0m \x1b[31mERROR\x1b[0m a\x1b]0;x\x07\u{9b}2J\u{202e}\nb\n";
+        assert_eq!(
+            plain_event(event, true),
+            "\x1b[2mtime\x1b[0m \x1b[31mERROR\x1b[0m a\\x1b]0;x\\x07\\u{9b}2J\\u{202e}\n    b\n"
+        );
+        assert_eq!(plain_event("a\x1b[31mb\n", false), "a\\x1b[31mb\n");
     }
 }
