@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 
 use crate::exit::Failure;
-use crate::serve::settings;
+use crate::serve::{own_secrets, settings};
 use crate::target::Target;
 use crate::{output, target};
 
@@ -87,7 +87,8 @@ impl Exec {
     }
 
     async fn run_once(&self, whom: &Target) -> Result<u8, Failure> {
-        let secrets = settings::secrets_of(self.config.clone());
+        let secrets = settings::secrets_of(self.config.clone())
+            .and_then(|secrets| Ok(secrets.masking(own_secrets::of_client(whom)?)));
         let run = Arc::new(Run {
             argv: self.command.clone(),
             mask: secrets.as_ref().map(Secrets::mask).unwrap_or_default(),

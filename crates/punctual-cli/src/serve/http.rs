@@ -36,10 +36,10 @@ pub(super) fn handler(
     Http::new(config).map_err(Failure::usage)
 }
 
-/// Where the database listens, if it does.
-fn database(url: &str) -> Result<Vec<(String, u16)>, Failure> {
+/// What the URL of a database says, if it is one of PostgreSQL.
+pub(super) fn postgres(url: &str) -> Result<Option<Postgres>, Failure> {
     if !url.starts_with("postgres") {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     // The driver knows nothing of certificates, which the store sees to.
     let (place, settings) = url.split_once('?').unwrap_or((url, ""));
@@ -48,6 +48,12 @@ fn database(url: &str) -> Result<Vec<(String, u16)>, Failure> {
     let config: Postgres = url.trim_end_matches('?').parse().map_err(|error| {
         Failure::usage(format!("database.url: {error}; expected postgres://USER@HOST/DATABASE"))
     })?;
+    Ok(Some(config))
+}
+
+/// Where the database listens, if it does.
+fn database(url: &str) -> Result<Vec<(String, u16)>, Failure> {
+    let Some(config) = postgres(url)? else { return Ok(Vec::new()) };
     let names = config.get_hosts().iter().map(|host| match host {
         Host::Tcp(name) => Some(name.clone()),
         // What is reached by a file cannot be called.

@@ -6,6 +6,7 @@ mod invalid;
 pub(crate) mod kinds;
 mod log;
 mod lossy_writer;
+pub(crate) mod own_secrets;
 pub(crate) mod settings;
 mod start;
 pub(crate) mod systemd;
@@ -19,7 +20,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::Request;
 use metrics_exporter_prometheus::PrometheusHandle;
+use own_secrets::own_secrets;
 use punctual_command::Commands;
+use punctual_secrets::Secrets;
 use punctual_server::{Check, Closing, Server, Token};
 use settings::{Role, Settings};
 use start::start_when_reachable;
@@ -27,7 +30,7 @@ use tokio::net::TcpListener;
 use tower::ServiceExt;
 
 use crate::exit::Failure;
-use crate::target;
+use crate::{output, target};
 
 /// How often measurements that nobody has asked for are put together.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -38,11 +41,20 @@ pub(crate) fn serve(
     token: Option<&str>,
     is_demo: bool,
 ) -> Result<(), Failure> {
-    let token = admitted(settings, token)?;
+    // Before anything is read: the environment may hold the token and the password.
+    let hidden = punctual_command::hide_process();
+    let admitted = admitted(settings, token)?;
     let settings = if is_demo { demo::settings(settings)? } else { settings.clone() };
+    let secrets = settings.secrets()?.masking(own_secrets(&settings, token)?);
     let runtime = target::runtime()?;
     let log = log::init(&settings.log)?;
-    let served = runtime.block_on(run(&settings, token, is_demo));
+    if let Err(error) = hidden {
+        tracing::warn!(
+            %error,
+            "cannot hide this process: programs of the same user can read its environment"
+        );
+    }
+    let served = runtime.block_on(run(&settings, admitted, secrets, is_demo));
     // All jobs are settled or released. What still blocks a thread, such as a lookup of a name, must
     // not keep the process from ending; nor must a stderr without a reader.
     runtime.shutdown_timeout(LAST_TASKS);
@@ -85,7 +97,12 @@ async fn keep_up(metrics: PrometheusHandle) {
     }
 }
 
-async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result<(), Failure> {
+async fn run(
+    settings: &Settings,
+    token: Option<Token>,
+    secrets: Secrets,
+    is_demo: bool,
+) -> Result<(), Failure> {
     // From the first moment on: a server that still waits for its database stops, too.
     let mut signals = Signals::new()?;
     let metrics = metrics_exporter_prometheus::PrometheusBuilder::new()
@@ -125,7 +142,6 @@ async fn run(settings: &Settings, token: Option<Token>, is_demo: bool) -> Result
         );
     }
     // One for all: what a job was handed stays masked, even if the secret has changed since.
-    let secrets = settings.secrets()?;
     let commands = settings.commands(&secrets)?;
     let http = http::handler(settings, &secrets, listens_at, is_demo)?;
     let (closing, app) = (Closing::default(), Arc::<OnceLock<Router>>::default());
@@ -282,7 +298,7 @@ Press Ctrl-C to stop. The data is kept.
     }
     // On a thread of its own: the reader of stdout may be stopped or may have exited, which must not
     // stop a server.
-    let print = move || anstream::stdout().write_all(hello.as_bytes());
+    let print = move || output::stdout().write_all(hello.as_bytes());
     if let Err(error) = std::thread::Builder::new().spawn(print) {
         tracing::warn!(%error, "cannot start a thread to print the address");
     }

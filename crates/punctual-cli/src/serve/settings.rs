@@ -424,13 +424,18 @@ impl Settings {
 
     /// The token: from the file if one is named, or what `--token` or the environment gives.
     pub(crate) fn token(&self, given: Option<&str>) -> Result<Option<Token>, Failure> {
-        let secret = match &self.server.token_file {
+        let secret = self.token_text(given)?;
+        secret.map(|secret| Token::new(&secret).map_err(Failure::usage)).transpose()
+    }
+
+    /// The same as it is written.
+    pub(super) fn token_text(&self, given: Option<&str>) -> Result<Option<String>, Failure> {
+        Ok(match &self.server.token_file {
             Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
                 Failure::usage(format!("cannot read the token file {}: {error}", file.display()))
             })?),
             None => given.filter(|token| !token.is_empty()).map(str::to_owned),
-        };
-        secret.map(|secret| Token::new(&secret).map_err(Failure::usage)).transpose()
+        })
     }
 
     /// The database, without what may be secret: a password, and parameters, where one may stand too.

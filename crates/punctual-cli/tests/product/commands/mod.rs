@@ -1,6 +1,7 @@
 //! Jobs that are programs.
 
 mod ends;
+mod hidden;
 mod refusals;
 mod runs;
 mod secrets;

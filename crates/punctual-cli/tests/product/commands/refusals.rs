@@ -43,7 +43,7 @@ fn an_attempt_that_cannot_start_says_why_and_what_to_do() {
     assert_snapshot!(error(json!({"argv": ["true"], "cwd": "/no/such/directory"})), @"directory `/no/such/directory` not found on this worker; create it, or correct `cwd`");
     assert_snapshot!(error(json!({"argv": ["true"], "cwd": "/etc/passwd"})), @"`/etc/passwd` is not a directory; correct `cwd`");
     assert_snapshot!(error(json!({"argv": ["true"], "user": "no-such-user"})), @"user `no-such-user` not found on this worker; create it, or correct `user` (only /etc/passwd is searched)");
-    assert_snapshot!(error(json!({"argv": ["true"], "env": {"A": "secret://none"}})), @"unknown secret `none`; define it in `[secrets]` of the worker's configuration");
+    assert_snapshot!(error(json!({"argv": ["true"], "env": {"A": "secret://none"}})), @"unknown secret `none`; define it in `[secrets]` of the worker's configuration (`punctual config show` lists the secrets)");
     assert_snapshot!(error(json!({"argv": ["sh", "-c", "echo oh no >&2; exit 3"]})), @r"
     the command exited with code 3; end of stderr:
     oh no
@@ -134,6 +134,6 @@ fn mistakes_in_the_settings_are_told_before_anything_starts() {
     assert_snapshot!(told("[command]\nallow_shell = true\n[commands.a]\nargv = [\"x {y}\"]\nshell = true\nparams = { y = \"string\" }"), @r#"error: commands.a: a parameter is not allowed in the text of a shell command, because the shell would execute it; pass it as an additional argument and use "$1""#);
     assert_snapshot!(told("[command]\nallow_shell = true\n[commands.a]\nargv = [\"x secret://y\"]\nshell = true"), @r#"error: commands.a: a secret is not allowed in the text of a shell command, because the shell would execute it; put it in `env` as NAME and use "$NAME""#);
     assert_snapshot!(told("[command]\nkill_grace = \"1m\""), @"error: command.kill_grace must be at most 3500ms, got 1m; a worker that loses contact with the database must stop its commands before their jobs are reclaimed");
-    assert_snapshot!(told("[command]\nlimits = { memory_bytes = 1000 }"), @"error: command.limits.memory_bytes must be at least 268435456, got 1000; a program cannot start with less");
+    assert_snapshot!(told("[command]\nlimits = { memory_bytes = 1000 }"), @"error: command.limits.memory_bytes must be at least 268435456, got 1000; a program cannot start with less (to remove the limit, set it to \"none\")");
     assert_snapshot!(told("[secrets]\n\"a b\" = { env = \"X\" }"), @"error: secrets: invalid secret name `a b`; use letters, digits, `_` and `-`");
 }
