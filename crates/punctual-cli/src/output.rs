@@ -64,7 +64,7 @@ pub(crate) fn say_warning(message: &str) {
 }
 
 fn say(line: fmt::Arguments<'_>) {
-    // Whoever closed stderr does not want to know, and there is nobody else to tell.
+    // Stderr may be closed, and errors have no other place.
     let _ = writeln!(stderr(), "{line}");
 }
 
