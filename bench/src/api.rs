@@ -101,7 +101,7 @@ fn bare() -> Router {
     Router::new().route("/api/v1/jobs", post(answer))
 }
 
-/// Serves as `punctual serve` does.
+/// Uses the accept loop of `punctual serve`.
 pub(crate) async fn serve(routers: Routers) -> Result<SocketAddr, Failure> {
     let listener = punctual_server::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     let address = listener.local_addr()?;
