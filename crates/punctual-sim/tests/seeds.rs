@@ -51,7 +51,7 @@ fn a_restarted_server_on_sqlite_reclaims_the_jobs_of_its_predecessor_at_once() {
 #[test]
 fn slots_fire_again_after_a_clock_jumped_ahead_and_back() {
     let faults = Faults::ClockJump;
-    for (backend, seeds) in [(Backend::Memory, 20), (Backend::Sqlite, 2)] {
+    for (backend, seeds) in [(Backend::Memory, 10), (Backend::Sqlite, 2)] {
         let proof = check(seeds, Plan { seconds: 190, backend, faults, is_told: false });
         assert!(proof.exercised, "{backend:?}: {:?}", proof.counts);
     }

@@ -6,6 +6,7 @@ mod events;
 pub(crate) mod jobs;
 pub(crate) mod operations;
 mod queues;
+mod realign;
 mod repeat;
 mod schedules;
 mod sets;

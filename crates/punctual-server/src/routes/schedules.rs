@@ -11,14 +11,14 @@ use punctual::{
     Admin, Definition, ErrorKind, Receipt, RevisionCursor, ScheduleId, Seen, SlotCursor, Timestamp,
 };
 use punctual_api::{
-    FieldError, List, MovedSlot, NextSlots, PauseRequest, Problem, RealignResponse, RecentSlot,
-    Revision, RunNowResponse, Schedule, ScheduleBody, Slot, Upcoming, UpcomingBucket, text,
+    FieldError, List, MovedSlot, NextSlots, PauseRequest, Problem, RecentSlot, Revision,
+    RunNowResponse, Schedule, ScheduleBody, Slot, Upcoming, UpcomingBucket, text,
 };
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{admin, repeat};
+use super::{admin, realign, repeat};
 use crate::ask::{Body, MaybeBody, Meant, Name, Paging, Query, instant, length};
 use crate::fault::{Answer, ErrorResponse, Fault};
 use crate::server::App;
@@ -33,7 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(resume))
         .routes(routes!(enable))
         .routes(routes!(disable))
-        .routes(routes!(realign))
+        .routes(routes!(realign::realign))
         .routes(routes!(next))
         .routes(routes!(slots))
         .routes(routes!(revisions))
@@ -131,10 +131,10 @@ async fn list(
 /// Why something is done.
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-struct Because {
+pub(super) struct Because {
     /// Reason, for the revision and the audit log.
     #[serde(default)]
-    why: String,
+    pub(super) why: String,
 }
 
 /// A schedule as it is now, with its `ETag`.
@@ -511,44 +511,6 @@ async fn disable(
     let admin = admin(&app, &headers, &because.why);
     let schedule = admin.disable_schedule(&name).await?;
     tagged(&admin, StatusCode::OK, schedule).await
-}
-
-/// Whether to change anything.
-#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-struct DryRun {
-    /// Return what would be done without doing it. Default: false.
-    #[serde(default)]
-    dry_run: bool,
-}
-
-/// Realign a schedule
-///
-/// For a schedule with `ahead_until`: its slots up to that time were decided while the database clock
-/// was ahead. Discards the decisions about slots later than the clock; these slots then fire at their
-/// time, also those that have already created a job. Jobs are not touched. Fails with 409 if the
-/// schedule is not ahead of the clock. The reason is the parameter `why`.
-#[utoipa::path(
-    post, path = "/api/v1/schedules/{name}/realign", tag = "schedules",
-    params(("name" = String, Path, description = "Name of the schedule"), Because, DryRun),
-    responses(
-        (status = 200, description = "What was discarded", body = RealignResponse),
-        ErrorResponse,
-    ),
-)]
-async fn realign(
-    State(app): State<App>,
-    Name(name): Name,
-    Query(because): Query<Because>,
-    Query(DryRun { dry_run }): Query<DryRun>,
-    headers: HeaderMap,
-) -> Answer<RealignResponse> {
-    let admin = admin(&app, &headers, &because.why);
-    let realigned = match dry_run {
-        true => admin.preview_realign(&name).await?,
-        false => admin.realign_schedule(&name).await?,
-    };
-    Ok(Json(RealignResponse::new(realigned, dry_run)))
 }
 
 /// How many slots to show.
