@@ -72,9 +72,12 @@ async fn the_scheduler_and_running_jobs_do_not_wait_for_lists() {
     held.end().await;
 }
 
+/// A read that lasts until it is released.
+type Hold = Box<dyn FnOnce() -> crate::error::Outcome<()> + Send>;
+
 /// A connection that is in use until it is released.
 async fn held(
-    lane: impl AsyncFnOnce(Box<dyn FnOnce() + Send>) -> punctual_store::Result<()> + Send + 'static,
+    lane: impl AsyncFnOnce(Hold) -> punctual_store::Result<()> + Send + 'static,
 ) -> (mpsc::Sender<()>, impl Future<Output = punctual_store::Result<()>>) {
     let (started, runs) = tokio::sync::oneshot::channel();
     let (release, wait) = mpsc::channel();
@@ -82,6 +85,7 @@ async fn held(
         // A test that failed waits for neither.
         let _ = started.send(());
         let _ = wait.recv();
+        Ok(())
     });
     let mut read = Box::pin(lane(hold));
     tokio::select! {
@@ -98,8 +102,7 @@ async fn the_engine_waits_for_no_read_of_an_api_request() {
     let id = NodeId::mint(NOW, [1; 10]);
     let lists = HeldLists::start(&store, limits::LISTS_MAX).await;
     let other = store.clone();
-    let (release, rows) =
-        held(async move |hold| other.readers.rows(move |_| Ok(hold())).await).await;
+    let (release, rows) = held(async move |hold| other.readers.rows(move |_| hold()).await).await;
     let engine = async {
         store.join(AT, &node(id)).await.unwrap();
         store.enqueue(AT, &[job(1)]).await.unwrap();
@@ -144,7 +147,7 @@ async fn no_api_request_uses_the_connection_of_the_scheduler() {
     let store = std::sync::Arc::new(store);
     let other = store.clone();
     let (release, scheduler) =
-        held(async move |hold| other.readers.scheduler(move |_| Ok(hold())).await).await;
+        held(async move |hold| other.readers.scheduler(move |_| hold()).await).await;
     let api = async {
         let (id, schedule) = (job(1).id, ScheduleId::mint(NOW, [3; 10]));
         assert!(store.steps(id).await.unwrap().is_empty());
