@@ -112,6 +112,7 @@ mod tests {
             become_ids: None,
             stdin: None,
             limits: Limits::default(),
+            open_files: None,
             new_privileges: false,
         }
     }

@@ -139,7 +139,14 @@ impl Counts {
 
 #[cfg(test)]
 mod tests {
+    use punctual_conformance::{Fault, Faulty};
+    use punctual_engine::{Env, System};
+    use punctual_store::memory::Memory;
+
     use super::*;
+    use crate::builder::Builder;
+    use crate::connect::Ground;
+    use crate::transaction::Backend;
 
     fn row(minute: i64) -> Row {
         let minute = Timestamp::from_seconds(minute * 60);
@@ -166,18 +173,6 @@ mod tests {
         let kept = counts.take();
         assert_eq!((kept.len(), kept[0].0.clone()), (ROWS_KEPT_MAX, row(7)));
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use punctual_conformance::{Fault, Faulty};
-    use punctual_engine::{Env, System};
-    use punctual_store::memory::Memory;
-
-    use super::*;
-    use crate::builder::Builder;
-    use crate::connect::Ground;
-    use crate::transaction::Backend;
 
     #[tokio::test]
     async fn a_stop_does_not_wait_for_statistics_that_cannot_be_written() {
