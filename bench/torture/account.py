@@ -18,7 +18,7 @@ WITH_JOB = ("fired", "caught_up")
 ON_TIME = 60 * SECOND
 # Jobs of these schedules wait for each other.
 QUEUED = ("queue_one", "queue_all")
-# A job that its node did not survive this often fails. The only other reason is that it was told to.
+# A job that its node did not survive this often fails. The only other reason is the kind `fail`.
 CRASHED = "its node died 3 times while running it"
 # A slot may be skipped because of a job that finished this long before: the database can take a while
 # to commit the result of a job, whose instant was read before.
@@ -264,10 +264,10 @@ def judge_jobs(verdict, journal, records, losable, jumps):
     for id, job in records.jobs.items():
         if job["state"] not in FINAL:
             verdict.add("unfinished", f"{id} {job['state']}")
-        has_failed, is_told = job["state"] == "failed", job["kind"] == "fail"
-        if has_failed and not is_told and job["error"] != CRASHED:
+        has_failed, must_fail = job["state"] == "failed", job["kind"] == "fail"
+        if has_failed and not must_fail and job["error"] != CRASHED:
             verdict.add("failed_without_reason", f"{id} {job['error']}")
-        if is_told and job["state"] == "succeeded":
+        if must_fail and job["state"] == "succeeded":
             verdict.add("wrong_outcome", f"{id} {job['state']}")
         if job["schedule"] is None and id not in known and journal.unanswered == 0:
             verdict.add("job_of_no_order", id)

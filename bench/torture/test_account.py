@@ -204,16 +204,16 @@ class Account(unittest.TestCase):
         faults = [(account.micros(at(5)), account.micros(at(8)))]
         self.assertEqual(account.longest_hold(records, faults), (1.5, "order"))
 
-    def test_a_job_fails_only_if_it_is_told_to_or_its_nodes_died(self):
+    def test_a_job_fails_only_if_it_must_or_its_nodes_died(self):
         fail = lambda error, **more: lambda _, records: records.jobs["order"].update(
             state="failed", error=error, **more
         )
         self.check({"failed_without_reason": 1}, fail("expired"))
         self.check({}, fail(account.CRASHED))
-        self.check({}, fail("told to", kind="fail"))
+        self.check({}, fail("requested", kind="fail"))
         self.check({"wrong_outcome": 1}, lambda _, records: records.jobs["order"].update(kind="fail"))
 
-    def test_a_job_that_nobody_ordered_is_found_after_a_failover_too(self):
+    def test_a_job_without_an_order_is_found_after_a_failover_too(self):
         other = job("other", 3, 4, schedule=None, slot=None, tags=[IMMEDIATE])
         add = lambda _, records: records.jobs.update(other=other)
         self.check({"job_of_no_order": 1}, add)

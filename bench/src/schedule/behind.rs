@@ -77,7 +77,7 @@ struct Backlog {
     fresh: Times,
 }
 
-/// Many schedules that are an hour behind, and some that go on beside them. PostgreSQL is compared with
+/// Many schedules that are an hour behind, and some that stay on time. PostgreSQL is compared with
 /// SQLite in the same run.
 pub(crate) async fn backlog(databases: &Databases, count: usize) -> Result<Vec<Figure>, Failure> {
     let sqlite = match databases {

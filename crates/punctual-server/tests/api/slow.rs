@@ -106,7 +106,7 @@ async fn queue_statistics_need_no_table_of_jobs_during_a_backlog() {
 }
 
 /// More lists than the database reads at once: those beyond the bound are refused, and the client learns
-/// when to try again. Job counts are no list.
+/// when to try again. Job counts are not lists.
 #[tokio::test]
 async fn a_refused_list_says_when_to_try_again() {
     let url = std::env::var("PUNCTUAL_TEST_POSTGRES");
