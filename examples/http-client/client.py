@@ -177,7 +177,8 @@ def failing(worker):
     why = ok("GET", f"/why/jobs/{jobs[0]}")
     assert why["reasons"][0]["code"] == "failed_permanently" and "not an image" in why["text"]
     worker.is_fixed = True  # Retry one job, then all others with a bulk operation.
-    assert ok("POST", f"/jobs/{jobs[0]}/retry")["state"] == "ready"
+    # The worker can be faster than the response.
+    assert ok("POST", f"/jobs/{jobs[0]}/retry")["state"] in ("ready", "running", "succeeded")
     assert finished(jobs[0])["attempt"] == 2
     ask = {"action": "retry", "q": f"state:failed tag:bad-{RUN}", "why": "the worker is fixed"}
     operation = ok("POST", "/operations", ask)["id"]

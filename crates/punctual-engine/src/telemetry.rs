@@ -479,7 +479,8 @@ mod tests {
     fn names(line: &str) -> impl Iterator<Item = &str> {
         let words = line.split(|c: char| !c.is_ascii_lowercase() && c != '_');
         let is_metric = |word: &&str| {
-            let unit = ["_total", "_seconds", "_held"].iter().any(|unit| word.ends_with(unit));
+            let unit =
+                ["_total", "_seconds", "_held", "_ahead"].iter().any(|unit| word.ends_with(unit));
             word.starts_with("punctual_") && unit
         };
         words.filter(is_metric)

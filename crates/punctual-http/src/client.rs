@@ -265,7 +265,7 @@ fn in_words(error: &dyn StdError) -> String {
 mod tests {
     use super::*;
 
-    const PEM: &str = "../punctual-postgres/tests/tls/cert.pem";
+    const PEM: &str = "../punctual-postgres/tests/postgres_tls/cert.pem";
 
     #[test]
     fn an_error_of_the_first_request_does_not_stay() {

@@ -41,6 +41,8 @@ fn passwords(url: &str) -> Result<Vec<String>, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -58,6 +60,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("token");
         std::fs::write(&file, "token-of-the-file\n").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         let mut settings = Settings::default();
         settings.server.token_file = Some(file);
         settings.database.url = "postgres://app:hunter22@db/app".to_owned();

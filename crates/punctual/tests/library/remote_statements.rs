@@ -181,8 +181,8 @@ async fn a_result_costs_the_same_statements_however_many_leases_its_worker_has()
         assert_eq!(state, JobState::Retrying);
     }
     let failures = counter.take();
-    // And one that reads the schedule.
-    assert!(failures <= 3 * 42 + 1, "{failures} statements for 42 failures");
+    // And those that read the schedule, whose backoff is kept for a second.
+    assert!(failures <= 3 * 42 + 10, "{failures} statements for 42 failures");
 
     drop((remote, other, frozen));
     let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
