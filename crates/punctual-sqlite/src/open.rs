@@ -160,10 +160,21 @@ fn connect(path: &Path, options: Options) -> rusqlite::Result<Connection> {
     db.pragma_update(None, "foreign_keys", false)?;
     if options.auto_migrate {
         migrate::apply(&db)?;
+        copy_new_tables(&db, path)?;
     }
     db.busy_timeout(Duration::from_millis(BUSY_MS))?;
     db.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     Ok(db)
+}
+
+/// Copies the tables of a new database from the log into its file, so that a file whose log was deleted
+/// is not taken for a new one.
+fn copy_new_tables(db: &Connection, path: &Path) -> rusqlite::Result<()> {
+    const PAGE_BYTES: u64 = 4_096;
+    if std::fs::metadata(path).is_ok_and(|about| about.len() <= PAGE_BYTES) {
+        db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+    }
+    Ok(())
 }
 
 /// What all connections have in common.

@@ -431,6 +431,36 @@ async fn a_deleted_log_is_detected_before_a_write_is_acknowledged() {
 }
 
 #[tokio::test]
+async fn a_truncated_log_is_detected_before_a_write_is_acknowledged() {
+    let truncate = |path: &Path| {
+        run("truncate", &["--size", "0", &sibling(path, "-wal").display().to_string()]);
+    };
+    let [write, read, now] = errors_after(truncate).await;
+    insta::assert_snapshot!(write, @"Unreachable: write-ahead log `DIR/jobs.db-wal` was truncated while it was in use; no further requests are accepted; stop every process that uses it, restore the database, then start again");
+    assert_eq!([&read, &now], [&write; 2]);
+}
+
+#[tokio::test]
+async fn deleted_shared_memory_is_detected_before_a_write_is_acknowledged() {
+    let delete = |path: &Path| fs::remove_file(sibling(path, "-shm")).unwrap();
+    let [write, read, now] = errors_after(delete).await;
+    insta::assert_snapshot!(write, @"Unreachable: shared memory `DIR/jobs.db-shm` was deleted or renamed while it was in use; no further requests are accepted; stop every process that uses it, restore the database, then start again");
+    assert_eq!([&read, &now], [&write; 2]);
+}
+
+#[tokio::test]
+async fn a_young_database_whose_log_was_deleted_is_not_taken_for_a_new_one() {
+    let (_directory, path) = fresh();
+    let store = SqliteStore::open(&path, Options::engine()).unwrap();
+    store.enqueue(At::Fixed(NOW), &[job(1, 10)]).await.unwrap();
+    let copy = path.with_file_name("copy.db");
+    fs::copy(&path, &copy).unwrap();
+    let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'punctual_job'";
+    let db = Connection::open(&copy).unwrap();
+    assert_eq!(db.query_row(tables, [], |row| row.get::<_, i64>(0)).unwrap(), 1);
+}
+
+#[tokio::test]
 async fn a_deleted_lock_file_stops_the_engine_that_holds_it() {
     let delete = |path: &Path| fs::remove_file(sibling(path, ".lock")).unwrap();
     let [write, read, now] = errors_after(delete).await;

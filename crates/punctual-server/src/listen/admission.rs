@@ -48,7 +48,7 @@ impl Admission {
 
     /// Counts a connection until the returned value is dropped.
     pub(super) fn admit(self: &Arc<Self>, from: IpAddr) -> Result<AdmittedConnection, Refusal> {
-        let counted = (!is_exempt(from)).then_some(from);
+        let counted = (!is_exempt(from)).then_some(client(from));
         let mut counts = self.counts();
         let of_address =
             counted.and_then(|from| counts.by_address.get(&from)).copied().unwrap_or(0);
@@ -68,9 +68,20 @@ impl Admission {
     }
 }
 
+/// The address by which a client is counted. A client with IPv6 usually has a whole /64 network.
+fn client(from: IpAddr) -> IpAddr {
+    match from.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = u128::from(address) & !u128::from(u64::MAX);
+            IpAddr::V6(network.into())
+        }
+        address => address,
+    }
+}
+
 /// May the address have any number of connections? Local clients and a proxy on this machine share one.
 fn is_exempt(from: IpAddr) -> bool {
-    from.is_loopback()
+    from.to_canonical().is_loopback()
 }
 
 /// A connection that counts.
@@ -117,6 +128,19 @@ mod tests {
         drop(held);
         assert!(admit(&admission, "192.0.2.1").is_ok());
         assert_eq!(admission.counts().by_address.len(), 1);
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_network_are_one_client() {
+        let admission = Arc::new(Admission::new(9, 2));
+        let held = [admit(&admission, "2001:db8::1"), admit(&admission, "2001:db8::2:1")];
+        assert!(held.iter().all(Result::is_ok));
+        assert_eq!(admit(&admission, "2001:db8::3").err(), Some(Refusal::Address));
+        assert!(admit(&admission, "2001:db8:0:1::1").is_ok());
+        let mapped = admit(&admission, "::ffff:192.0.2.1");
+        let plain = admit(&admission, "192.0.2.1");
+        assert!(mapped.is_ok() && plain.is_ok());
+        assert_eq!(admit(&admission, "::ffff:192.0.2.1").err(), Some(Refusal::Address));
     }
 
     #[test]

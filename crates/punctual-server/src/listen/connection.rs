@@ -24,8 +24,12 @@ use crate::closing::Closing;
 /// What is buffered of a request head, of responses by HTTP/1, and of each response by HTTP/2.
 const BUFFER_BYTES: usize = 32 * 1_024;
 
-/// Requests of an HTTP/2 connection at the same time.
-const STREAMS_MAX: u32 = 100;
+/// Requests of an HTTP/2 connection at the same time. Their heads are in memory while their bodies are
+/// awaited, before the client has authenticated: with the next bound these are 256 KiB per connection.
+const STREAMS_MAX: u32 = 32;
+
+/// The size of the head of an HTTP/2 request, as the protocol counts it.
+const HEAD_BYTES_MAX: u32 = 8 * 1_024;
 
 /// How often an HTTP/2 client must show that it is there, and how long it may take.
 const PING_EVERY: Duration = Duration::from_secs(30);
@@ -45,6 +49,7 @@ pub(super) fn protocols() -> Protocols {
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEAD_BYTES_MAX)
         .max_send_buf_size(BUFFER_BYTES)
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PONG_WITHIN);
