@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use punctual_core::Timestamp;
-use punctual_store::NewJob;
+use punctual_store::{ClusterKey, NewJob};
 
 use crate::connection::Conn;
 use crate::enqueue;
@@ -16,6 +16,8 @@ use crate::{rows, sql};
 
 /// What the parts of a store know together.
 pub(crate) struct Shared {
+    /// The key of the hashes of unique keys.
+    pub(crate) cluster_key: Arc<ClusterKey>,
     pub(crate) marks: Marks,
     pub(crate) wake: Arc<Wake>,
     /// Queues that are known to have a limit.

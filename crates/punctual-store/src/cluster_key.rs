@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn neither_the_key_nor_a_digest_is_printed() {
-        let text = format!("{:?} {:?}", ClusterKey::from_bytes([171; 32]), job("[1]").meaning_digest());
+        let text =
+            format!("{:?} {:?}", ClusterKey::from_bytes([171; 32]), job("[1]").meaning_digest());
         assert_eq!(text, "ClusterKey(…) MeaningDigest(…)");
     }
 }

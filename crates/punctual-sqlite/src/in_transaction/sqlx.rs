@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use punctual_core::Timestamp;
 use punctual_core::job::{AttemptOutcome, JobState, Next};
 use punctual_store::{
-    At, ClusterKey, EnqueueAnswer, Enqueued, ErrorKind, NewJob, Rejection, Result, Settled, Settlement,
-    StoreError, limits, rules,
+    At, ClusterKey, EnqueueAnswer, Enqueued, ErrorKind, NewJob, Rejection, Result, Settled,
+    Settlement, StoreError, limits, rules,
 };
 use rusqlite::ffi;
 use rusqlite::types::{FromSql, ToSql, ToSqlOutput, Type, Value, ValueRef};
