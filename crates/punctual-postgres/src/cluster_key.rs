@@ -12,7 +12,7 @@ pub(crate) async fn read(session: &mut impl Session) -> Outcome<ClusterKey> {
     let found = session.query(&sql::CLUSTER_KEY, &[]).await?;
     let Some(row) = found.first() else {
         let message = "table `cluster_key` of the punctual schema is empty; restore its row from a \
-                       backup, or, if there is none, run the INSERT for it from the output of \
+                       backup, or, without a backup, run the INSERT for it from the output of \
                        `punctual db migrate --print`";
         return Err(StoreError::new(ErrorKind::Corrupt, message).into());
     };

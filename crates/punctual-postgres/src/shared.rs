@@ -25,6 +25,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    pub(crate) fn new(cluster_key: ClusterKey) -> Shared {
+        Shared {
+            cluster_key: Arc::new(cluster_key),
+            marks: Marks::default(),
+            wake: Arc::new(Wake::new()),
+            limited: Mutex::default(),
+        }
+    }
+
     /// Jobs were written at this instant.
     pub(crate) fn enqueued<'a>(&self, now: Timestamp, jobs: impl Iterator<Item = &'a NewJob>) {
         let mut first: BTreeMap<&str, Place> = BTreeMap::new();

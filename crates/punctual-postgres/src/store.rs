@@ -1,6 +1,6 @@
 //! The store: every method of the port, sent to where it is done.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -21,13 +21,12 @@ use crate::history::{self, History};
 use crate::in_transaction::InTransaction;
 use crate::keys::Keyed;
 use crate::lists::all;
-use crate::marks::Marks;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::retry::{attempt, list};
 use crate::settle::Settle;
 pub(crate) use crate::shared::Shared;
-use crate::wake::{self, Wake};
+use crate::wake;
 use crate::{
     check, claim, cluster_key, events, expiry, fire, jobs, keys, leaders, lists, look, migrate,
     nodes, notes, partitions, queues, rows, schedules, sets, sql, upkeep,
@@ -110,12 +109,7 @@ impl PostgresStore {
         unverified.dedup();
         let pool = Pool::new(connector.clone(), options.connections);
         let cluster_key = open(&connector, &pool, &options).await?;
-        let shared = Arc::new(Shared {
-            cluster_key: Arc::new(cluster_key),
-            marks: Marks::default(),
-            wake: Arc::new(Wake::new()),
-            limited: Mutex::default(),
-        });
+        let shared = Arc::new(Shared::new(cluster_key));
         let fixed = Arc::new(connector.with_fixed_plans());
         let lanes = |most| Pool::new(fixed.clone(), most);
         let enqueue = Enqueue { pool: lanes(WRITE_LANES), shared: shared.clone() };

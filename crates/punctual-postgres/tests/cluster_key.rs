@@ -131,7 +131,7 @@ async fn a_schema_without_a_cluster_key_is_refused() {
     let delete = format!("DELETE FROM {}.cluster_key", schema.0);
     connect().await.batch_execute(&delete).await.expect("it is deleted");
     let refused = PostgresStore::connect(&direct_url(), options(&schema.0)).await;
-    insta::assert_snapshot!(refused.expect_err("it is refused"), @"table `cluster_key` of the punctual schema is empty; restore its row from a backup, or, if there is none, run the INSERT for it from the output of `punctual db migrate --print`");
+    insta::assert_snapshot!(refused.expect_err("it is refused"), @"table `cluster_key` of the punctual schema is empty; restore its row from a backup, or, without a backup, run the INSERT for it from the output of `punctual db migrate --print`");
     let printed = punctual_postgres::migrations_sql(&schema.0).expect("a schema");
     let start = printed.find(&format!("INSERT INTO {}.cluster_key", schema.0)).expect("printed");
     let remedy = printed[start..].split_inclusive(';').next().expect("a statement");

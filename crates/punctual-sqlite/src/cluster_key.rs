@@ -38,9 +38,9 @@ fn read(db: &Connection) -> Outcome<ClusterKey> {
 /// The key with the bytes of the only row, if there is that row.
 pub(crate) fn parse(bytes: Option<[u8; CLUSTER_KEY_BYTES]>) -> Outcome<ClusterKey> {
     bytes.map(ClusterKey::from_bytes).ok_or_else(|| {
-        let message = "table `punctual_cluster_key` is empty; restore its row from a backup, or, if \
-                       there is none, insert a new key with `INSERT INTO punctual_cluster_key (id, \
-                       key) VALUES (1, randomblob(32))`";
+        let message = "table `punctual_cluster_key` is empty; restore its row from a backup, or, \
+                       without a backup, run `INSERT INTO punctual_cluster_key (id, key) VALUES \
+                       (1, randomblob(32))`";
         StoreError::new(ErrorKind::Corrupt, message).into()
     })
 }

@@ -156,7 +156,7 @@ fn a_file_without_a_cluster_key_is_refused() {
     let db = Connection::open(&path).expect("a file");
     db.execute("DELETE FROM punctual_cluster_key", []).expect("it is deleted");
     let error = SqliteStore::open(&path, Options::engine()).expect_err("it is refused");
-    insta::assert_snapshot!(error, @"table `punctual_cluster_key` is empty; restore its row from a backup, or, if there is none, insert a new key with `INSERT INTO punctual_cluster_key (id, key) VALUES (1, randomblob(32))`");
+    insta::assert_snapshot!(error, @"table `punctual_cluster_key` is empty; restore its row from a backup, or, without a backup, run `INSERT INTO punctual_cluster_key (id, key) VALUES (1, randomblob(32))`");
     db.execute("INSERT INTO punctual_cluster_key (id, key) VALUES (1, randomblob(32))", [])
         .expect("the remedy works");
     engine(&path);

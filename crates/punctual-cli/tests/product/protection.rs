@@ -247,10 +247,11 @@ const CLUSTER_KEY_BASE64: &str = "Y2x1c3Rlci1rZXktb2YtMzItYnl0ZXMtNDgyMTM3MDk";
 fn has_cluster_key(bytes: &[u8]) -> bool {
     let hex: String = CLUSTER_KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
     let list = serde_json::to_string(CLUSTER_KEY.as_bytes()).unwrap();
+    let content = text(bytes);
     let list = list.trim_matches(['[', ']']);
     [CLUSTER_KEY, &hex, &hex.to_uppercase(), CLUSTER_KEY_BASE64, list]
         .iter()
-        .any(|form| bytes.windows(form.len()).any(|window| window == form.as_bytes()))
+        .any(|form| content.contains(*form))
 }
 
 #[test]
@@ -264,7 +265,7 @@ fn the_cluster_key_is_in_backups_but_in_no_output_or_response() {
     drop(db);
     let mut command = punctual(here, &["serve"]);
     let log = fs::File::create(here.join("stderr")).unwrap();
-    command.env("RUST_LOG", "trace").stderr(log);
+    command.env("RUST_LOG", "debug").stderr(log);
     let server = Serving::of(command);
 
     // Requests that use the key, and their responses.
@@ -286,7 +287,9 @@ fn the_cluster_key_is_in_backups_but_in_no_output_or_response() {
     for (path, operations) in description["paths"].as_object().unwrap() {
         let content = &operations["get"]["responses"]["200"]["content"];
         let path = path.replace("/jobs/{id}", &format!("/jobs/{job}"));
-        if content.get("application/json").is_some() && !path.contains('{') {
+        // A long poll would wait for the end of the job.
+        let is_answered = !path.contains('{') && !path.ends_with("/wait");
+        if content.get("application/json").is_some() && is_answered {
             let mut response = agent.get(format!("{}{path}", server.url)).call().unwrap();
             outputs.push((path, response.body_mut().read_to_vec().unwrap()));
         }
@@ -301,11 +304,7 @@ fn the_cluster_key_is_in_backups_but_in_no_output_or_response() {
         let local = ["--database", "sqlite://punctual.db"];
         let local = if args[0] == "config" { &[][..] } else { &local[..] };
         let output = punctual(here, args).args(local).output().unwrap();
-        assert!(
-            !output.stdout.is_empty() || args[0] == "export",
-            "{args:?}: {}",
-            text(&output.stderr)
-        );
+        assert!(!output.stdout.is_empty(), "{args:?}: {}", text(&output.stderr));
         outputs.push((args.join(" "), [output.stdout, output.stderr].concat()));
     }
     let backup = ["db", "backup", "copy.db", "--database", "sqlite://punctual.db"];
