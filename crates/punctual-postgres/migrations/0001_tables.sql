@@ -8,6 +8,15 @@ CREATE TABLE {schema}.meta (
   value bigint NOT NULL
 );
 
+-- The secret key of the hashes in job_key. It is never changed: the hashes that are held depend on it.
+-- gen_random_uuid() uses the strong random numbers of the server, 122 bits in each value.
+CREATE TABLE {schema}.cluster_key (
+  id integer PRIMARY KEY CHECK (id = 1), -- one row
+  key bytea NOT NULL CHECK (octet_length(key) = 32)
+);
+INSERT INTO {schema}.cluster_key (id, key)
+VALUES (1, sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())));
+
 -- The body. It and its twins job_done, job_attempt, job_step and job_log are partitioned by the day of
 -- the id, which begins with milliseconds since 1970; what lies in no day that was made ahead is in the
 -- default.
@@ -185,7 +194,7 @@ CREATE TABLE {schema}.job_key (
   tenant text COLLATE "C" NOT NULL,
   key text COLLATE "C" NOT NULL,
   job uuid NOT NULL,
-  hash bigint NOT NULL,
+  hash bytea NOT NULL CHECK (octet_length(hash) = 16), -- of the payload, under the cluster key
   expires_at timestamptz,
   PRIMARY KEY (tenant, key)
 );

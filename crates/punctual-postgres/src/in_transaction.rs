@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use punctual_core::job::JobState;
 use punctual_store::{
-    At, Enqueued, ErrorKind, NewJob, Result, Settled, Settlement, StoreError, limits, rules,
+    At, ClusterKey, Enqueued, ErrorKind, NewJob, Result, Settled, Settlement, StoreError, limits,
+    rules,
 };
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Row, Transaction};
@@ -20,7 +21,7 @@ use crate::options::check_schema;
 use crate::session::Session;
 use crate::settle::settle_within;
 use crate::sql::{self, Statement, Texts};
-use crate::{enqueue, keys, wake};
+use crate::{cluster_key, enqueue, keys, wake};
 
 /// Writes jobs, and settles attempts, in transactions of the caller's.
 ///
@@ -44,6 +45,9 @@ use crate::{enqueue, keys, wake};
 #[derive(Clone)]
 pub struct InTransaction {
     texts: Arc<Texts>,
+    /// The key of the store's database. Without a store it is not known which database the
+    /// transactions are on, so each call that needs the key reads it.
+    cluster_key: Option<Arc<ClusterKey>>,
     /// Where other processes listen; none if they do not.
     channel: Option<Arc<str>>,
     /// The server as people know it.
@@ -58,14 +62,21 @@ impl InTransaction {
         let channel = Some(wake::channel(schema));
         Ok(InTransaction::of(
             Arc::new(Texts::new(schema)),
+            None,
             channel,
             "the server of the transaction",
         ))
     }
 
-    pub(crate) fn of(texts: Arc<Texts>, channel: Option<String>, server: &str) -> InTransaction {
+    pub(crate) fn of(
+        texts: Arc<Texts>,
+        cluster_key: Option<Arc<ClusterKey>>,
+        channel: Option<String>,
+        server: &str,
+    ) -> InTransaction {
         InTransaction {
             texts,
+            cluster_key,
             channel: channel.map(Into::into),
             server: server.into(),
             at: At::Database,
@@ -99,7 +110,11 @@ impl InTransaction {
         let written = async {
             let enqueued = if jobs.iter().any(|job| job.unique.is_some()) {
                 let jobs: Vec<&NewJob> = jobs.iter().collect();
-                keys::enqueue_within(session, self.at, &jobs).await?
+                let key = match &self.cluster_key {
+                    Some(key) => key.clone(),
+                    None => Arc::new(cluster_key::read(session).await?),
+                };
+                keys::enqueue_within(session, &key, self.at, &jobs).await?
             } else {
                 enqueue::enqueue_within(session, self.at, jobs).await?
             };

@@ -3,8 +3,8 @@
 use punctual_core::job::JobState;
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, At, CancelAnswer, ErrorKind, Json, KeyLifetime, KeyScope, MoveAnswer, NewJob, Placement,
-    RequeueAnswer, StoreError, UniqueKey, rules,
+    Actor, At, CancelAnswer, ClusterKey, ErrorKind, Json, KeyLifetime, KeyScope, MoveAnswer,
+    NewJob, Placement, RequeueAnswer, StoreError, UniqueKey, rules,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -229,6 +229,7 @@ async fn was_asked(conn: &mut Conn, job: JobId) -> Outcome<bool> {
 
 pub(crate) async fn requeue(
     conn: &mut Conn,
+    key: &ClusterKey,
     at: At,
     jobs: &[JobId],
     actor: &Actor,
@@ -236,7 +237,7 @@ pub(crate) async fn requeue(
     let now = begin(conn, at).await?;
     let mut answers = Vec::with_capacity(jobs.len());
     for job in jobs {
-        answers.push(requeue_one(conn, now, *job, actor).await?);
+        answers.push(requeue_one(conn, key, now, *job, actor).await?);
     }
     conn.commit().await?;
     Ok(answers)
@@ -244,6 +245,7 @@ pub(crate) async fn requeue(
 
 async fn requeue_one(
     conn: &mut Conn,
+    key: &ClusterKey,
     now: Timestamp,
     job: JobId,
     actor: &Actor,
@@ -261,7 +263,7 @@ async fn requeue_one(
     let found = conn.query(&sql::JOB_KEY_OF, &[&id]).await?;
     let Some(row) = found.first() else { return Ok(RequeueAnswer::NotFound) };
     let (body, schedule) = read_keyed(row, job)?;
-    if let Some(holder) = keys::take_one(conn, now, &body).await? {
+    if let Some(holder) = keys::take_one(conn, key, now, &body).await? {
         return Ok(RequeueAnswer::KeyTaken(holder.job));
     }
     if let Some(schedule) = schedule {

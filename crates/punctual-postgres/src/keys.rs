@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use punctual_core::{JobId, Timestamp};
 use punctual_store::{
-    At, EnqueueAnswer, Enqueued, ErrorKind, NewJob, Rejection, Result, StoreError,
+    At, ClusterKey, EnqueueAnswer, Enqueued, ErrorKind, KeyHash, NewJob, Rejection, Result,
+    StoreError,
 };
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::bodies::Bodies;
+use crate::cluster_key;
 use crate::connection::{Bound, Conn};
 use crate::error::{Fault, Outcome};
 use crate::gather::{Call, Request, Work};
@@ -32,7 +34,7 @@ type Key = (String, String);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) job: JobId,
-    pub(crate) hash: i64,
+    pub(crate) hash: KeyHash,
     pub(crate) expires_at: Option<Timestamp>,
 }
 
@@ -85,11 +87,12 @@ impl Work for Keyed {
 impl Keyed {
     async fn write(self: &Arc<Self>, at: At, group: Vec<Request<Self>>) {
         let jobs: Vec<&NewJob> = group.iter().flat_map(|request| &request.ask.1).collect();
+        let key = &self.shared.cluster_key;
         let mut taken = match self.pool.take().await {
             Ok(taken) => taken,
             Err(error) => return answer_all_alike(group, &error),
         };
-        let fault = match enqueue(&mut taken, at, &jobs, Hurry::Batch).await {
+        let fault = match enqueue(&mut taken, key, at, &jobs, Hurry::Batch).await {
             Ok((now, mut answers)) => {
                 self.shared.enqueued(now, created(&jobs, &answers));
                 for request in group {
@@ -120,8 +123,9 @@ impl Keyed {
 
     async fn write_one(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
         let jobs: Vec<&NewJob> = jobs.iter().collect();
+        let key = &self.shared.cluster_key;
         let (now, answers) =
-            attempt!(self.spare, Harmless, conn => enqueue(conn, at, &jobs, Hurry::Single))?;
+            attempt!(self.spare, Harmless, conn => enqueue(conn, key, at, &jobs, Hurry::Single))?;
         self.shared.enqueued(now, created(&jobs, &answers));
         Ok(Enqueued { at: now, answers })
     }
@@ -159,6 +163,7 @@ fn created<'a>(
 /// Writes jobs of which some have keys, in one transaction.
 async fn enqueue(
     conn: &mut Conn,
+    key: &ClusterKey,
     at: At,
     jobs: &[&NewJob],
     hurry: Hurry,
@@ -170,7 +175,7 @@ async fn enqueue(
         Hurry::Single => conn.begin_with(&sql::KEY_LOOK, &wanted.bound(&at)).await?,
     };
     let (now, facts) = wanted.read(jobs, &found)?;
-    let (answers, bodies) = take_keys(conn, now, jobs, facts).await?;
+    let (answers, bodies) = take_keys(conn, key, now, jobs, facts).await?;
     if bodies.is_empty() {
         conn.commit().await?;
     } else {
@@ -183,13 +188,16 @@ async fn enqueue(
 /// written.
 async fn take_keys<'a>(
     session: &mut impl Session,
+    key: &ClusterKey,
     now: Timestamp,
     jobs: &[&'a NewJob],
     mut facts: Facts,
 ) -> Outcome<(Vec<EnqueueAnswer>, Bodies<'a>)> {
+    let hashes: Vec<Option<KeyHash>> =
+        jobs.iter().map(|job| job.unique.is_some().then(|| key.hash(job))).collect();
     let mut won: BTreeMap<Key, Holder> = BTreeMap::new();
     for _ in 0..LOOKS_MAX {
-        let decided = decide(now, jobs, &facts);
+        let decided = decide(now, jobs, &hashes, &facts);
         if won.iter().any(|(key, holder)| decided.takes.get(key) != Some(holder)) {
             break;
         }
@@ -232,11 +240,12 @@ async fn take_keys<'a>(
 /// Writes jobs inside a transaction of the caller's.
 pub(crate) async fn enqueue_within(
     session: &mut impl Session,
+    key: &ClusterKey,
     at: At,
     jobs: &[&NewJob],
 ) -> Outcome<Enqueued> {
     let (now, facts) = look(session, at, jobs).await?;
-    let (answers, bodies) = take_keys(session, now, jobs, facts).await?;
+    let (answers, bodies) = take_keys(session, key, now, jobs, facts).await?;
     bodies.write_within(session, now).await?;
     Ok(Enqueued { at: now, answers })
 }
@@ -289,7 +298,7 @@ impl Wanted {
             {
                 let holder = Holder {
                     job: rows::job_id(row, 3)?,
-                    hash: rows::get(row, 4)?,
+                    hash: KeyHash::from_bytes(cluster_key::bytes(rows::get(row, 4)?)?),
                     expires_at: rows::instant_opt(row, 5)?,
                 };
                 facts.holders.insert((tenant, name), holder);
@@ -300,11 +309,11 @@ impl Wanted {
 }
 
 /// Decides one job after the other, as if each were alone.
-fn decide(now: Timestamp, jobs: &[&NewJob], facts: &Facts) -> Decided {
+fn decide(now: Timestamp, jobs: &[&NewJob], hashes: &[Option<KeyHash>], facts: &Facts) -> Decided {
     let mut exists = facts.exists.clone();
     let mut holders = facts.holders.clone();
     let mut decided = Decided { answers: Vec::new(), takes: BTreeMap::new(), written: Vec::new() };
-    for (index, job) in jobs.iter().enumerate() {
+    for (index, (job, hash)) in jobs.iter().zip(hashes).enumerate() {
         if let Err(message) = job.check_enqueued() {
             decided.answers.push(EnqueueAnswer::Rejected(Rejection::Invalid(message)));
             continue;
@@ -313,8 +322,7 @@ fn decide(now: Timestamp, jobs: &[&NewJob], facts: &Facts) -> Decided {
             decided.answers.push(EnqueueAnswer::Created);
             continue;
         }
-        if let Some(key) = key_of(job) {
-            let hash = job.meaning_hash();
+        if let Some((key, hash)) = key_of(job).zip(*hash) {
             if let Some(holder) = holders.get(&key)
                 && holder.expires_at.is_none_or(|expires_at| expires_at > now)
                 && holder.job != job.id
@@ -355,7 +363,8 @@ async fn take(
     let tenants: Vec<&str> = open.keys().map(|(tenant, _)| tenant.as_str()).collect();
     let names: Vec<&str> = open.keys().map(|(_, name)| name.as_str()).collect();
     let jobs: Vec<Uuid> = open.values().map(|holder| holder.job.as_uuid()).collect();
-    let hashes: Vec<i64> = open.values().map(|holder| holder.hash).collect();
+    let hashes: Vec<&[u8]> =
+        open.values().map(|holder| holder.hash.as_bytes().as_slice()).collect();
     let expiries: Vec<Option<Instant>> =
         open.values().map(|holder| holder.expires_at.map(Instant)).collect();
     session.query(&sql::KEY_CLEAR, &[&tenants, &names, &jobs, &Instant(now)]).await?;
@@ -367,12 +376,13 @@ async fn take(
 /// Takes the key of one job, if it has one; or says who holds it.
 pub(crate) async fn take_one(
     conn: &mut Conn,
+    cluster_key: &ClusterKey,
     now: Timestamp,
     job: &NewJob,
 ) -> Outcome<Option<Holder>> {
     let Some(key) = key_of(job) else { return Ok(None) };
-    let mine =
-        Holder { job: job.id, hash: job.meaning_hash(), expires_at: job.key_expires_at(now) };
+    let hash = cluster_key.hash(job);
+    let mine = Holder { job: job.id, hash, expires_at: job.key_expires_at(now) };
     for _ in 0..LOOKS_MAX {
         let wanted = BTreeMap::from([(&key, &mine)]);
         if !take(conn, now, &wanted).await?.is_empty() {

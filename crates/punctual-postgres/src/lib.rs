@@ -7,6 +7,7 @@
 mod bodies;
 mod check;
 mod claim;
+mod cluster_key;
 mod connect;
 mod connection;
 mod counts;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use punctual_core::Timestamp;
-use punctual_store::NewJob;
+use punctual_store::{ClusterKey, NewJob};
 
 use crate::connection::Conn;
 use crate::enqueue;
@@ -16,6 +16,8 @@ use crate::{rows, sql};
 
 /// What the parts of a store know together.
 pub(crate) struct Shared {
+    /// The key of the hashes of unique keys.
+    pub(crate) cluster_key: Arc<ClusterKey>,
     pub(crate) marks: Marks,
     pub(crate) wake: Arc<Wake>,
     /// Queues that are known to have a limit.
@@ -23,6 +25,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    pub(crate) fn new(cluster_key: ClusterKey) -> Shared {
+        Shared {
+            cluster_key: Arc::new(cluster_key),
+            marks: Marks::default(),
+            wake: Arc::new(Wake::new()),
+            limited: Mutex::default(),
+        }
+    }
+
     /// Jobs were written at this instant.
     pub(crate) fn enqueued<'a>(&self, now: Timestamp, jobs: impl Iterator<Item = &'a NewJob>) {
         let mut first: BTreeMap<&str, Place> = BTreeMap::new();

@@ -1,6 +1,6 @@
 //! The store: every method of the port, sent to where it is done.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -21,16 +21,15 @@ use crate::history::{self, History};
 use crate::in_transaction::InTransaction;
 use crate::keys::Keyed;
 use crate::lists::all;
-use crate::marks::Marks;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::retry::{attempt, list};
 use crate::settle::Settle;
 pub(crate) use crate::shared::Shared;
-use crate::wake::{self, Wake};
+use crate::wake;
 use crate::{
-    check, claim, events, expiry, fire, jobs, keys, leaders, lists, look, migrate, nodes, notes,
-    partitions, queues, rows, schedules, sets, sql, upkeep,
+    check, claim, cluster_key, events, expiry, fire, jobs, keys, leaders, lists, look, migrate,
+    nodes, notes, partitions, queues, rows, schedules, sets, sql, upkeep,
 };
 
 /// Connections for enqueueing, and as many for settling: two are enough to keep the server at work
@@ -109,12 +108,8 @@ impl PostgresStore {
         // Both are the same without a pooler.
         unverified.dedup();
         let pool = Pool::new(connector.clone(), options.connections);
-        open(&connector, &pool, &options).await?;
-        let shared = Arc::new(Shared {
-            marks: Marks::default(),
-            wake: Arc::new(Wake::new()),
-            limited: Mutex::default(),
-        });
+        let cluster_key = open(&connector, &pool, &options).await?;
+        let shared = Arc::new(Shared::new(cluster_key));
         let fixed = Arc::new(connector.with_fixed_plans());
         let lanes = |most| Pool::new(fixed.clone(), most);
         let enqueue = Enqueue { pool: lanes(WRITE_LANES), shared: shared.clone() };
@@ -155,7 +150,8 @@ impl PostgresStore {
     /// Writes to this store's tables in transactions of the caller's.
     pub fn in_transaction(&self) -> InTransaction {
         let channel = self.listens.then(|| self.channel.clone());
-        InTransaction::of(self.connector.texts().clone(), channel, self.connector.server())
+        let key = Some(self.shared.cluster_key.clone());
+        InTransaction::of(self.connector.texts().clone(), key, channel, self.connector.server())
     }
 
     /// Which history of which server the store writes, and whether that has changed.
@@ -211,7 +207,8 @@ async fn spoil(conn: &mut Conn, what: rules::Spoil) -> Outcome<()> {
 }
 
 /// Checks the schema, and brings it up to date if it may.
-async fn open(connector: &Connector, pool: &Pool, options: &Options) -> Result<()> {
+/// Checks the schema, creates or migrates it if it may, and returns the cluster key.
+async fn open(connector: &Connector, pool: &Pool, options: &Options) -> Result<ClusterKey> {
     let mut conn = pool.take().await?;
     let server = connector.server();
     let tell = |fault: crate::error::Fault| fault.tell(server);
@@ -224,6 +221,7 @@ async fn open(connector: &Connector, pool: &Pool, options: &Options) -> Result<(
         let found = migrate::version(&mut conn).await.map_err(tell)?;
         migrate::check(&place, found, options.auto_migrate)?;
     }
+    let cluster_key = cluster_key::read(&mut *conn).await.map_err(tell)?;
     if options.auto_migrate && options.days_ahead > 0 {
         // What cannot be made ahead lies in the default partition, where everything works as well.
         let made = partitions::make_ahead(&mut conn, At::Database, options.days_ahead).await;
@@ -236,7 +234,7 @@ async fn open(connector: &Connector, pool: &Pool, options: &Options) -> Result<(
             conn.discard();
         }
     }
-    Ok(())
+    Ok(cluster_key)
 }
 
 impl std::fmt::Debug for PostgresStore {
@@ -309,8 +307,9 @@ impl Store for PostgresStore {
 
     async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>> {
         rules::check_count(jobs.len(), limits::REQUEUE_MAX, "jobs")?;
-        let actor = &actor.kept()?;
-        let answers = attempt!(self.pool, Never, conn => jobs::requeue(conn, at, jobs, actor))?;
+        let (actor, key) = (&actor.kept()?, &self.shared.cluster_key);
+        let answers =
+            attempt!(self.pool, Never, conn => jobs::requeue(conn, key, at, jobs, actor))?;
         self.shared.put_in_line();
         Ok(answers)
     }

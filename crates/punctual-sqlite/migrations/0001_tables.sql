@@ -8,6 +8,14 @@ CREATE TABLE punctual_meta (
   value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- The secret key of the hashes in punctual_job_key. It is never changed: the hashes that are held depend on it.
+-- randomblob() is a ChaCha20 generator whose seed comes from the operating system.
+CREATE TABLE punctual_cluster_key (
+  id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1), -- one row
+  key BLOB NOT NULL CHECK (length(key) = 32)
+) STRICT;
+INSERT INTO punctual_cluster_key (id, key) VALUES (1, randomblob(32));
+
 -- The body. The payload stands last, so that a list never reads past it.
 CREATE TABLE punctual_job (
   id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
@@ -168,7 +176,7 @@ CREATE TABLE punctual_job_key (
   tenant TEXT NOT NULL,
   key TEXT NOT NULL,
   job BLOB NOT NULL,
-  hash INTEGER NOT NULL,
+  hash BLOB NOT NULL CHECK (length(hash) = 16), -- of the payload, under the cluster key
   expires_at INTEGER,
   PRIMARY KEY (tenant, key)
 ) STRICT, WITHOUT ROWID;

@@ -19,6 +19,7 @@ use punctual_store::{
 };
 use rusqlite::Connection;
 
+use crate::cluster_key::FileKey;
 use crate::error::{Fault, Outcome, is_busy};
 use crate::{clock, jobs, migrate, settle};
 
@@ -48,7 +49,7 @@ pub use self::sqlx::{enqueue_sqlx, file_of_sqlx, settle_sqlx};
 pub fn enqueue(db: &Connection, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
     rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
     let checked = jobs.iter().map(|job| job.check_enqueued().map(|()| job));
-    within(db, at, |now| jobs::enqueue(db, now, checked))
+    within(db, at, |now| jobs::enqueue(db, &mut FileKey::default(), now, checked))
 }
 
 /// Settles an attempt. Unless the answer is [`Settled::Applied`], nothing was changed, and the

@@ -3,63 +3,88 @@
 use punctual_core::job::JobState;
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, CancelAnswer, EnqueueAnswer, Enqueued, Json, KeyLifetime, KeyScope, MoveAnswer, NewJob,
-    Placement, Rejection, RequeueAnswer, Seated, UniqueKey, rules,
+    Actor, CancelAnswer, EnqueueAnswer, Enqueued, Json, KeyHash, KeyLifetime, KeyScope, MoveAnswer,
+    NewJob, Placement, Rejection, RequeueAnswer, Seated, UniqueKey, rules,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use crate::cluster_key::FileKey;
 use crate::error::Outcome;
 use crate::places::{self, End, HAS_KEY, Seat, Taken, Wait, take_waiting};
-use crate::rows::{self, Bound, Read};
+use crate::rows::{self, Bound, Fields, Read};
 use crate::{expiry, sql, upkeep};
 
 /// Enqueues jobs, each of which was checked or has a reason why it may not be enqueued.
 pub(crate) fn enqueue<'a>(
     db: &Connection,
+    file_key: &mut FileKey,
     now: Timestamp,
     checked: impl Iterator<Item = Result<&'a NewJob, String>>,
 ) -> Outcome<Enqueued> {
     let enqueue = |job| match job {
-        Ok(job) => enqueue_one(db, now, job),
+        Ok(job) => enqueue_one(db, file_key, now, job),
         Err(message) => Ok(EnqueueAnswer::Rejected(Rejection::Invalid(message))),
     };
     Ok(Enqueued { at: now, answers: checked.map(enqueue).collect::<Outcome<_>>()? })
 }
 
 /// Enqueues a job that was checked.
-pub(crate) fn enqueue_one(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<EnqueueAnswer> {
-    if job.unique.is_some() {
+fn enqueue_one(
+    db: &Connection,
+    file_key: &mut FileKey,
+    now: Timestamp,
+    job: &NewJob,
+) -> Outcome<EnqueueAnswer> {
+    if let Some(key) = job.stored_key() {
         // A job that is there already is no rival for its own key.
         if db.prepare_cached(sql::JOB_EXISTS)?.exists([job.id.as_bytes()])? {
             return Ok(EnqueueAnswer::Created);
         }
-        if let Some(holder) = take_key(db, now, job)? {
-            return Ok(held_by(holder, job));
+        let hash = file_key.get(db)?.hash(job);
+        if let Some(holder) = take_key(db, now, job, &key, &hash)? {
+            return Ok(held_by(holder, hash));
         }
     }
-    if insert_new(db, now, job)? {
-        seat(now, job, job.origin.is_some()).wait(db, job.id, now)?;
-    }
+    enqueue_unkeyed(db, now, job)?;
     Ok(EnqueueAnswer::Created)
 }
 
-/// The answer to a job whose key is held, by whom and with which hash.
-pub(crate) fn held_by((holder, hash): (JobId, i64), job: &NewJob) -> EnqueueAnswer {
-    match hash == job.meaning_hash() {
-        true => EnqueueAnswer::Duplicate(holder),
-        false => EnqueueAnswer::Rejected(Rejection::KeyTaken(holder)),
+/// Enqueues a job that was checked and has no unique key, or has taken it.
+pub(crate) fn enqueue_unkeyed(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<()> {
+    if insert_new(db, now, job)? {
+        seat(now, job, job.origin.is_some()).wait(db, job.id, now)?;
+    }
+    Ok(())
+}
+
+/// The holder of a unique key, and the hash of its payload.
+pub(crate) fn read_holder(row: &impl Fields) -> Read<(JobId, KeyHash)> {
+    Ok((rows::job_id(row, 0)?, KeyHash::from_bytes(row.read(1)?)))
+}
+
+/// The answer to a job whose payload has this hash and whose key is held.
+pub(crate) fn held_by((holder, held): (JobId, KeyHash), hash: KeyHash) -> EnqueueAnswer {
+    if held == hash {
+        EnqueueAnswer::Duplicate(holder)
+    } else {
+        EnqueueAnswer::Rejected(Rejection::KeyTaken(holder))
     }
 }
 
-/// Takes a job's unique key, if it has one; or says who holds it, and the hash of its payload.
-fn take_key(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<Option<(JobId, i64)>> {
-    let Some(key) = job.stored_key() else { return Ok(None) };
-    let taken = db.prepare_cached(sql::KEY_TAKE)?.execute(key_values(now, job, &key))?;
+/// Takes the unique key of a job, or returns its holder.
+fn take_key(
+    db: &Connection,
+    now: Timestamp,
+    job: &NewJob,
+    key: &str,
+    hash: &KeyHash,
+) -> Outcome<Option<(JobId, KeyHash)>> {
+    let taken = db.prepare_cached(sql::KEY_TAKE)?.execute(key_values(now, job, key, hash))?;
     if taken == 1 {
         return Ok(None);
     }
-    let holder = |row: &Row| Ok((rows::job_id(row, 0)?, row.get(1)?));
-    Ok(Some(db.prepare_cached(sql::KEY_HOLDER)?.query_row((&job.tenant, key), holder)?))
+    let mut statement = db.prepare_cached(sql::KEY_HOLDER)?;
+    Ok(Some(statement.query_row((&job.tenant, key), |row| read_holder(row))?))
 }
 
 /// Which job holds the unique key of this one.
@@ -76,12 +101,17 @@ fn held(db: &Connection, now: Timestamp, tenant: &str, key: &str) -> Outcome<Opt
 }
 
 /// What `key_take` is told.
-pub(crate) fn key_values<'a>(now: Timestamp, job: &'a NewJob, key: &'a str) -> [Bound<'a>; 6] {
+pub(crate) fn key_values<'a>(
+    now: Timestamp,
+    job: &'a NewJob,
+    key: &'a str,
+    hash: &'a KeyHash,
+) -> [Bound<'a>; 6] {
     [
         job.tenant.as_str().into(),
         key.into(),
         rows::blob(job.id.as_bytes()),
-        job.meaning_hash().into(),
+        rows::blob(hash.as_bytes()),
         rows::or_null(job.key_expires_at(now).map(Timestamp::as_micros)),
         now.as_micros().into(),
     ]
@@ -210,6 +240,7 @@ pub(crate) fn cancel(
 
 pub(crate) fn requeue(
     db: &Connection,
+    file_key: &mut FileKey,
     now: Timestamp,
     job: JobId,
     actor: &Actor,
@@ -229,8 +260,11 @@ pub(crate) fn requeue(
         .query_row([job.as_bytes()], |row| read_keyed(row, job))
         .optional()?;
     let Some((body, schedule)) = body else { return Ok(RequeueAnswer::NotFound) };
-    if let Some((holder, _)) = take_key(db, now, &body)? {
-        return Ok(RequeueAnswer::KeyTaken(holder));
+    if let Some(key) = body.stored_key() {
+        let hash = file_key.get(db)?.hash(&body);
+        if let Some((holder, _)) = take_key(db, now, &body, &key, &hash)? {
+            return Ok(RequeueAnswer::KeyTaken(holder));
+        }
     }
     if let Some(schedule) = schedule {
         db.prepare_cached(sql::LIVE_INSERT)?.execute([schedule.as_bytes(), job.as_bytes()])?;

@@ -10,6 +10,7 @@ mod changes;
 mod check;
 mod claim;
 mod clock;
+mod cluster_key;
 mod counts;
 mod error;
 mod events;

@@ -11,6 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, ffi};
 use rustix::fs::Access;
 
+use crate::cluster_key::FileKey;
 use crate::error::{explain, is_busy, restore_steps};
 use crate::file_guard::{FileGuard, lock_path};
 use crate::{clock, file_system, migrate, nodes, sql};
@@ -68,6 +69,7 @@ impl Options {
 pub(crate) struct Owned {
     pub(crate) db: Connection,
     pub(crate) path: PathBuf,
+    pub(crate) file_key: FileKey,
     /// Held by the engine for as long as it lives; the system frees it when the process dies.
     lock: Option<File>,
 }
@@ -120,13 +122,14 @@ pub(crate) fn writer(path: &Path, options: Options) -> Result<Owned> {
     // Once more: somebody newer may have migrated it since it was inspected.
     let (version, breaking) = migrate::version(&db).map_err(|error| explain(&error, &path))?;
     migrate::check(&path, version, breaking, options.auto_migrate)?;
+    let file_key = FileKey::read(&db).map_err(|fault| fault.tell(&path))?;
     if let Some(lock) = &mut lock {
         db.execute(sql::META_PUT, (ENGINE_OPEN, 1)).map_err(|error| explain(&error, &path))?;
         write_pid(lock);
         nodes::end_predecessors(&db, clock::instant(At::Database))
             .map_err(|fault| fault.tell(&path))?;
     }
-    Ok(Owned { db, path, lock })
+    Ok(Owned { db, path, file_key, lock })
 }
 
 /// Opens a file for reading.

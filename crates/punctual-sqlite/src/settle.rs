@@ -133,7 +133,8 @@ pub(crate) fn settle_one(
         Some(mut held) => {
             let (state, frees) = apply(db, now, item, &mut held)?;
             for job in &item.then {
-                jobs::enqueue_one(db, now, job)?;
+                // `rules::check_settlements` rejects follow-up jobs with unique keys.
+                jobs::enqueue_unkeyed(db, now, job)?;
             }
             let queue = Some(held.taken.seat.queue);
             Ok(ItemAnswer { settled: Settled::Applied(state), frees, queue })

@@ -23,6 +23,7 @@ statements! {
     AUDIT_PRUNE = "audit_prune",
     AUDITS = "audits",
     CLAIM = "claim",
+    CLUSTER_KEY = "cluster_key",
     DEADLINE_DELETE = "deadline_delete",
     DEADLINE_INSERT = "deadline_insert",
     DEADLINE_NEXT = "deadline_next",

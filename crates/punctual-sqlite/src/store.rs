@@ -10,6 +10,7 @@ use punctual_store::*;
 
 use crate::changes::Changes;
 use crate::clock::instant;
+use crate::cluster_key::FileKey;
 use crate::lists::all;
 use crate::open::{self, Options, Role};
 use crate::readers::Readers;
@@ -37,6 +38,7 @@ pub struct SqliteStore {
     pub(crate) writer: Writer,
     state: StoreState,
     path: std::path::PathBuf,
+    file_key: FileKey,
     role: Role,
     bell: Arc<Bell>,
 }
@@ -46,7 +48,7 @@ impl SqliteStore {
     /// error says what to do. Dropping the store waits for what is under way and closes the file.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<SqliteStore> {
         let owned = open::writer(path.as_ref(), options)?;
-        let path = owned.path.clone();
+        let (path, file_key) = (owned.path.clone(), owned.file_key.clone());
         let state = StoreState::new(owned.guard()?);
         let writer = Writer::start(owned, state.clone())?;
         let readers = Readers::start(path.clone(), state.clone())?;
@@ -60,6 +62,7 @@ impl SqliteStore {
             writer,
             state,
             path,
+            file_key,
             role: options.role,
             bell,
         })
@@ -151,9 +154,10 @@ impl Store for SqliteStore {
         // Before they come to the one writer, for whom all others wait.
         let check = |job: &NewJob| job.check_enqueued().map(|()| job.clone());
         let checked: Vec<_> = jobs.iter().map(check).collect();
+        let mut file_key = self.file_key.clone();
         let enqueue = move |db: &rusqlite::Connection| {
             let checked = checked.iter().map(|job| job.as_ref().map_err(String::clone));
-            jobs::enqueue(db, instant(at), checked)
+            jobs::enqueue(db, &mut file_key, instant(at), checked)
         };
         let answer = self.writer.write(jobs.len(), enqueue).await?;
         Ok(self.bell.after(Topic::Work, answer, Enqueued::has_new))
@@ -189,9 +193,11 @@ impl Store for SqliteStore {
     async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>> {
         rules::check_count(jobs.len(), limits::REQUEUE_MAX, "jobs")?;
         let (ended, actor) = (jobs.to_vec(), actor.kept()?);
+        let mut file_key = self.file_key.clone();
         let requeue = move |db: &rusqlite::Connection| {
             let now = instant(at);
-            ended.iter().map(|job| jobs::requeue(db, now, *job, &actor)).collect()
+            let requeue = |job: &JobId| jobs::requeue(db, &mut file_key, now, *job, &actor);
+            ended.iter().map(requeue).collect()
         };
         let answers = self.writer.write(jobs.len(), requeue).await?;
         Ok(self.bell.after(Topic::Work, answers, |_| true))

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use punctual_core::{JobId, ScheduleId, Timestamp};
 
-use crate::Json;
 use crate::limits::{self, check_name};
+use crate::{Json, MeaningDigest};
 
 /// A job to be written. It has its id before it is written, so that a write whose answer was
 /// lost can be repeated.
@@ -39,7 +39,7 @@ pub struct NewJob {
     pub unique: Option<UniqueKey>,
     /// What stands for all that was asked for, where that is more than the payload: a key that is asked
     /// for again must mean the same.
-    pub meaning: Option<i64>,
+    pub meaning: Option<MeaningDigest>,
     /// Words to find it by.
     pub tags: Vec<String>,
     /// The trace that it belongs to.
@@ -256,8 +256,8 @@ impl NewJob {
         Some(self.delay.due_at(now) + self.start_within?)
     }
 
-    /// What a unique key stands for, as a hash: a key that is asked for again must mean the same work.
-    pub fn meaning_hash(&self) -> i64 {
+    /// The digest of what the unique key stands for. Jobs with the same key must have the same digest.
+    pub fn meaning_digest(&self) -> MeaningDigest {
         self.meaning.unwrap_or_else(|| self.payload.meaning())
     }
 }

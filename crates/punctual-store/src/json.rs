@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use punctual_core::hash;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+
+use crate::MeaningDigest;
 
 /// A JSON document in canonical form: keys sorted, no blanks. Equal documents are equal texts,
 /// whatever order a map had, so that a hash of the text is a hash of the meaning.
@@ -32,9 +33,9 @@ impl Json {
         Json(text)
     }
 
-    /// What stands for the document where keys are compared.
-    pub fn meaning(&self) -> i64 {
-        hash::mix(hash::seed(&self.0)) as i64
+    /// The digest of the document, by which jobs with the same unique key are compared.
+    pub fn meaning(&self) -> MeaningDigest {
+        MeaningDigest::of(&self.0)
     }
 
     /// The document.

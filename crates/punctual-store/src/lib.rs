@@ -9,6 +9,7 @@ mod advance;
 #[doc(hidden)]
 pub mod bugs;
 mod claim;
+mod cluster_key;
 mod enqueue;
 mod error;
 mod event;
@@ -39,6 +40,7 @@ use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
 
 pub use advance::{Advance, HeldSlots};
 pub use claim::{ClaimAsk, Claimed, ClaimedJob, QueueShare, UnreadableJob};
+pub use cluster_key::{CLUSTER_KEY_BYTES, ClusterKey, KEY_HASH_BYTES, KeyHash, MeaningDigest};
 
 pub use enqueue::{
     Delay, EnqueueAnswer, Enqueued, KeyLifetime, KeyScope, Misfit, NewJob, Origin, Rejection,

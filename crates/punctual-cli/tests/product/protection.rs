@@ -5,9 +5,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
+use punctual::rusqlite::Connection;
 use serde_json::Value;
 
-use crate::process::{punctual, text, write_with_mode};
+use crate::process::{Serving, punctual, text, write_with_mode};
 
 /// Runs a command with variables: its exit code, and its stderr with the directory left out.
 fn run(directory: &Path, args: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
@@ -236,4 +237,83 @@ fn a_new_database_is_private_whatever_the_umask_and_others_are_reported() {
     let found = finding().expect("it is reported");
     assert_eq!(found["severity"], "warning");
     assert!(found["remedy"].as_str().unwrap().starts_with("run `chmod 600 "), "{found}");
+}
+
+/// A cluster key that can be recognized in outputs.
+const CLUSTER_KEY: &str = "cluster-key-of-32-bytes-48213709";
+const CLUSTER_KEY_BASE64: &str = "Y2x1c3Rlci1rZXktb2YtMzItYnl0ZXMtNDgyMTM3MDk";
+
+/// Whether bytes contain the cluster key: as it is, in hexadecimal, in base64 or as a JSON list.
+fn has_cluster_key(bytes: &[u8]) -> bool {
+    let hex: String = CLUSTER_KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let list = serde_json::to_string(CLUSTER_KEY.as_bytes()).unwrap();
+    let content = text(bytes);
+    let list = list.trim_matches(['[', ']']);
+    [CLUSTER_KEY, &hex, &hex.to_uppercase(), CLUSTER_KEY_BASE64, list]
+        .iter()
+        .any(|form| content.contains(*form))
+}
+
+#[test]
+fn the_cluster_key_is_in_backups_but_in_no_output_or_response() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    assert_eq!(run(here, &["db", "migrate", "--database", "sqlite://punctual.db"], &[]).0, 0);
+    let db = Connection::open(here.join("punctual.db")).unwrap();
+    let set = "UPDATE punctual_cluster_key SET key = CAST(?1 AS BLOB)";
+    assert_eq!(db.execute(set, [CLUSTER_KEY]).unwrap(), 1);
+    drop(db);
+    let mut command = punctual(here, &["serve"]);
+    let log = fs::File::create(here.join("stderr")).unwrap();
+    command.env("RUST_LOG", "debug").stderr(log);
+    let server = Serving::of(command);
+
+    // Requests that use the key, and their responses.
+    let mut outputs: Vec<(String, Vec<u8>)> = Vec::new();
+    let agent: ureq::Agent =
+        ureq::Agent::config_builder().http_status_as_error(false).build().into();
+    for (payload, status) in [("1", 201), ("1", 200), ("2", 422)] {
+        let body = format!(r#"{{"kind": "echo", "payload": {payload}, "delay": "1h"}}"#);
+        let request = agent.post(format!("{}/api/v1/jobs", server.url));
+        let request = request.header("content-type", "application/json");
+        let mut response = request.header("idempotency-key", "once").send(&body).unwrap();
+        assert_eq!(response.status(), status);
+        outputs.push(("POST jobs".to_owned(), response.body_mut().read_to_vec().unwrap()));
+    }
+    let job = server.ask(&["job", "list"])["items"][0]["id"].as_str().unwrap().to_owned();
+
+    let description: Value =
+        serde_json::from_str(include_str!("../../../../docs/openapi.json")).unwrap();
+    for (path, operations) in description["paths"].as_object().unwrap() {
+        let content = &operations["get"]["responses"]["200"]["content"];
+        let path = path.replace("/jobs/{id}", &format!("/jobs/{job}"));
+        // A long poll would wait for the end of the job.
+        let is_answered = !path.contains('{') && !path.ends_with("/wait");
+        if content.get("application/json").is_some() && is_answered {
+            let mut response = agent.get(format!("{}{path}", server.url)).call().unwrap();
+            outputs.push((path, response.body_mut().read_to_vec().unwrap()));
+        }
+    }
+    assert!(outputs.len() > 12, "responses of all lists");
+    for args in [
+        &["config", "show", "--json"][..],
+        &["doctor", "--json"],
+        &["why", "job", &job],
+        &["export"],
+    ] {
+        let local = ["--database", "sqlite://punctual.db"];
+        let local = if args[0] == "config" { &[][..] } else { &local[..] };
+        let output = punctual(here, args).args(local).output().unwrap();
+        assert!(!output.stdout.is_empty(), "{args:?}: {}", text(&output.stderr));
+        outputs.push((args.join(" "), [output.stdout, output.stderr].concat()));
+    }
+    let backup = ["db", "backup", "copy.db", "--database", "sqlite://punctual.db"];
+    assert_eq!(run(here, &backup, &[]).0, 0);
+    assert_eq!(server.stop(), Some(0));
+    outputs.push(("log".to_owned(), fs::read(here.join("stderr")).unwrap()));
+    for (name, output) in &outputs {
+        assert!(!has_cluster_key(output), "{name}: {}", text(output));
+    }
+    // This also shows that the search finds a key.
+    assert!(has_cluster_key(&fs::read(here.join("copy.db")).unwrap()));
 }

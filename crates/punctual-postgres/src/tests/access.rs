@@ -49,7 +49,7 @@ const FILL: &str = "
   INSERT INTO {schema}.job_wait (schedule, slot, job, due_at, queue, kind, attempt, spent, crashes, priority, flags)
   SELECT schedule, now(), job, now(), 'default', 'send', 0, 0, 0, 0, 8 FROM {schema}.job_live;
   INSERT INTO {schema}.job_key (tenant, key, job, hash, expires_at)
-  SELECT '', n::text, gen_random_uuid(), n, CASE WHEN n % 2 = 0 THEN now() END FROM generate_series(1, 20000) AS n;
+  SELECT '', n::text, gen_random_uuid(), uuid_send(gen_random_uuid()), CASE WHEN n % 2 = 0 THEN now() END FROM generate_series(1, 20000) AS n;
   INSERT INTO {schema}.job_timer (job, due_at, queue, kind, attempt, spent, crashes, priority, flags)
   SELECT gen_random_uuid(), now() + n * interval '1 second', 'default', 'send', 0, 0, 0, 0, 0
   FROM generate_series(1, 20000) AS n;

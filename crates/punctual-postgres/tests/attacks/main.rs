@@ -312,7 +312,7 @@ async fn a_key_that_is_being_taken_keeps_nobody_else_waiting() {
     let mut client = connect().await;
     let open_transaction = client.transaction().await.unwrap();
     let take = format!(
-        "INSERT INTO {}.job_key (tenant, key, job, hash) VALUES ('', E't\\nheld', $1, 0)",
+        "INSERT INTO {}.job_key (tenant, key, job, hash) VALUES ('', E't\\nheld', $1, uuid_send($1))",
         schema.0
     );
     let holder = mint(now);
@@ -349,7 +349,7 @@ async fn a_duplicate_in_an_open_transaction_does_not_hold_up_the_holder() {
     let mut client = connect().await;
     let open_transaction = client.transaction().await.unwrap();
     let take = format!(
-        "INSERT INTO {}.job_key (tenant, key, job, hash) VALUES ('', E't\\nk', $1, 0) ON CONFLICT DO NOTHING",
+        "INSERT INTO {}.job_key (tenant, key, job, hash) VALUES ('', E't\\nk', $1, uuid_send($1)) ON CONFLICT DO NOTHING",
         schema.0
     );
     assert_eq!(open_transaction.execute(&take, &[&mint(now).as_uuid()]).await.unwrap(), 0);

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use punctual_core::Timestamp;
 use punctual_core::job::{AttemptOutcome, JobState, Next};
 use punctual_store::{
-    At, EnqueueAnswer, Enqueued, ErrorKind, NewJob, Rejection, Result, Settled, Settlement,
-    StoreError, limits, rules,
+    At, ClusterKey, EnqueueAnswer, Enqueued, ErrorKind, NewJob, Rejection, Result, Settled,
+    Settlement, StoreError, limits, rules,
 };
 use rusqlite::ffi;
 use rusqlite::types::{FromSql, ToSql, ToSqlOutput, Type, Value, ValueRef};
@@ -21,7 +21,7 @@ use crate::error::{Fault, Outcome};
 use crate::places::{Ended, HAS_KEY, IS_LIVE, Seat, Taken, timer_state};
 use crate::rows::{self, Bound, Fields, Read};
 use crate::settle::{Held, has_succeeded};
-use crate::{expiry, jobs, migrate, sql};
+use crate::{cluster_key, expiry, jobs, migrate, sql};
 
 /// Writes jobs in a transaction of sqlx, as [`enqueue`](super::enqueue) does.
 pub async fn enqueue_sqlx(db: &mut SqliteConnection, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
@@ -31,9 +31,10 @@ pub async fn enqueue_sqlx(db: &mut SqliteConnection, at: At, jobs: &[NewJob]) ->
         // A savepoint: whole or not at all, also if the caller stops waiting and commits.
         let mut part = db.begin().await.map_err(fault)?;
         let now = instant(at);
+        let mut key = None;
         let mut answers = Vec::with_capacity(jobs.len());
         for job in jobs {
-            answers.push(enqueue_one(&mut part, now, job).await?);
+            answers.push(enqueue_one(&mut part, &mut key, now, job).await?);
         }
         part.commit().await.map_err(fault)?;
         Ok(Enqueued { at: now, answers })
@@ -85,27 +86,50 @@ async fn version(db: &mut SqliteConnection) -> Outcome<(i64, i64)> {
     Ok(numbers.into())
 }
 
+/// The key of the file, read when it is first needed.
+async fn file_key<'k>(
+    db: &mut SqliteConnection,
+    key: &'k mut Option<ClusterKey>,
+) -> Outcome<&'k ClusterKey> {
+    let known = match key.take() {
+        Some(known) => known,
+        None => {
+            let found = row(db, sql::CLUSTER_KEY, []).await?;
+            cluster_key::parse(found.map(|row| row.read(0)).transpose()?)?
+        }
+    };
+    Ok(key.insert(known))
+}
+
 async fn enqueue_one(
     db: &mut SqliteConnection,
+    key: &mut Option<ClusterKey>,
     now: Timestamp,
     job: &NewJob,
 ) -> Outcome<EnqueueAnswer> {
     if let Err(message) = job.check_enqueued() {
         return Ok(EnqueueAnswer::Rejected(Rejection::Invalid(message)));
     }
-    let id = || rows::blob(job.id.as_bytes());
-    if let Some(key) = job.stored_key() {
-        if row(db, sql::JOB_EXISTS, [id()]).await?.is_some() {
+    if let Some(name) = job.stored_key() {
+        if row(db, sql::JOB_EXISTS, [rows::blob(job.id.as_bytes())]).await?.is_some() {
             return Ok(EnqueueAnswer::Created);
         }
-        if execute(db, sql::KEY_TAKE, jobs::key_values(now, job, &key)).await? == 0 {
-            let key = [job.tenant.as_str().into(), key.as_str().into()];
-            let holder = one_row(db, sql::KEY_HOLDER, key).await?;
-            return Ok(jobs::held_by((rows::job_id(&holder, 0)?, holder.read(1)?), job));
+        let hash = file_key(db, key).await?.hash(job);
+        if execute(db, sql::KEY_TAKE, jobs::key_values(now, job, &name, &hash)).await? == 0 {
+            let by = [job.tenant.as_str().into(), name.as_str().into()];
+            let holder = one_row(db, sql::KEY_HOLDER, by).await?;
+            return Ok(jobs::held_by(jobs::read_holder(&holder)?, hash));
         }
     }
+    enqueue_unkeyed(db, now, job).await?;
+    Ok(EnqueueAnswer::Created)
+}
+
+/// Writes a job that was checked and has no unique key, or has taken it.
+async fn enqueue_unkeyed(db: &mut SqliteConnection, now: Timestamp, job: &NewJob) -> Outcome<()> {
+    let id = || rows::blob(job.id.as_bytes());
     if execute(db, sql::JOB_INSERT, jobs::body_values(now, job)).await? == 0 {
-        return Ok(EnqueueAnswer::Created);
+        return Ok(());
     }
     if let Some(deadline) = expiry::deadline_values(now, job) {
         execute(db, sql::DEADLINE_INSERT, deadline).await?;
@@ -119,7 +143,7 @@ async fn enqueue_one(
         true => execute(db, sql::TIMER_INSERT, seat.timer(&job.id)).await?,
         false => execute(db, sql::READY_INSERT, seat.line(&job.id)).await?,
     };
-    Ok(EnqueueAnswer::Created)
+    Ok(())
 }
 
 async fn settle_one(
@@ -142,7 +166,7 @@ async fn settle_one(
     };
     let state = apply(db, now, item, Held::read(item, taken, &row)?).await?;
     for job in &item.then {
-        enqueue_one(db, now, job).await?;
+        enqueue_unkeyed(db, now, job).await?;
     }
     Ok(Settled::Applied(state))
 }

@@ -31,7 +31,7 @@ fn fill(db: &Connection) -> u32 {
         if number % 4 == 0 {
             job.delay = Delay::For(Duration::from_secs(u64::from(number)));
         }
-        jobs::enqueue_one(db, NOW, &job).unwrap();
+        jobs::enqueue_unkeyed(db, NOW, &job).unwrap();
     }
     for round in 0..count / 1_000 {
         let ask = ClaimAsk {

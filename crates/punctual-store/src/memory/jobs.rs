@@ -25,7 +25,7 @@ impl State {
         }
         match self.take_key(now, job) {
             Ok(()) => self.insert_job(now, job.clone(), false),
-            Err(holder) if holder.hash == job.meaning_hash() => {
+            Err(holder) if holder.meaning == job.meaning_digest() => {
                 return EnqueueAnswer::Duplicate(holder.job);
             }
             Err(holder) => return EnqueueAnswer::Rejected(Rejection::KeyTaken(holder.job)),
@@ -41,7 +41,7 @@ impl State {
             return Err(rival.clone());
         }
         let expires_at = job.key_expires_at(now);
-        self.keys.insert(key, Key { job: job.id, hash: job.meaning_hash(), expires_at });
+        self.keys.insert(key, Key { job: job.id, meaning: job.meaning_digest(), expires_at });
         Ok(())
     }
 

@@ -129,7 +129,8 @@ pub(super) struct Attempt {
 #[derive(Clone)]
 pub(super) struct Key {
     pub(super) job: JobId,
-    pub(super) hash: i64,
+    /// Not keyed: it never leaves the process, which holds the payload, too.
+    pub(super) meaning: MeaningDigest,
     /// None: until the job has ended.
     pub(super) expires_at: Option<Timestamp>,
 }

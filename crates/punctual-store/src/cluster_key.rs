@@ -1,0 +1,137 @@
+//! The hash that a database keeps of the payload behind a unique key.
+//!
+//! A plain hash of a payload can be guessed offline: payloads are often short and regular, so a
+//! reader of the hashes tries candidates. Therefore a database keeps an HMAC under a random key of
+//! its own, the cluster key.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+
+use crate::NewJob;
+
+/// Length of a cluster key, in bytes.
+pub const CLUSTER_KEY_BYTES: usize = 32;
+/// Length of a stored hash, in bytes: 128 bits, so that different payloads never have the same hash
+/// by accident.
+pub const KEY_HASH_BYTES: usize = 16;
+
+/// Block length of SHA-256, in bytes. HMAC pads its key to it.
+const BLOCK_BYTES: usize = 64;
+/// Separates these hashes from other uses of the cluster key.
+const LABEL: &[u8] = b"punctual unique key 1\n";
+
+/// The SHA-256 digest of a payload in canonical form, or of all that a request asked for.
+///
+/// Never stored: stores keep [`KeyHash`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct MeaningDigest([u8; 32]);
+
+impl MeaningDigest {
+    /// The digest of a canonical document.
+    pub(crate) fn of(text: &str) -> MeaningDigest {
+        MeaningDigest(Sha256::digest(text).into())
+    }
+}
+
+impl fmt::Debug for MeaningDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MeaningDigest(…)")
+    }
+}
+
+/// What a database keeps of the payload behind a unique key. Equal payloads have equal hashes in one
+/// database, and different ones in two databases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyHash([u8; KEY_HASH_BYTES]);
+
+impl KeyHash {
+    /// A hash that a store has kept.
+    pub fn from_bytes(bytes: [u8; KEY_HASH_BYTES]) -> KeyHash {
+        KeyHash(bytes)
+    }
+
+    /// The hash as a store keeps it.
+    pub fn as_bytes(&self) -> &[u8; KEY_HASH_BYTES] {
+        &self.0
+    }
+}
+
+/// The secret key of one database.
+///
+/// Nodes that share a database share the key. It is never part of a response, an export or a log.
+#[derive(Clone)]
+pub struct ClusterKey(Hmac<Sha256>);
+
+impl ClusterKey {
+    /// The key with these bytes.
+    pub fn from_bytes(bytes: [u8; CLUSTER_KEY_BYTES]) -> ClusterKey {
+        let mut block = [0; BLOCK_BYTES];
+        block[..CLUSTER_KEY_BYTES].copy_from_slice(&bytes);
+        ClusterKey(Hmac::new(&block.into()))
+    }
+
+    /// The hash to store with the unique key of this job.
+    pub fn hash(&self, job: &NewJob) -> KeyHash {
+        let mut mac = self.0.clone();
+        mac.update(LABEL);
+        mac.update(&job.meaning_digest().0);
+        let code: [u8; 32] = mac.finalize().into_bytes().into();
+        let mut hash = [0; KEY_HASH_BYTES];
+        hash.copy_from_slice(&code[..KEY_HASH_BYTES]);
+        KeyHash(hash)
+    }
+}
+
+impl fmt::Debug for ClusterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClusterKey(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::{JobId, Timestamp};
+
+    use super::*;
+    use crate::Json;
+
+    fn job(payload: &str) -> NewJob {
+        let id = JobId::mint(Timestamp::EPOCH, [0; 10]);
+        NewJob::new(id, "default", "send", Json::parse(payload).unwrap())
+    }
+
+    #[test]
+    fn the_hash_depends_on_the_payload_and_on_the_cluster_key() {
+        let (one, other) = (ClusterKey::from_bytes([1; 32]), ClusterKey::from_bytes([2; 32]));
+        let hash = one.hash(&job("[1]"));
+        assert_eq!(one.clone().hash(&job(" [ 1 ] ")), hash);
+        assert_ne!(one.hash(&job("[2]")), hash);
+        assert_ne!(other.hash(&job("[1]")), hash);
+    }
+
+    #[test]
+    fn the_meaning_replaces_the_payload() {
+        let key = ClusterKey::from_bytes([1; 32]);
+        let meaning = Json::parse("[2]").unwrap().meaning();
+        let with_meaning = NewJob { meaning: Some(meaning), ..job("[1]") };
+        assert_eq!(key.hash(&with_meaning), key.hash(&job("[2]")));
+    }
+
+    /// Held hashes must be recognized by later versions. The expected value was computed by
+    /// another program: `HMAC-SHA-256(key, label ‖ SHA-256("[1]"))`.
+    #[test]
+    fn the_hash_of_a_payload_never_changes() {
+        let hash = ClusterKey::from_bytes([7; 32]).hash(&job("[1]"));
+        let hex: String = hash.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, "6b263c24ceb9884dc005f042de141f54");
+    }
+
+    #[test]
+    fn neither_the_key_nor_a_digest_is_printed() {
+        let text =
+            format!("{:?} {:?}", ClusterKey::from_bytes([171; 32]), job("[1]").meaning_digest());
+        assert_eq!(text, "ClusterKey(…) MeaningDigest(…)");
+    }
+}
