@@ -8,6 +8,7 @@ mod bodies;
 mod check;
 mod claim;
 mod connect;
+mod connect_error;
 mod connection;
 mod counts;
 mod disk;
