@@ -62,6 +62,14 @@ impl ClockGuard {
         }
     }
 
+    /// The jump because of which the database's clock is not trusted: by how much, and when it was
+    /// seen, by the time that was expected then.
+    pub(crate) fn jump(&self) -> Option<(Duration, Timestamp)> {
+        let (stepped, trusted) = (self.stepped?, self.trusted?);
+        let expected = trusted.expected(stepped.own);
+        Some((stepped.database.since(expected), expected))
+    }
+
     /// Is the database's clock held to be wrong?
     pub(crate) fn is_held(&self) -> bool {
         self.stepped.is_some()
@@ -100,9 +108,11 @@ mod tests {
         let hour = s(3_600);
         assert_eq!(up_to(&mut guard, START + hour, s(1)), START + s(61));
         assert!(guard.is_held());
+        assert_eq!(guard.jump(), Some((hour - s(1), START + s(1))));
         assert_eq!(up_to(&mut guard, START + hour + s(100), s(101)), START + s(161));
         assert_eq!(up_to(&mut guard, START + hour + s(121), s(122)), START + hour + s(121));
         assert!(!guard.is_held());
+        assert_eq!(guard.jump(), None);
     }
 
     #[test]

@@ -12,6 +12,15 @@ use crate::config::Timing;
 use crate::env::Env;
 use crate::telemetry;
 
+/// A database clock that jumped forward and is not trusted yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldClock {
+    /// By how much it jumped.
+    pub ahead: Duration,
+    /// When that was seen, by the time that the clock should have shown.
+    pub since: Timestamp,
+}
+
 pub(crate) struct Database {
     env: Arc<dyn Env>,
     /// For so long nothing is fired after a fork: by then everybody who led in the old history knows
@@ -57,6 +66,11 @@ impl Database {
             telemetry::history_forked(self.lease);
         }
         is_news
+    }
+
+    /// Its clock, if it is not trusted.
+    pub(crate) fn held_clock(&self) -> Option<HeldClock> {
+        self.lock().guard.jump().map(|(ahead, since)| HeldClock { ahead, since })
     }
 
     /// Is its clock held to be wrong?

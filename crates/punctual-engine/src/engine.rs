@@ -10,7 +10,7 @@ use punctual_store::{Leader, LeaderChange, Retention, Store, StoreError};
 use crate::EngineError;
 use crate::config::Config;
 use crate::counts::Counts;
-use crate::database::Database;
+use crate::database::{Database, HeldClock};
 use crate::env::{Boxed, Env};
 use crate::handler::Handlers;
 use crate::leader::{Leadership, MAINTENANCE, Roles, SCHEDULER};
@@ -69,6 +69,8 @@ pub struct Health {
     /// Does it trust the database's clock? If not, slots that lie far ahead of what the clock said
     /// before have to wait.
     pub is_clock_trusted: bool,
+    /// The jump of that clock, while it is not trusted.
+    pub held_clock: Option<HeldClock>,
     /// Is the database's history the one that it knows? For a lease after it has forked, as at a
     /// failover, nothing is fired.
     pub is_history_trusted: bool,
@@ -145,13 +147,15 @@ impl Engine {
     /// How it is.
     pub fn health(&self) -> Health {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let held_clock = self.parts.database.held_clock();
         Health {
             node: current.node,
             is_in_touch: current.work.is_in_touch(),
             held: current.work.held(),
             free: self.parts.places.free(),
             lacks_resources: current.work.lacks_resources(),
-            is_clock_trusted: !self.parts.database.is_clock_held(),
+            is_clock_trusted: held_clock.is_none(),
+            held_clock,
             is_history_trusted: self.parts.database.suspended().is_none(),
         }
     }

@@ -36,6 +36,8 @@ struct Role {
     /// again answers whether the term is still its own.
     nonce: Nonce,
     fence: Option<Fence>,
+    /// The last term that was logged. A term that is confirmed after a doubt is not a new one.
+    logged: Option<(i64, Nonce)>,
     trusted_until: Duration,
     try_at: Duration,
     is_wanted: bool,
@@ -67,6 +69,7 @@ impl Roles {
         let fresh = Role {
             nonce: self.nonce(),
             fence: None,
+            logged: None,
             trusted_until: Duration::ZERO,
             try_at: Duration::ZERO,
             is_wanted: true,
@@ -151,9 +154,15 @@ impl Roles {
             let was_led = role.fence.replace(fence.clone()).is_some()
                 && self.env.elapsed() < role.trusted_until;
             role.trusted_until = sent + lease.min(self.lease).saturating_sub(self.margin);
+            let term = Some((fence.term, fence.nonce));
+            let is_new = std::mem::replace(&mut role.logged, term) != term;
             drop(roles);
-            if !was_led {
+            if is_new {
                 telemetry::term_began(fence);
+            } else if !was_led {
+                telemetry::term_confirmed(fence);
+            }
+            if !was_led {
                 self.changed.step();
             }
         }
@@ -167,6 +176,7 @@ impl Roles {
             *role = Role {
                 nonce,
                 fence: None,
+                logged: None,
                 trusted_until: Duration::ZERO,
                 try_at: self.env.elapsed(),
                 is_wanted: role.is_wanted,

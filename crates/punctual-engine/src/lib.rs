@@ -19,6 +19,7 @@ mod env;
 mod error;
 mod executor;
 mod expirer;
+mod failure_log;
 mod handler;
 mod leader;
 mod level;
@@ -46,6 +47,7 @@ mod work;
 
 pub use apply::{Applied, Manner, Step, Wanted, What};
 pub use config::{Config, QueueOrder, ServedQueue, Timing};
+pub use database::HeldClock;
 pub use engine::{Engine, Health, RoleReport, Stopped};
 pub use env::{Boxed, Env, System};
 pub use error::EngineError;

@@ -9,6 +9,7 @@ use punctual_store::{ErrorKind, Result, StoreError};
 use tokio::sync::Notify;
 
 use crate::env::Env;
+use crate::failure_log::FailureLog;
 use crate::level::Level;
 use crate::telemetry;
 
@@ -62,16 +63,20 @@ pub(crate) async fn run(
     wake: Arc<Notify>,
     over: Arc<Level>,
 ) {
-    let mut backoff = BACKOFF.0;
+    let (mut backoff, mut failures) = (BACKOFF.0, FailureLog::default());
     while over.get() == 0 {
         let rest = match caught(service.run_once()).await {
             Ok(Ok(report)) => {
                 backoff = BACKOFF.0;
                 telemetry::passed(service.name(), &report);
+                if let Some(failed) = failures.succeeded(env.elapsed()) {
+                    telemetry::recovered(service.name(), failed);
+                }
                 report.rest
             }
             Ok(Err(error)) => {
-                telemetry::failed(service.name(), &error);
+                let line = failures.failed(&error.to_string(), env.elapsed());
+                telemetry::pass_failed(service.name(), &error, line);
                 Rest::Pause(pause(&*env, &mut backoff))
             }
             Err(panic) => {

@@ -13,6 +13,7 @@ use punctual_store::{
 };
 use tracing::Span;
 
+use crate::failure_log::FailureLine;
 use crate::service::Report;
 use crate::shortage::PAUSE;
 
@@ -131,8 +132,25 @@ pub(crate) fn passed(service: &'static str, report: &Report) {
 }
 
 pub(crate) fn failed(service: &'static str, error: &StoreError) {
+    pass_failed(service, error, FailureLine::New);
+}
+
+pub(crate) fn pass_failed(service: &'static str, error: &StoreError, line: FailureLine) {
     metrics::counter!("punctual_service_errors_total", "service" => service).increment(1);
-    tracing::warn!(service, %error, "service pass failed, retrying");
+    match line {
+        FailureLine::New => tracing::warn!(service, %error, "service pass failed, retrying"),
+        FailureLine::Reminder(count) => {
+            tracing::warn!(service, %error, count, "service passes still fail, retrying");
+        }
+        FailureLine::Repeated => {
+            tracing::debug!(service, %error, "service pass failed again, retrying");
+        }
+    }
+}
+
+/// A service works again after so many failed passes.
+pub(crate) fn recovered(service: &'static str, failed: u64) {
+    tracing::info!(service, failed, "service recovered");
 }
 
 pub(crate) fn panicked(service: &'static str, message: &str) {
@@ -303,6 +321,11 @@ pub fn jobs_unreadable(jobs: &[UnreadableJob]) {
 pub(crate) fn term_began(fence: &Fence) {
     metrics::counter!("punctual_terms_begun_total", "role" => fence.role.clone()).increment(1);
     tracing::info!(role = fence.role, term = fence.term, "became leader");
+}
+
+/// The store has confirmed a term that this node was not sure of.
+pub(crate) fn term_confirmed(fence: &Fence) {
+    tracing::debug!(role = fence.role, term = fence.term, "still leader");
 }
 
 pub(crate) fn term_lost(fence: &Fence) {

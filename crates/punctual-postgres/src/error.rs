@@ -5,6 +5,8 @@ use std::time::Duration;
 use punctual_store::{ErrorKind, StoreError};
 use tokio_postgres::error::{DbError, SqlState};
 
+use crate::connect_error;
+
 /// What can go wrong while a request runs: the database's trouble, or an answer of the store.
 #[derive(Debug)]
 pub(crate) enum Fault {
@@ -146,6 +148,9 @@ pub(crate) fn standby(server: &str) -> StoreError {
 /// An error of the database as the store's own: what happened, where, and the way out.
 pub(crate) fn explain(error: &tokio_postgres::Error, server: &str) -> StoreError {
     let Some(database) = error.as_db_error() else {
+        if let Some(explained) = connect_error::explain(error, server) {
+            return explained;
+        }
         let reason =
             std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
         return unreachable(&reason, server);

@@ -9,6 +9,7 @@ mod check;
 mod claim;
 mod cluster_key;
 mod connect;
+mod connect_error;
 mod connection;
 mod counts;
 mod disk;

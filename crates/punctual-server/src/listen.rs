@@ -66,7 +66,7 @@ pub fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 pub struct Routers {
     /// Everything.
     pub all: Router,
-    /// The health checks, for connections beyond the limit.
+    /// The health checks and metrics, for connections beyond the limit.
     pub probes: Router,
 }
 
@@ -78,6 +78,7 @@ pub async fn listen(
     limits: ConnectionLimits,
     closing: Closing,
 ) {
+    refusals::show_limit(limits.total);
     let (open, _) = watch::channel(());
     let mut accept_loop = AcceptLoop::new(routers, limits, closing.clone(), open.subscribe());
     let mut closed = std::pin::pin!(closing.begun());
@@ -85,7 +86,7 @@ pub async fn listen(
         tokio::select! {
             biased;
             () = &mut closed => break,
-            () = accept_loop.refusals.due() => accept_loop.refusals.report(),
+            () = accept_loop.refusals.due() => accept_loop.report(),
             accepted = listener.accept() => match accepted {
                 Ok((stream, from)) => accept_loop.take(stream, from).await,
                 Err(error) => accept_loop.failed(&error).await,
@@ -159,7 +160,7 @@ impl AcceptLoop {
         }
     }
 
-    /// Serves a connection beyond the limit, which may be a health check.
+    /// Serves a connection beyond the limit, which may be a health check or a scrape of the metrics.
     async fn serve_probe(&mut self, stream: TcpStream) {
         self.places.free_one().await;
         let activity = Activity::new();
@@ -172,6 +173,10 @@ impl AcceptLoop {
             let _ = tokio::time::timeout(most, serving).await;
         });
         self.places.add(activity, task.abort_handle());
+    }
+
+    fn report(&self) {
+        self.refusals.report(self.admission.open(), self.limits.total);
     }
 
     async fn failed(&self, error: &Error) {

@@ -214,6 +214,7 @@ impl Server {
         let description = Arc::new(description);
         let describe = move || std::future::ready(Json((*description).clone()));
         let gate = Gate { token: self.token.clone(), read_only: self.read_only, known };
+        let probe_gate = gate.clone();
         let app = App::of(self);
         // Each as one layer: every layer of a router costs each request some allocations.
         let api = api
@@ -238,7 +239,7 @@ impl Server {
                 DefaultBodyLimit::max(BODY_BYTES_MAX),
             ));
         let all = api.merge(others).with_state(app.clone());
-        Routers { all, probes: overloaded(app) }
+        Routers { all, probes: overloaded(app, probe_gate) }
     }
 
     /// The health checks and metrics, for a process that does not serve the API.
@@ -246,20 +247,25 @@ impl Server {
         let (token, read_only) = (self.token.clone(), self.read_only);
         let gate = Gate { token, read_only, known: Known::default() };
         let app = App::of(self);
-        let metrics = Router::new()
-            .route("/metrics", get(health::metrics))
-            .layer(middleware::from_fn_with_state(gate, access::check));
         let others = health().fallback(not_here).layer(middleware::from_fn(in_time));
-        let all = metrics
+        let all = metrics(gate.clone())
             .merge(others)
             .with_state(app.clone())
             .layer((headers::layer(), CatchPanicLayer::custom(panicked)));
-        Routers { all, probes: overloaded(app) }
+        Routers { all, probes: overloaded(app, gate) }
     }
 }
 
-/// What connections beyond the limit are served with.
-fn overloaded(app: App) -> Router {
+/// The metrics, for authenticated requests.
+fn metrics(gate: Gate) -> Router<App> {
+    Router::new()
+        .route("/metrics", get(health::metrics))
+        .layer(middleware::from_fn_with_state(gate, access::check))
+}
+
+/// What connections beyond the limit are served with: health checks, and the metrics that show why
+/// there are so many.
+fn overloaded(app: App, gate: Gate) -> Router {
     let refuse = || async {
         let detail = "the server has as many connections as it may have";
         let problem = Problem::new(503, "overloaded", "Too many connections", detail);
@@ -268,7 +274,7 @@ fn overloaded(app: App) -> Router {
         (Extension(Overloaded), Fault::from(problem.hint(hint)))
     };
     let layers = (headers::layer(), CatchPanicLayer::custom(panicked));
-    health().fallback(refuse).with_state(app).layer(layers)
+    metrics(gate).merge(health()).fallback(refuse).with_state(app).layer(layers)
 }
 
 /// The responses of a process that still waits for its database: it is alive, and not ready.

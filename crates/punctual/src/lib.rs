@@ -98,8 +98,8 @@ pub use punctual_derive::Job;
 pub use punctual_engine::telemetry::describe_metrics;
 pub use punctual_engine::{Applied, Manner, Step, Wanted, What};
 pub use punctual_engine::{
-    Ended, Fired, Health, Leadership, QueueOrder, Realigned, Seen, ServedQueue, StopReason,
-    Stopped, Timing,
+    Ended, Fired, Health, HeldClock, Leadership, QueueOrder, Realigned, Seen, ServedQueue,
+    StopReason, Stopped, Timing,
 };
 pub use punctual_store::{
     Actor, AttemptView, AuditCursor, AuditView, ClaimedJob, Cursor, Event, EventCursor, HeldSlots,

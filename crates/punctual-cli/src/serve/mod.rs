@@ -147,8 +147,9 @@ async fn run(
     let http = http::handler(settings, &secrets, listens_at, is_demo)?;
     let (closing, started) = (Closing::default(), Arc::<OnceLock<Routers>>::default());
     let address = listens_at.unwrap_or(listen);
-    let limits = ConnectionLimits::for_open_files(open_files());
+    let open_files = open_files();
     let answering = listener.map(|listener| {
+        let limits = connection_limits(open_files);
         let routers = routers_once_started(&started);
         tokio::spawn(punctual_server::listen(listener, routers, limits, closing.clone()))
     });
@@ -229,6 +230,22 @@ const ENDING: Duration = Duration::from_secs(1);
 
 fn unanswered() {
     tracing::warn!("requests still running after the shutdown timeout were aborted");
+}
+
+/// The limits of connections of a process that may open this many files. Logs them.
+fn connection_limits(open_files: Option<u64>) -> ConnectionLimits {
+    let limits = ConnectionLimits::for_open_files(open_files);
+    let (limit, per_address) = (limits.total, limits.per_address);
+    tracing::info!(limit, per_address, open_files, "connections");
+    if let Some(wanted) = limits.open_files_wanted() {
+        tracing::warn!(
+            limit,
+            open_files,
+            "few connections are allowed, because few files may be open; raise the hard limit of open \
+             files to {wanted} (`ulimit -n`, `LimitNOFILE=`)"
+        );
+    }
+    limits
 }
 
 /// Raises the limit of open files; the answer is the limit, if there is one.

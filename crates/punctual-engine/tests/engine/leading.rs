@@ -94,6 +94,7 @@ async fn trust_ends_a_lease_less_the_margin_after_the_request_was_sent() {
 #[tokio::test(start_paused = true)]
 async fn any_error_means_not_leading_until_the_store_has_said_so_and_the_term_stays() {
     let world = World::new();
+    let logged = Logged::start();
     let (first, led, _second, sought, fence) = two(&world).await;
     world.pass(ms(3_300)).await;
     let beats = first.line.calls("beat");
@@ -105,6 +106,9 @@ async fn any_error_means_not_leading_until_the_store_has_said_so_and_the_term_st
     assert_eq!(again, fence, "the same term");
     assert!(!sought.is_leader());
     assert_eq!(world.memory.leader_changes(ROLE, 10).await.unwrap().len(), 1);
+    let text = logged.text();
+    let became = text.lines().filter(|line| line.contains("became leader") && line.contains(ROLE));
+    assert_eq!(became.count(), 1, "the term is not a new one: {text}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -339,6 +339,9 @@ async fn a_clock_that_leaps_ahead_does_not_fire_what_lies_ahead() {
     world.skip_days(1);
     world.pass(s(30)).await;
     assert!(!node.health().is_clock_trusted);
+    let held = node.health().held_clock.unwrap();
+    assert!((held.ahead.as_secs_f64() - 86_400.0).abs() < 2.0, "{held:?}");
+    assert!(held.since >= START + s(14) && held.since <= START + s(17), "{held:?}");
     let last = ledger(&world, schedule.id).await.last().unwrap().slot;
     assert!(last <= START + s(45 + 60), "{last}");
     world.pass(s(150)).await;

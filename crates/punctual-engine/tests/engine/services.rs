@@ -7,6 +7,7 @@ use punctual_core::job::{JobState, Outcome};
 use punctual_engine::{Attempt, Config, Ended, MAINTENANCE};
 use punctual_store::{Delay, NewJob};
 
+use crate::logging::Logged;
 use crate::world::*;
 
 /// What the services of an idle node with the maintenance role ask of the store.
@@ -191,4 +192,25 @@ async fn a_promotion_that_fails_is_not_forgotten() {
     let start = world.now();
     world.comes_to(job, JobState::Succeeded).await;
     assert!(world.now() - start <= s(3), "{:?}", world.now() - start);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_fails_for_minutes_logs_it_once_a_minute_and_its_recovery() {
+    let world = World::new();
+    let node = world.start(config("a", 3), on("mail", done)).await;
+    world.soon(node.leadership(MAINTENANCE).won()).await;
+    let logged = Logged::start();
+    node.line.fail(&["promote"], Fault::Request);
+    world.pass(s(150)).await;
+    node.line.heal();
+    world.pass(s(30)).await;
+    let text = logged.text();
+    let count = |message: &str| {
+        let is_of_service = |line: &&str| line.contains("service=\"promoter\"");
+        text.lines().filter(is_of_service).filter(|line| line.contains(message)).count()
+    };
+    assert_eq!(count("service pass failed, retrying"), 1, "{text}");
+    assert_eq!(count("service passes still fail, retrying"), 2, "{text}");
+    assert_eq!(count("service recovered"), 1, "{text}");
+    assert_eq!(text.matches("became leader").count(), 0, "{text}");
 }

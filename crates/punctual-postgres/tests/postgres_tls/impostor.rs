@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -30,13 +31,21 @@ pub(crate) enum Tls {
 impl Tls {
     /// With the certificate of this directory, which is for `localhost` and 127.0.0.1.
     pub(crate) fn offered() -> Tls {
+        Tls::with_certificate("cert.pem")
+    }
+
+    /// With a certificate for the key of this directory, which may be one that no server should have.
+    pub(crate) fn with_certificate(name: &str) -> Tls {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let certificate = CertificateDer::from_pem_file(file("cert.pem")).expect("a certificate");
+        let certificate = CertificateDer::from_pem_file(file(name)).expect("a certificate");
         let key = PrivateKeyDer::from_pem_file(file("key.pem")).expect("a key");
+        let key = provider.key_provider.load_private_key(key).expect("a usable key");
+        let resolver = SingleCertAndKey::from(CertifiedKey::new(vec![certificate], key));
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .and_then(|it| it.with_no_client_auth().with_single_cert(vec![certificate], key))
-            .expect("a usable certificate");
+            .expect("versions of TLS")
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(resolver));
         Tls::Offered(TlsAcceptor::from(Arc::new(config)))
     }
 }

@@ -1,6 +1,6 @@
 //! Connections are encrypted, and the server is verified, as the URL and the policy say: an impostor
 //! gets no byte of a statement or a password. The key next to this file is for this test and guards
-//! nothing; both certificates expire in the next century.
+//! nothing; all certificates expire in the next century.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -125,6 +125,38 @@ async fn a_server_with_another_certificate_gets_no_password_and_no_statement() {
     // `require` does not verify the server.
     refused(&url("127.0.0.1", &impostor, "sslmode=require"), options("x")).await;
     assert!(has_password(&impostor.received().await));
+}
+
+#[tokio::test]
+async fn a_certificate_that_cannot_be_verified_is_a_lasting_error_with_its_remedy() {
+    for (certificate, host, settings, reason, remedy) in [
+        ("cert.pem", "127.0.0.1", root("other.pem"), "UnknownIssuer", "`sslrootcert=FILE`"),
+        ("cert.pem", "127.0.0.2", root("cert.pem"), "not valid for name", "`subjectAltName`"),
+        ("version1.pem", "127.0.0.1", root("cert.pem"), "not of X.509 version 3", "version 3"),
+        ("authority.pem", "127.0.0.1", root("authority.pem"), "authority (CA)", "version 3"),
+    ] {
+        let impostor = Impostor::start(Tls::with_certificate(certificate)).await;
+        let error = refused(&url(host, &impostor, &settings), options("x")).await;
+        assert_eq!(error.kind(), ErrorKind::Denied, "{certificate}: {error}");
+        let text = error.to_string();
+        assert!(text.contains("cannot verify PostgreSQL at"), "{certificate}: {error}");
+        assert!(text.contains("invalid peer certificate: "), "{certificate}: {error}");
+        assert!(text.contains(reason) && text.contains(remedy), "{certificate}: {error}");
+        for unwanted in ["check that it is running", "OtherError", "certificate: invalid"] {
+            assert!(!text.contains(unwanted), "{certificate}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_missing_password_is_a_lasting_error_with_its_remedy() {
+    let impostor = Impostor::start(Tls::Refused).await;
+    let url = format!("postgres://app@127.0.0.1:{}/app", impostor.port);
+    let error = refused(&url, options("x")).await;
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("requires a password, and none is set"), "{error}");
+    assert!(text.contains("`database.password_file`"), "{error}");
 }
 
 #[tokio::test]

@@ -46,6 +46,11 @@ impl Admission {
         self.counts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// How many connections there are now.
+    pub(super) fn open(&self) -> usize {
+        self.counts().total
+    }
+
     /// Counts a connection until the returned value is dropped.
     pub(super) fn admit(self: &Arc<Self>, from: IpAddr) -> Result<AdmittedConnection, Refusal> {
         let counted = (!is_exempt(from)).then_some(client(from));

@@ -8,6 +8,10 @@ const CONNECTIONS_MAX: u64 = 4_096;
 /// Files that are kept for everything else: the database, and the commands and HTTP jobs of a worker.
 const FILES_KEPT: u64 = 512;
 
+/// A server with fewer connections can be kept busy by a few clients, such as open dashboards behind a
+/// proxy.
+const CONNECTIONS_LOW: usize = 1_024;
+
 /// The bounds of connections. [`ConnectionLimits::for_open_files`] returns those of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
@@ -15,7 +19,7 @@ pub struct ConnectionLimits {
     pub total: usize,
     /// Connections of one client address at the same time. Loopback addresses have no such limit.
     pub per_address: usize,
-    /// Connections beyond the total that are served with health checks only.
+    /// Connections beyond the total that are served with health checks and metrics only.
     pub probes: usize,
     /// How long such a connection may take.
     pub probe_time: Duration,
@@ -52,6 +56,11 @@ impl ConnectionLimits {
             unread: Duration::from_secs(60),
             stalled: Duration::from_secs(150),
         }
+    }
+
+    /// The number of open files that the process should be allowed, if the limit of connections is low.
+    pub fn open_files_wanted(&self) -> Option<u64> {
+        (self.total < CONNECTIONS_LOW).then_some(CONNECTIONS_MAX + FILES_KEPT)
     }
 }
 
@@ -125,6 +134,8 @@ mod tests {
             (None, 4_096),
         ] {
             assert_eq!(connections(files), expected, "{files:?}");
+            let wanted = ConnectionLimits::for_open_files(files).open_files_wanted();
+            assert_eq!(wanted, (expected < 1_024).then_some(4_608), "{files:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Places for health checks when there are too many connections.
+//! Places for health checks and metrics when there are too many connections.
 //!
 //! A connection beyond the limit cannot be known to be a health check before it has sent its request.
 //! A few such connections are served at the same time, with one request each; a new one takes the

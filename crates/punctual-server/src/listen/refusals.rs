@@ -13,13 +13,21 @@ use super::{now, pause};
 const REFUSED: &str = "punctual_server_connections_refused_total";
 pub(super) const OPEN: &str = "punctual_server_connections";
 
+const MAX: &str = "punctual_server_connections_max";
+
 /// The shortest time between two log lines.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// Registers the help texts of the metrics of connections with the installed metrics recorder.
 pub fn describe_metrics() {
     metrics::describe_counter!(REFUSED, "Connections refused, by reason");
-    metrics::describe_gauge!(OPEN, "Open connections, without those for health checks only");
+    metrics::describe_gauge!(OPEN, "Open connections, without those for health checks and metrics only");
+    metrics::describe_gauge!(MAX, "Maximum number of open connections");
+}
+
+/// Sets the metric of the limit.
+pub(super) fn show_limit(total_max: usize) {
+    metrics::gauge!(MAX).set(total_max as f64);
 }
 
 /// The refusals since the last log line.
@@ -87,8 +95,8 @@ impl Refusals {
         }
     }
 
-    /// Logs what was refused since the last time.
-    pub(super) fn report(&self) {
+    /// Logs what was refused since the last time, and how many connections are open.
+    pub(super) fn report(&self, open: usize, limit: usize) {
         let next = Unreported { reported_at: Some(now()), ..Unreported::default() };
         let Unreported { total, address, errors, last_error, .. } =
             std::mem::replace(&mut *self.unreported(), next);
@@ -96,6 +104,8 @@ impl Refusals {
             tracing::warn!(
                 beyond_total = total,
                 beyond_address = address,
+                open,
+                limit,
                 "connections refused: too many connections"
             );
         }
@@ -123,7 +133,7 @@ mod tests {
             refusals.count(Refusal::Total);
             refusals.due().await;
             assert_eq!(now().duration_since(began).as_secs(), expected, "report {reports}");
-            refusals.report();
+            refusals.report(0, 0);
             assert_eq!(refusals.unreported().due_in(now()), None);
         }
     }

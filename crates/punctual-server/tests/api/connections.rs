@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::routing::get;
 use futures_util::stream;
 use punctual::Punctual;
-use punctual_server::{Closing, ConnectionLimits, Routers, Server};
+use punctual_server::{Closing, ConnectionLimits, Routers, Server, Token};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -62,9 +62,14 @@ impl Listening {
 
     /// The whole response to a request, on a connection that ends with it.
     async fn ask(&self, path: &str) -> String {
+        self.ask_with(path, "").await
+    }
+
+    /// The same with further headers.
+    async fn ask_with(&self, path: &str, headers: &str) -> String {
         let mut stream = self.connect().await;
         let request =
-            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         rest(&mut stream).await
     }
@@ -208,7 +213,7 @@ async fn an_http2_client_that_opens_no_window_is_closed() {
 }
 
 #[tokio::test]
-async fn beyond_the_limit_only_health_checks_are_answered() {
+async fn beyond_the_limit_only_health_checks_and_metrics_are_answered() {
     let limits = ConnectionLimits { total: 2, ..wide() };
     let server = Listening::start(limits).await;
     let mut held = Vec::new();
@@ -220,7 +225,7 @@ async fn beyond_the_limit_only_health_checks_are_answered() {
         assert_eq!(&first, b"HTTP/1.1 200");
         held.push(stream);
     }
-    for path in ["/healthz/live", "/healthz/ready"] {
+    for path in ["/healthz/live", "/healthz/ready", "/metrics"] {
         let answer = server.ask(path).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
     }
@@ -235,6 +240,22 @@ async fn beyond_the_limit_only_health_checks_are_answered() {
         }
     };
     timeout(PATIENCE, all_served).await.expect("closed connections make room");
+}
+
+#[tokio::test]
+async fn metrics_beyond_the_limit_need_the_token_too() {
+    let punctual = Punctual::memory().start().await.unwrap();
+    let token = Some(Token::new("0123456789abcdef").unwrap());
+    for is_api in [true, false] {
+        let server = Server { token: token.clone(), ..Server::new(punctual.clone()) };
+        let routers = if is_api { server.routers() } else { server.probes() };
+        let server = Listening::of(routers, ConnectionLimits { total: 0, ..wide() }).await;
+        let answer = server.ask("/metrics").await;
+        assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+        let header = "Authorization: Bearer 0123456789abcdef\r\n";
+        let answer = server.ask_with("/metrics", header).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
 }
 
 #[tokio::test]

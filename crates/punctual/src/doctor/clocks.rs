@@ -1,6 +1,7 @@
 //! Whether the database's clock, schema and history fit this program.
 
-use punctual_core::Timestamp;
+use punctual_core::{NodeId, Timestamp};
+use punctual_engine::HeldClock;
 use punctual_store::{AheadSchedules, Schema};
 
 use super::{Finding, Thresholds};
@@ -56,6 +57,23 @@ pub(super) fn ahead(cluster: &Cluster, limits: &Thresholds) -> Option<Finding> {
         return Some(Finding::problem(reason));
     }
     (newest.seen_at > now && ahead > limits.skew_warning).then(|| Finding::warning(reason))
+}
+
+/// A clock of the database that jumped forward and is not trusted yet by the node.
+pub(super) fn held(node: NodeId, clock: &HeldClock) -> Finding {
+    let HeldClock { ahead, since } = *clock;
+    let text = format!(
+        "the database clock jumped ahead by {} at {} and is not trusted by this server (node {node}): \
+         slots are decided at most one minute ahead of the expected time, until the clock has run \
+         normally for two minutes",
+        length(ahead),
+        instant(since),
+    );
+    let reason = Reason::new("clock_held", text).remedy(
+        "check the clock of the database host; schedules that are reported as late fire when the \
+         clock is trusted again",
+    );
+    Finding::problem(reason)
 }
 
 /// Schedules that wait for a clock that was set back.

@@ -236,8 +236,12 @@ impl Diagnosis {
                           run fewer jobs at the same time; its log names the errors";
             let reason = Reason::new("lack_of_resources", text).remedy(remedy);
             self.findings.push(Finding::problem(reason));
-            self.findings.sort_by_key(|finding| finding.severity);
         }
+        if let Some(clock) = &health.held_clock {
+            // Before its consequences, such as late schedules.
+            self.findings.insert(0, clocks::held(health.node, clock));
+        }
+        self.findings.sort_by_key(|finding| finding.severity);
     }
 
     fn left_out(&mut self, what: &str, seen: usize) {
@@ -302,5 +306,39 @@ impl fmt::Display for Examined {
             write!(f, "; not checked: {}", listed(&self.left_out))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::NodeId;
+    use punctual_engine::HeldClock;
+
+    use super::*;
+
+    #[test]
+    fn a_clock_that_the_node_does_not_trust_is_the_first_problem() {
+        let late = Finding::problem(Reason::new("firing_late", "late".to_owned()));
+        let mut diagnosis = Diagnosis { findings: vec![late], ..Diagnosis::default() };
+        let healthy = Health {
+            node: NodeId::from_bytes([7; 16]),
+            is_in_touch: true,
+            held: 0,
+            free: 10,
+            lacks_resources: false,
+            is_clock_trusted: true,
+            held_clock: None,
+            is_history_trusted: true,
+        };
+        diagnosis.add_node(&healthy);
+        assert_eq!(diagnosis.findings.len(), 1);
+        let since = Timestamp::from_seconds(1_800_000_000);
+        let held_clock = Some(HeldClock { ahead: Duration::from_secs(6_180), since });
+        diagnosis.add_node(&Health { is_clock_trusted: false, held_clock, ..healthy });
+        let finding = &diagnosis.findings[0];
+        assert_eq!((finding.code, finding.severity), ("clock_held", Severity::Problem));
+        insta::assert_snapshot!(finding.text, @"the database clock jumped ahead by 1h43m at 2027-01-15T08:00:00Z and is not trusted by this server (node 07070707-0707-0707-0707-070707070707): slots are decided at most one minute ahead of the expected time, until the clock has run normally for two minutes");
+        let remedy = finding.remedy.as_deref().unwrap_or_default();
+        assert!(remedy.starts_with("check the clock of the database host"), "{remedy}");
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -74,15 +74,22 @@ fn a_lack_of_descriptors_releases_the_job_without_counting_the_attempt() {
 }
 
 #[test]
-fn a_server_raises_its_limit_of_open_files_and_its_commands_keep_theirs() {
+fn a_server_raises_and_logs_its_limit_of_open_files_and_its_commands_keep_theirs() {
     let place =
         Place::new("[commands.limits]\nargv = [\"sh\", \"-c\", \"ulimit -Sn; ulimit -Hn\"]\n");
     let serve = punctual(place.path(), &["serve"]);
     let mut command = Command::new("/bin/bash");
     command.args(["-c", "ulimit -Sn 300 && ulimit -Hn 700 && exec \"$@\"", "bash"]);
     command.arg(serve.get_program()).args(serve.get_args()).current_dir(place.path());
-    command.stderr(Stdio::null());
+    let log = place.path().join("log");
+    command.stderr(std::fs::File::create(&log).unwrap()).env_remove("RUST_LOG");
     let server = Serving::of(command);
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.contains("connections limit=350 per_address=256 open_files=700"), "{log}");
+    assert!(log.contains("raise the hard limit of open files to 4608"), "{log}");
+    let metrics = ureq::get(format!("{}/metrics", server.url)).call().unwrap();
+    let metrics = metrics.into_body().read_to_string().unwrap();
+    assert!(metrics.contains("punctual_server_connections_max 350\n"), "{metrics}");
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     let numbers: Vec<&str> = line.split_whitespace().skip(3).take(2).collect();
