@@ -33,6 +33,7 @@ impl Command {
         match self {
             Command::Check(flags) => {
                 serve::admitted(&flags.settings(database)?, target.token())?;
+                serve::check_variables()?;
                 match is_json {
                     true => Ok(print_json(&mut out, &serde_json::json!({"ok": true}))?),
                     false => Ok(writeln!(out, "Configuration is valid")?),

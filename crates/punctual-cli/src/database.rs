@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use figment::Figment;
 use figment::providers::Env;
 use punctual::{Builder, OpenPostgres, OpenSqlite, Punctual};
+use punctual_fs::FileError;
 use serde::Deserialize;
 
 use crate::exit::Failure;
@@ -98,6 +99,19 @@ impl DatabaseAccess {
             Database::Sqlite(open) => open.await?,
             Database::Postgres(open) => (*open).await?,
         })
+    }
+
+    /// Rejects an SQLite file of another user, or one that every user can change: its jobs decide
+    /// which programs a server runs.
+    pub(crate) fn refuse_foreign_file(&self) -> Result<(), Failure> {
+        let ("sqlite", path) = split(&self.url)? else { return Ok(()) };
+        match punctual_fs::refuse_foreign_database(Path::new(path)) {
+            Err(FileError::Refused(why)) => {
+                Err(Failure::not_allowed(format!("refusing to run the database: {why}")))
+            }
+            // Opening the file reports other errors.
+            Err(FileError::Io(_)) | Ok(()) => Ok(()),
+        }
     }
 
     /// Rejects an SQLite file that does not exist: its path is most likely misspelt.

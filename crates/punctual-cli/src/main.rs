@@ -26,6 +26,7 @@ mod top;
 use std::io::Write;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::Failure;
 use serve::settings::Flags;
@@ -238,12 +239,20 @@ fn understood() -> Result<Arguments, Failure> {
         .try_get_matches()
         .and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
     let (Arguments { target, command }, matches) =
-        understood.map_err(|error| match (error.use_stderr(), output::is_json()) {
-            (true, true) => Failure::usage(error.to_string().trim().trim_start_matches("error: ")),
+        understood.map_err(|error| match is_help(&error) {
             // With colours, and help on stdout.
-            _ => error.exit(),
+            true => error.exit(),
+            // It repeats arguments, which may contain escape sequences.
+            false => Failure::usage(error.to_string().trim().trim_start_matches("error: ")),
         })?;
     Ok(Arguments { target: target.settled(&matches)?, command })
+}
+
+/// Is it a text of the program itself, such as the help or the version? With `--json`, help that is
+/// printed because an argument is missing is an error like others.
+fn is_help(error: &clap::Error) -> bool {
+    let is_missing = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    !error.use_stderr() || is_missing && !output::is_json()
 }
 
 fn run(target: &Target, command: Command) -> Result<(), Failure> {

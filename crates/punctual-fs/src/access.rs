@@ -43,6 +43,16 @@ impl FileAccess {
         self.mode & forbidden != 0
     }
 
+    /// Can every user of the machine change the file?
+    pub(crate) fn is_writable_by_all(self) -> bool {
+        self.mode & 0o002 != 0
+    }
+
+    /// Can users of the file's group change it?
+    pub(crate) fn is_writable_by_group(self) -> bool {
+        self.mode & 0o020 != 0
+    }
+
     /// Can users other than the owner change the file?
     pub(crate) fn is_writable_by_others(self) -> bool {
         self.mode & 0o022 != 0

@@ -1,9 +1,12 @@
 //! Reading files whose permissions matter. A file is judged and read through one descriptor, so that
 //! it cannot be exchanged in between.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 use crate::access::FileAccess;
 
@@ -35,9 +38,11 @@ impl FileError {
 ///
 /// # Errors
 ///
-/// Refuses a file that other users can read or change.
+/// Refuses a file that other users can read or change, that belongs to neither root nor this user,
+/// or that is not a regular file.
 pub fn read_private(path: &Path) -> Result<Vec<u8>, FileError> {
     let (file, access) = open(path)?;
+    refuse_foreign_owner(path, access)?;
     if access.is_public() {
         return Err(FileError::Refused(format!(
             "other users can read or change it ({access}); run `chmod 600 {}`",
@@ -51,17 +56,11 @@ pub fn read_private(path: &Path) -> Result<Vec<u8>, FileError> {
 ///
 /// # Errors
 ///
-/// Refuses a file that other users can change, or that belongs to neither root nor this user.
+/// Refuses a file that other users can change, that belongs to neither root nor this user, or that
+/// is not a regular file.
 pub fn read_trusted(path: &Path) -> Result<Vec<u8>, FileError> {
     let (file, access) = open(path)?;
-    let user = rustix::process::geteuid().as_raw();
-    if access.has_foreign_owner(user) {
-        return Err(FileError::Refused(format!(
-            "it belongs to another user ({access}; this process runs as uid {user}); read it, then \
-             run `chown {user} {}`",
-            path.display()
-        )));
-    }
+    refuse_foreign_owner(path, access)?;
     if access.is_writable_by_others() {
         return Err(FileError::Refused(format!(
             "other users can change it ({access}); run `chmod go-w {}`",
@@ -71,10 +70,31 @@ pub fn read_trusted(path: &Path) -> Result<Vec<u8>, FileError> {
     read(file, TRUSTED_BYTES_MAX)
 }
 
-fn open(path: &Path) -> io::Result<(File, FileAccess)> {
-    let file = File::open(path)?;
-    let access = FileAccess::from(&file.metadata()?);
-    Ok((file, access))
+/// Opens a regular file. A FIFO without a writer does not block, and a terminal does not become the
+/// controlling one.
+fn open(path: &Path) -> Result<(File, FileAccess), FileError> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(FileError::Refused(
+            "it is not a regular file; use the path of a file".to_owned(),
+        ));
+    }
+    Ok((file, FileAccess::from(&found)))
+}
+
+/// The owner can change the content at any time.
+fn refuse_foreign_owner(path: &Path, access: FileAccess) -> Result<(), FileError> {
+    let user = rustix::process::geteuid().as_raw();
+    if !access.has_foreign_owner(user) {
+        return Ok(());
+    }
+    Err(FileError::Refused(format!(
+        "it belongs to another user ({access}; this process runs as uid {user}); read it, then run \
+         `chown {user} {}`",
+        path.display()
+    )))
 }
 
 fn read(file: File, most: u64) -> Result<Vec<u8>, FileError> {
@@ -136,5 +156,36 @@ mod tests {
         fs::write(file.path(), vec![b'x'; (PRIVATE_BYTES_MAX + 1) as usize]).expect("written");
         let error = read_private(file.path()).expect_err("it is refused");
         assert_eq!(error.to_string(), "it is larger than 128 KiB; check the path");
+    }
+
+    #[test]
+    fn a_fifo_is_refused_without_waiting_for_a_writer() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("fifo");
+        let made = std::process::Command::new("mkfifo").arg("-m600").arg(&path).status();
+        assert!(made.expect("mkfifo runs").success());
+        for path in [path.as_path(), directory.path()] {
+            for read in [read_private, read_trusted] {
+                let error = read(path).expect_err("it is refused");
+                assert_eq!(
+                    error.to_string(),
+                    "it is not a regular file; use the path of a file",
+                    "{}",
+                    path.display()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_secret_of_another_user_is_refused_also_for_root() {
+        let file = file(0o600);
+        // Only root can give a file away, and only root can read it then.
+        if std::os::unix::fs::chown(file.path(), Some(12_345), None).is_err() {
+            return;
+        }
+        let error = read_private(file.path()).expect_err("it is refused").to_string();
+        assert!(error.contains("another user (mode 0600, owner uid 12345; this"), "{error}");
+        assert!(error.contains("run `chown 0 "), "{error}");
     }
 }

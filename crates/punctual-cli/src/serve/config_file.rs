@@ -43,8 +43,23 @@ impl ConfigFile {
         let text = String::from_utf8(bytes).map_err(|_| {
             Failure::usage(format!("configuration file {shown}: not valid UTF-8; save it as UTF-8"))
         })?;
+        check_syntax(path, &text)?;
         Ok(Some(ConfigFile { path: absolute(path)?, text }))
     }
+}
+
+/// Rejects text that is not TOML. The error of the parser repeats the line, which may contain a
+/// password, so only its position and the reason are shown.
+fn check_syntax(path: &Path, text: &str) -> Result<(), Failure> {
+    let Err(error) = <Toml as Format>::from_str::<Dict>(text) else { return Ok(()) };
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    let reason = error.message().trim().replace('\n', "; ");
+    Err(Failure::usage(format!(
+        "`{}`: TOML parse error at line {line}, column {column}: {reason}",
+        path.display()
+    )))
 }
 
 impl Provider for ConfigFile {
@@ -54,5 +69,34 @@ impl Provider for ConfigFile {
 
     fn data(&self) -> Result<Map<Profile, Dict>, Error> {
         Toml::string(&self.text).data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        let refused = check_syntax(Path::new("punctual.toml"), text);
+        refused.expect_err("text that is not TOML").message().to_owned()
+    }
+
+    #[test]
+    fn a_syntax_error_has_a_position_and_does_not_repeat_the_line() {
+        for text in [
+            "[database]\nurl=\"postgres://app:S3cretPw@db/app\n",
+            "[database]\nurl=\"postgres://app:S3cretPw@db/app",
+            "[database]\nurl=postgres://app:S3cretPw@db/app\n",
+            "[database]\nurl=\"x\" S3cretPw\n",
+            "[database]\nurl=S3cretPw\n",
+            "[database]\nurl=\"S3cretPw\\q\"\n",
+        ] {
+            let refused = refused(text);
+            assert!(!refused.contains("S3cretPw"), "{refused}");
+            assert!(
+                refused.starts_with("`punctual.toml`: TOML parse error at line 2, column "),
+                "{refused}"
+            );
+        }
     }
 }

@@ -34,9 +34,9 @@ pub(super) fn check(settings: &LogSettings) -> Result<(), Failure> {
 
 /// Starts logging to stderr, panics included. In one process, the first call decides.
 pub(super) fn init(settings: &LogSettings) -> Result<LossyWriter, Failure> {
-    let filter = match std::env::var(LEVEL_VARIABLE) {
-        Ok(level) if !level.is_empty() => filter(LEVEL_VARIABLE, &level)?,
-        _ => filter("log.level", &settings.level)?,
+    let filter = match level_of_variable()? {
+        Some(filter) => filter,
+        None => filter("log.level", &settings.level)?,
     };
     let format = format(&settings.format)?;
     let stderr = io::stderr();
@@ -117,14 +117,61 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     );
 }
 
+/// Checks the variable that replaces `log.level`, as [`init`] does.
+pub(super) fn check_variable() -> Result<(), Failure> {
+    level_of_variable().map(drop)
+}
+
+/// The filter of `RUST_LOG`, if it is set.
+fn level_of_variable() -> Result<Option<EnvFilter>, Failure> {
+    match std::env::var(LEVEL_VARIABLE) {
+        Ok(level) if !level.is_empty() => filter(LEVEL_VARIABLE, &level).map(Some),
+        _ => Ok(None),
+    }
+}
+
+const LEVEL_HINT: &str = "\nhint: use off, error, warn, info, debug or trace, or TARGET=LEVEL, \
+                          separated by commas, for example warn,punctual=info";
+
 fn filter(name: &str, level: &str) -> Result<EnvFilter, Failure> {
-    EnvFilter::builder().parse(level).map_err(|error| {
-        Failure::usage(format!(
-            "{name}: invalid level `{level}`: {error}\n\
-             hint: use error, warn, info, debug or trace, or TARGET=LEVEL, separated by commas, for \
-             example warn,punctual=info"
-        ))
+    let directives =
+        directives(level).map_err(|why| Failure::usage(format!("{name}: {why}{LEVEL_HINT}")))?;
+    EnvFilter::builder().parse(directives).map_err(|error| {
+        Failure::usage(format!("{name}: invalid level `{level}`: {error}{LEVEL_HINT}"))
     })
+}
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// The directives without spaces around them. `EnvFilter` takes a word that is no level for a target
+/// and then logs nothing else, so a target must have a level here.
+fn directives(text: &str) -> Result<String, String> {
+    let directives: Vec<String> = text
+        .split(',')
+        .map(str::trim)
+        .filter(|directive| !directive.is_empty())
+        .map(directive)
+        .collect::<Result<_, _>>()?;
+    match directives.is_empty() {
+        true => Err("the level must not be empty".to_owned()),
+        false => Ok(directives.join(",")),
+    }
+}
+
+fn directive(directive: &str) -> Result<String, String> {
+    if let Some((target, level)) = directive.rsplit_once('=') {
+        return Ok(format!("{}={}", target.trim(), level.trim()));
+    }
+    let level = directive.to_ascii_lowercase();
+    if LEVELS.contains(&level.as_str()) {
+        return Ok(level);
+    }
+    let meant = LEVELS
+        .into_iter()
+        .find(|known| level.starts_with(known))
+        .or_else(|| punctual_core::nearest(&level, LEVELS));
+    let meant = meant.map_or_else(String::new, |known| format!("; did you mean `{known}`?"));
+    Err(format!("unknown level `{directive}`{meant}"))
 }
 
 fn format(name: &str) -> Result<Format, Failure> {
@@ -149,5 +196,25 @@ mod tests {
             "\x1b[2mtime\x1b[0m \x1b[31mERROR\x1b[0m a\\x1b]0;x\\x07\\u{9b}2J\\u{202e}\n    b\n"
         );
         assert_eq!(plain_event("a\x1b[31mb\n", false), "a\\x1b[31mb\n");
+    }
+
+    #[test]
+    fn a_word_that_is_no_level_is_an_error_and_not_a_target() {
+        for (text, expected) in [
+            ("warn,punctual=info", Ok("warn,punctual=info")),
+            (" WARN , punctual = Debug ,", Ok("warn,punctual=Debug")),
+            ("off", Ok("off")),
+            ("warning", Err("unknown level `warning`; did you mean `warn`?")),
+            ("info,wran", Err("unknown level `wran`; did you mean `warn`?")),
+            ("loud", Err("unknown level `loud`")),
+            ("punctual", Err("unknown level `punctual`")),
+            ("", Err("the level must not be empty")),
+            (" , ", Err("the level must not be empty")),
+        ] {
+            let found = directives(text);
+            assert_eq!(found.as_deref().map_err(String::as_str), expected, "{text:?}");
+            assert_eq!(filter("log.level", text).is_ok(), expected.is_ok(), "{text:?}");
+        }
+        assert!(filter("log.level", "punctual=loud").is_err());
     }
 }

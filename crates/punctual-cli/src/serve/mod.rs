@@ -77,6 +77,11 @@ pub(crate) fn admitted(settings: &Settings, token: Option<&str>) -> Result<Optio
     Ok(token)
 }
 
+/// Checks the settings that a server reads from variables of other programs.
+pub(crate) fn check_variables() -> Result<(), Failure> {
+    log::check_variable()
+}
+
 /// Whoever reaches this process may do everything, unless they have to show a token.
 fn refuse_strangers(listen: SocketAddr, has_token: bool) -> Result<(), Failure> {
     if listen.ip().is_loopback() || has_token {

@@ -76,10 +76,14 @@ async fn start(
 ) -> Result<Punctual, Failure> {
     let has = |role: Role| roles.contains(&role);
     let database = settings.database_access()?;
+    database.refuse_foreign_file()?;
     if !has(Role::Scheduler) && !has(Role::Worker) {
         return database.opened(true).await;
     }
-    let mut builder = database.node().await?.name(&settings.node.name);
+    let builder = database.node().await?;
+    // Another user may have created the file since it was checked; no job has run yet.
+    database.refuse_foreign_file()?;
+    let mut builder = builder.name(&settings.node.name);
     for (label, value) in &settings.node.labels {
         builder = builder.label(label, value);
     }

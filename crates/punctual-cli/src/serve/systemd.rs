@@ -6,8 +6,9 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 
 use super::config_file;
-use super::settings::{Flags, absolute};
+use super::settings::{Flags, VARIABLES, absolute};
 use crate::exit::Failure;
+use crate::output;
 use crate::redact::has_password;
 
 /// Tells that the process serves and, again and again, that it does not hang.
@@ -73,6 +74,7 @@ pub(crate) fn unit(
     let mut command = vec![program.display().to_string(), "serve".to_owned()];
     command.extend(flags.words()?);
     command.extend(database.into_iter().flat_map(|url| ["--database".to_owned(), url.to_owned()]));
+    refuse_control_characters(&command)?;
     let mut command: Vec<String> = command.iter().map(|word| quoted(word)).collect();
     let mut credentials = String::new();
     for (flag, name, file) in [
@@ -80,12 +82,15 @@ pub(crate) fn unit(
         ("--database-password-file", "database-password", &settings.database.password_file),
     ] {
         if let Some(file) = file {
-            credentials.push_str(&credential(name, &absolute(file)?));
+            let file = absolute(file)?;
+            refuse_control_characters(&[flag.to_owned(), file.display().to_string()])?;
+            credentials.push_str(&credential(name, &file));
             // systemd replaces the variable.
             command.extend([flag.to_owned(), format!("${{CREDENTIALS_DIRECTORY}}/{name}")]);
         }
     }
     let command = command.join(" ");
+    warn_of_variables();
     // Only the process itself is told to stop: it ends the commands of its jobs when their time is over.
     Ok(format!(
         "[Unit]
@@ -117,6 +122,36 @@ LimitCORE=0
 WantedBy=multi-user.target
 "
     ))
+}
+
+/// A newline ends a line of a unit, and what follows it would be another setting.
+fn refuse_control_characters(words: &[String]) -> Result<(), Failure> {
+    let Some(at) = words.iter().position(|word| word.contains(char::is_control)) else {
+        return Ok(());
+    };
+    let flag = at.checked_sub(1).map_or("the path of this program", |flag| &words[flag]);
+    Err(Failure::usage(format!(
+        "refusing to write the value of {flag} into a systemd unit: {:?} contains control \
+         characters; remove them",
+        words[at]
+    )))
+}
+
+/// Settings of this environment are checked with the others, but the unit does not set them.
+fn warn_of_variables() {
+    let mut names: Vec<String> = std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .filter(|name| name.starts_with(VARIABLES))
+        .collect();
+    if names.is_empty() {
+        return;
+    }
+    names.sort();
+    output::say_warning(&format!(
+        "environment variables are not part of the unit: {}; use options or the configuration file \
+         instead, or set them in an environment file of the service",
+        names.join(", ")
+    ));
 }
 
 /// What the server and its commands cannot do. Settings that break interpreters with a compiler of

@@ -317,3 +317,104 @@ fn the_cluster_key_is_in_backups_but_in_no_output_or_response() {
     // This also shows that the search finds a key.
     assert!(has_cluster_key(&fs::read(here.join("copy.db")).unwrap()));
 }
+
+#[test]
+fn a_server_does_not_run_a_database_that_others_can_change() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let file = here.join("punctual.db");
+    assert_eq!(run(here, &["db", "migrate", "--database", "sqlite://punctual.db"], &[]).0, 0);
+    let is_refused = |expected: &[&str]| {
+        for command in ["serve", "dev"] {
+            let (code, said) = run(here, &[command, "--listen", "127.0.0.1:0"], &[]);
+            assert_eq!(code, 4, "{command}: {said}");
+            assert!(expected.iter().all(|part| said.contains(part)), "{command}: {said}");
+        }
+    };
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o602)).unwrap();
+    is_refused(&["refusing to run the database", "mode 0602", "run `chmod o-w punctual.db`"]);
+    // Other commands run nothing.
+    assert_eq!(run(here, &["db", "status", "--database", "sqlite://punctual.db"], &[]).0, 0);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o660)).unwrap();
+    let serving = Serving::start(here, &["serve"]);
+    assert_eq!(serving.stop(), Some(0));
+    // Only root can give a file away.
+    if chown(&file, Some(12_345), None).is_ok() {
+        is_refused(&["belongs to another user", "owner uid 12345", "run `chown 0 punctual.db`"]);
+    }
+}
+
+#[test]
+fn a_fifo_is_no_configuration_and_no_token_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let made = Command::new("mkfifo").args(["-m600", "fifo"]).current_dir(here).status().unwrap();
+    assert!(made.success());
+    for flag in ["--config", "--token-file"] {
+        let (code, said) = run(here, &["config", "check", flag, "fifo"], &[]);
+        assert_eq!(code, 4, "{said}");
+        assert!(said.contains("fifo: it is not a regular file"), "{said}");
+    }
+}
+
+#[test]
+fn a_syntax_error_does_not_show_the_password_of_its_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let broken = "[database]\nurl=\"postgres://app:S3cretPw@db/app\n";
+    write_with_mode(&here.join("punctual.toml"), broken, 0o600);
+    for args in [&["config", "check"][..], &["config", "show"], &["serve"], &["exec", "true"]] {
+        let (code, said) = run(here, args, &[]);
+        assert!(code != 0 && !said.contains("S3cret"), "{args:?}: {code} {said}");
+        let place = "`punctual.toml`: TOML parse error at line 2, column ";
+        assert!(args[0] == "exec" || said.contains(place), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_level_that_does_not_exist_is_refused_wherever_it_is_set() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    for variable in ["PUNCTUAL__LOG__LEVEL", "RUST_LOG"] {
+        for args in [&["config", "check"][..], &["serve", "--listen", "127.0.0.1:0"]] {
+            let (code, said) = run(here, args, &[(variable, "warning")]);
+            assert_eq!(code, 2, "{variable} {args:?}: {said}");
+            assert!(said.contains("unknown level `warning`; did you mean `warn`?"), "{said}");
+        }
+        assert_eq!(run(here, &["config", "check"], &[(variable, " Info ")]).0, 0);
+    }
+    let (code, said) = run(here, &["config", "check"], &[("PUNCTUAL__LOG__LEVEL", "")]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("log.level: the level must not be empty"), "{said}");
+}
+
+#[test]
+fn a_newline_in_an_option_adds_no_line_to_a_unit() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    for (flag, value) in [
+        ("--name", "a\nExecStartPre=/bin/sh"),
+        ("--label", "a=b\nUser=root"),
+        ("--database", "sqlite://a\nUser=root"),
+        ("--queue", "a\tb"),
+    ] {
+        let args = ["serve", "--print-systemd-unit", flag, value];
+        let output = punctual(here, &args).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(2), ""), "{said}");
+        let expected = format!("the value of {flag} into a systemd unit: {value:?} contains");
+        assert!(said.contains(&expected), "{said}");
+    }
+}
+
+#[test]
+fn variables_that_a_unit_does_not_set_are_named_without_their_values() {
+    let directory = tempfile::tempdir().unwrap();
+    let unit = ["serve", "--print-systemd-unit"];
+    let url = ("PUNCTUAL__DATABASE__URL", "postgres://app:hunter2@127.0.0.1/app");
+    let (code, said) = run(directory.path(), &unit, &[url]);
+    assert_eq!(code, 0, "{said}");
+    let expected = "environment variables are not part of the unit: PUNCTUAL__DATABASE__URL;";
+    assert!(said.contains(expected) && !said.contains("hunter2"), "{said}");
+    assert_eq!(run(directory.path(), &unit, &[]), (0, String::new()));
+}

@@ -154,3 +154,15 @@ fn no_escape_sequence_of_others_reaches_a_terminal() {
     assert_plain("the log", &log);
     assert!(log.contains(r"\u{1b}]0;title"), "{log}");
 }
+
+#[test]
+fn an_argument_that_is_not_understood_is_shown_without_its_escape_sequences() {
+    let directory = tempfile::tempdir().unwrap();
+    for args in [&["job", ATTACK][..], &[ATTACK], &["job", "list", "--limit", ATTACK]] {
+        let output = punctual(directory.path(), args).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.starts_with("error: ") && said.contains(r"\u{202e}"), "{said}");
+        assert_plain(&format!("{args:?}"), &said);
+    }
+}
