@@ -21,7 +21,10 @@ const LOG_EVERY: Duration = Duration::from_secs(60);
 /// Registers the help texts of the metrics of connections with the installed metrics recorder.
 pub fn describe_metrics() {
     metrics::describe_counter!(REFUSED, "Connections refused, by reason");
-    metrics::describe_gauge!(OPEN, "Open connections, without those for health checks and metrics only");
+    metrics::describe_gauge!(
+        OPEN,
+        "Open connections, without those for health checks and metrics only"
+    );
     metrics::describe_gauge!(MAX, "Maximum number of open connections");
 }
 
