@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::access::FileAccess;
 use crate::read::FileError;
 
-/// Files beside a database whose content SQLite takes over into it.
+/// Files next to a database whose content SQLite takes over into it.
 const JOURNALS: [&str; 2] = ["-wal", "-journal"];
 
 /// Refuses an existing database that every user can change, or that belongs to neither root nor this

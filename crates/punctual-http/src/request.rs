@@ -340,7 +340,7 @@ fn header(name: &str, value: &str, filler: &Filler<'_>) -> Result<Header, Troubl
     let wrong = |why: String| format!("header `{name}`: {why}");
     let read = HeaderName::from_bytes(lower.as_bytes())
         .map_err(|_| wrong("invalid header name".to_owned()))?;
-    let filled = filler.fill(value, str::to_owned).map_err(|trouble| trouble.map(&wrong))?;
+    let filled = filler.fill(value, str::to_owned).map_err(|trouble| trouble.map(wrong))?;
     let mut value = HeaderValue::from_str(&filled).map_err(|_| {
         wrong(
             "the value contains a line break or another character that is not allowed in a header"

@@ -143,7 +143,7 @@ fn filter(name: &str, level: &str) -> Result<EnvFilter, Failure> {
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// The directives without spaces around them. `EnvFilter` takes a word that is no level for a target
+/// The directives without spaces around them. `EnvFilter` takes a word that is not a level for a target
 /// and then logs nothing else, so a target must have a level here.
 fn directives(text: &str) -> Result<String, String> {
     let directives: Vec<String> = text

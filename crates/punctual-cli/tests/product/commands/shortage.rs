@@ -82,7 +82,7 @@ fn a_server_raises_and_logs_its_limit_of_open_files_and_its_commands_keep_theirs
     command.args(["-c", "ulimit -Sn 300 && ulimit -Hn 700 && exec \"$@\"", "bash"]);
     command.arg(serve.get_program()).args(serve.get_args()).current_dir(place.path());
     let log = place.path().join("log");
-    command.stderr(std::fs::File::create(&log).unwrap()).env_remove("RUST_LOG");
+    command.stderr(File::create(&log).unwrap()).env_remove("RUST_LOG");
     let server = Serving::of(command);
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("connections limit=350 per_address=256 open_files=700"), "{log}");
