@@ -6,7 +6,7 @@ use axum::http::Method;
 use punctual_api::{RealignResponse, Schedule};
 
 use crate::exit::Failure;
-use crate::output::print_json;
+use crate::output::{self, print_json};
 use crate::pages;
 use crate::target::{Client, part};
 
@@ -30,7 +30,7 @@ impl RealignArgs {
     pub(super) fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
         let names = if self.all { ahead(client)? } else { self.names };
         let mut done: Vec<RealignResponse> = Vec::new();
-        let mut out = anstream::stdout().lock();
+        let mut out = output::stdout();
         for name in &names {
             let path = format!(
                 "/schedules/{}/realign?dry_run={}&why={}",
