@@ -58,7 +58,7 @@ fn an_early_acknowledgement_is_found() {
 
 #[test]
 fn a_drain_that_burns_attempts_is_found() {
-    check(Bug::DrainBurnsAttempts, 9, "failed is reported for an attempt");
+    check(Bug::DrainBurnsAttempts, 4, "failed is reported for an attempt");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn moving_the_watermark_before_the_jobs_is_found() {
 
 #[test]
 fn firing_under_a_remembered_term_is_found() {
-    check(Bug::CachedFence, 12, "is the last term");
+    check(Bug::CachedFence, 14, "is the last term");
 }
 
 #[test]
@@ -109,12 +109,12 @@ fn waiting_past_a_start_deadline_for_a_claim_is_found() {
 
 #[test]
 fn an_expired_job_that_holds_its_schedule_is_found() {
-    check(Bug::ExpireKeepsUnfinished, 2, "did not become a job while []");
+    check(Bug::ExpireKeepsUnfinished, 18, "did not become a job while []");
 }
 
 #[test]
 fn a_watermark_that_passes_held_slots_is_found() {
-    check(Bug::HeldForgotten, 8, "but the due slots are");
+    check(Bug::HeldForgotten, 14, "but the due slots are");
 }
 
 #[test]

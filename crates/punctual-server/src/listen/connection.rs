@@ -22,7 +22,7 @@ use super::socket::Socket;
 use crate::closing::Closing;
 
 /// What is buffered of a request head, of responses by HTTP/1, and of each response by HTTP/2.
-const BUFFER_BYTES: usize = 32 * 1_024;
+const BUFFER_BYTES: usize = 16 * 1_024;
 
 /// Requests of an HTTP/2 connection at the same time. Their heads are in memory while their bodies are
 /// awaited, before the client has authenticated: with the next bound these are 256 KiB per connection.
