@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// The most connections of a process, however many files it may open.
-const CONNECTIONS_MAX: u64 = 4_096;
+/// The most connections of a process, however many files it may open. Each takes about 25 kB before its
+/// client has shown a token, so all together take less than 100 MB.
+const CONNECTIONS_MAX: u64 = 3_072;
 
 /// Files that are kept for everything else: the database, and the commands and HTTP jobs of a worker.
 const FILES_KEPT: u64 = 512;
@@ -129,9 +130,9 @@ mod tests {
             (Some(64), 32),
             (Some(1_024), 512),
             (Some(2_048), 1_536),
-            (Some(4_096), 3_584),
-            (Some(1 << 20), 4_096),
-            (None, 4_096),
+            (Some(3_584), 3_072),
+            (Some(1 << 20), 3_072),
+            (None, 3_072),
         ] {
             assert_eq!(connections(files), expected, "{files:?}");
             let wanted = ConnectionLimits::for_open_files(files).open_files_wanted();
