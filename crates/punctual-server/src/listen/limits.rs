@@ -136,7 +136,7 @@ mod tests {
         ] {
             assert_eq!(connections(files), expected, "{files:?}");
             let wanted = ConnectionLimits::for_open_files(files).open_files_wanted();
-            assert_eq!(wanted, (expected < 1_024).then_some(4_608), "{files:?}");
+            assert_eq!(wanted, (expected < 1_024).then_some(3_584), "{files:?}");
         }
     }
 
