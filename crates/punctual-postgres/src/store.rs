@@ -56,7 +56,7 @@ pub struct PostgresStore {
     pub(crate) pool: Pool,
     claims: Pool,
     /// Heartbeats of this process, which wait for no other request, and those of remote workers.
-    beats: [Pool; 2],
+    pub(crate) beats: [Pool; 2],
     /// A slot must not wait for lists.
     leads: Pool,
     /// Reads of the maintenance leader, which must not wait for lists; not connected elsewhere.
