@@ -76,9 +76,9 @@ struct Run {
 }
 
 impl Exec {
-    pub(crate) fn run(self, whom: &Target) -> Result<(), Failure> {
+    pub(crate) fn run(self, target: &Target) -> Result<(), Failure> {
         let runtime = target::runtime()?;
-        let code = runtime.block_on(self.run_once(whom))?;
+        let code = runtime.block_on(self.run_once(target))?;
         // Whatever is left of the node ends with the process.
         runtime.shutdown_timeout(Duration::from_secs(1));
         match code {
@@ -87,9 +87,9 @@ impl Exec {
         }
     }
 
-    async fn run_once(&self, whom: &Target) -> Result<u8, Failure> {
+    async fn run_once(&self, target: &Target) -> Result<u8, Failure> {
         let secrets = settings::secrets_of(self.config.clone())
-            .and_then(|secrets| Ok(secrets.masking(own_secrets::of_client(whom)?)));
+            .and_then(|secrets| Ok(secrets.masking(own_secrets::of_client(target)?)));
         let run = Arc::new(Run {
             argv: self.command.clone(),
             mask: secrets.as_ref().map(Secrets::mask).unwrap_or_default(),
@@ -101,10 +101,10 @@ impl Exec {
             not_recorded(error.message());
             return run.by_itself().await;
         }
-        if let Some(server) = whom.server(there::PATIENCE) {
+        if let Some(server) = target.server(there::PATIENCE) {
             return there::run(server, self, &run).await;
         }
-        let recorded = match whom.database_access() {
+        let recorded = match target.database_access() {
             Ok(Some(database)) => {
                 tokio::time::timeout(PATIENCE, self.record(&database, run.clone())).await
             }

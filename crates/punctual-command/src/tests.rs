@@ -244,17 +244,17 @@ fn what_the_system_refuses_is_explained() {
         open_files: None,
         new_privileges: false,
     };
-    let told = |step: Step, errno: i32, become_ids| {
+    let message = |step: Step, errno: i32, become_ids| {
         let why = std::io::Error::from_raw_os_error(errno).to_string();
         explain::not_started(&spec(become_ids), &NotStarted { step, errno: Some(errno), why })
     };
-    assert_snapshot!(told(Step::Directory, 13, None), @"permission denied: the worker's user cannot enter the directory `/srv/private`; grant access, or use another `cwd`");
-    assert_snapshot!(told(Step::Start, 13, None), @"permission denied: the worker's user cannot execute `/bin/sh`; grant read and execute access to the file and its directories, and check that the file system is not mounted with `noexec`");
-    assert_snapshot!(told(Step::Start, 13, Some((33, 33))), @"permission denied: user id 33 cannot execute `/bin/sh`; grant read and execute access to the file and its directories, and check that the file system is not mounted with `noexec`");
-    assert_snapshot!(told(Step::Start, 1, Some((33, 33))), @"the worker is not permitted to switch to user id 33 to run `/bin/sh`: Operation not permitted (os error 1); run the worker as root, or remove `user`");
-    assert_snapshot!(told(Step::Start, 7, None), @"the arguments and environment variables of `/bin/sh` are too long for the system; pass the data in a file or as `stdin`");
-    assert_snapshot!(told(Step::Start, 11, None), @"cannot start `/bin/sh`: too many processes of the worker's user; raise `limits.processes` or the process limit of that user, or run fewer jobs at the same time");
-    assert_snapshot!(told(Step::Prepare, 1, None), @"cannot prepare the command: Operation not permitted (os error 1); check the restrictions of the worker's container or service");
+    assert_snapshot!(message(Step::Directory, 13, None), @"permission denied: the worker's user cannot enter the directory `/srv/private`; grant access, or use another `cwd`");
+    assert_snapshot!(message(Step::Start, 13, None), @"permission denied: the worker's user cannot execute `/bin/sh`; grant read and execute access to the file and its directories, and check that the file system is not mounted with `noexec`");
+    assert_snapshot!(message(Step::Start, 13, Some((33, 33))), @"permission denied: user id 33 cannot execute `/bin/sh`; grant read and execute access to the file and its directories, and check that the file system is not mounted with `noexec`");
+    assert_snapshot!(message(Step::Start, 1, Some((33, 33))), @"the worker is not permitted to switch to user id 33 to run `/bin/sh`: Operation not permitted (os error 1); run the worker as root, or remove `user`");
+    assert_snapshot!(message(Step::Start, 7, None), @"the arguments and environment variables of `/bin/sh` are too long for the system; pass the data in a file or as `stdin`");
+    assert_snapshot!(message(Step::Start, 11, None), @"cannot start `/bin/sh`: too many processes of the worker's user; raise `limits.processes` or the process limit of that user, or run fewer jobs at the same time");
+    assert_snapshot!(message(Step::Prepare, 1, None), @"cannot prepare the command: Operation not permitted (os error 1); check the restrictions of the worker's container or service");
 }
 
 /// It has to see the end of its socket, even if its command has stopped it.

@@ -175,13 +175,13 @@ pub async fn many_jobs_are_looked_at_in_parts(world: &World<'_>) {
     assert!(world.store().count_queues(world.at(), &request).await.unwrap().led);
     let stored = world.store().queue_stats(None, 10).await.unwrap();
     assert_eq!((stored.is_partial, stored.counted_at), (false, Some(world.now())));
-    let told: Vec<_> = stored
+    let counts: Vec<_> = stored
         .items
         .iter()
         .map(|stats| (stats.queue.as_str(), stats.ready, stats.oldest_due_at))
         .collect();
     let others = written as u64 - 1;
-    assert_eq!(told, [("bulk", 1, Some(oldest)), ("default", others, Some(world.now()))]);
+    assert_eq!(counts, [("bulk", 1, Some(oldest)), ("default", others, Some(world.now()))]);
 }
 
 /// Attempt by attempt, oldest first, with the one that is under way.

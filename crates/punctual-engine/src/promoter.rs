@@ -1,5 +1,4 @@
-//! Moves jobs whose time has come to where they can be claimed, and finds out whether start deadlines have
-//! passed.
+//! Moves due jobs to the tables from which they are claimed, and detects start deadlines that have passed.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -55,11 +55,12 @@ fn what_cannot_be_resolved_says_why_and_the_way_out() {
         ("unset", Source::env("PUNCTUAL_TEST_OF_NOTHING")),
     ])
     .expect("the names are fine");
-    let told = |text: &str| secrets.resolve(text).expect_err("it cannot be resolved").to_string();
-    insta::assert_snapshot!(told("secret://shrt"), @"unknown secret `shrt`; define it in `[secrets]` of the worker's configuration (`punctual config show` lists the secrets)");
-    insta::assert_snapshot!(told("secret://short"), @"secret `short`: the value is shorter than 4 bytes, which is too short to mask; use a longer value");
-    insta::assert_snapshot!(told("secret://gone"), @"secret `gone`: cannot read /there/is/no/such/file: No such file or directory (os error 2); check the path, and the permissions of the process that runs the job");
-    insta::assert_snapshot!(told("secret://unset"), @"secret `unset`: environment variable `PUNCTUAL_TEST_OF_NOTHING` is not set; set it for the process that runs the job");
+    let message =
+        |text: &str| secrets.resolve(text).expect_err("it cannot be resolved").to_string();
+    insta::assert_snapshot!(message("secret://shrt"), @"unknown secret `shrt`; define it in `[secrets]` of the worker's configuration (`punctual config show` lists the secrets)");
+    insta::assert_snapshot!(message("secret://short"), @"secret `short`: the value is shorter than 4 bytes, which is too short to mask; use a longer value");
+    insta::assert_snapshot!(message("secret://gone"), @"secret `gone`: cannot read /there/is/no/such/file: No such file or directory (os error 2); check the path, and the permissions of the process that runs the job");
+    insta::assert_snapshot!(message("secret://unset"), @"secret `unset`: environment variable `PUNCTUAL_TEST_OF_NOTHING` is not set; set it for the process that runs the job");
     let bad = Secrets::from_config([("a b", Source::env("X"))]).expect_err("a bad name");
     insta::assert_snapshot!(bad, @"invalid secret name `a b`; use letters, digits, `_` and `-`");
 }

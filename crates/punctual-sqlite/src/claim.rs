@@ -142,7 +142,7 @@ fn drop_bad(
     Ok(failed)
 }
 
-/// Leases one job. One that cannot be read fails, so that it blocks nobody behind it. A job that does not
+/// Leases one job. A job that cannot be read fails, so that it does not block the jobs behind it. A job that does not
 /// exist any more is neither leased nor failed.
 fn lease_one(
     db: &Connection,

@@ -119,21 +119,21 @@ fn a_job_brings_no_program_where_that_is_not_allowed() {
 }
 
 #[test]
-fn mistakes_in_the_settings_are_told_before_anything_starts() {
-    let told = |settings: &str| {
+fn mistakes_in_the_settings_are_reported_before_anything_starts() {
+    let message = |settings: &str| {
         let place = Place::new(settings);
         let output = punctual(place.path(), &["config", "check"]).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{settings}");
         text(&output.stderr).trim_end().to_owned()
     };
-    assert_snapshot!(told("[commands.a]\nargv = [\"x\", \"{y}\"]"), @"error: commands.a: unknown parameter `y` in `argv`; declare it in `params`, or write `{{y}}` for literal braces");
-    assert_snapshot!(told("[commands.a]\nargv = [\"{y}\"]\nparams = { y = \"string\" }"), @"error: commands.a: the first element of `argv` must not contain a parameter; define one command for each program");
-    assert_snapshot!(told("[commands.a]\nargv = [\"x\"]\nparams = { y = \"string\" }"), @"error: commands.a: parameter `y` is not used; add `{y}` to `argv`, or remove it from `params`");
-    assert_snapshot!(told("[commands.a]\nargv = [\"x\", \"{y\"]"), @"error: commands.a: `{y` has an unmatched brace; write `{{` or `}}` for a literal brace");
-    assert_snapshot!(told("[commands.a]\nargv = [\"x | y\"]\nshell = true"), @"error: commands.a: `shell` is not allowed on this worker; pass the program and its arguments as a list, or set `command.allow_shell = true`");
-    assert_snapshot!(told("[command]\nallow_shell = true\n[commands.a]\nargv = [\"x {y}\"]\nshell = true\nparams = { y = \"string\" }"), @r#"error: commands.a: a parameter is not allowed in the text of a shell command, because the shell would execute it; pass it as an additional argument and use "$1""#);
-    assert_snapshot!(told("[command]\nallow_shell = true\n[commands.a]\nargv = [\"x secret://y\"]\nshell = true"), @r#"error: commands.a: a secret is not allowed in the text of a shell command, because the shell would execute it; put it in `env` as NAME and use "$NAME""#);
-    assert_snapshot!(told("[command]\nkill_grace = \"1m\""), @"error: command.kill_grace must be at most 3500ms, got 1m; a worker that loses contact with the database must stop its commands before their jobs are reclaimed");
-    assert_snapshot!(told("[command]\nlimits = { memory_bytes = 1000 }"), @"error: command.limits.memory_bytes must be at least 268435456, got 1000; a program cannot start with less (to remove the limit, set it to \"none\")");
-    assert_snapshot!(told("[secrets]\n\"a b\" = { env = \"X\" }"), @"error: secrets: invalid secret name `a b`; use letters, digits, `_` and `-`");
+    assert_snapshot!(message("[commands.a]\nargv = [\"x\", \"{y}\"]"), @"error: commands.a: unknown parameter `y` in `argv`; declare it in `params`, or write `{{y}}` for literal braces");
+    assert_snapshot!(message("[commands.a]\nargv = [\"{y}\"]\nparams = { y = \"string\" }"), @"error: commands.a: the first element of `argv` must not contain a parameter; define one command for each program");
+    assert_snapshot!(message("[commands.a]\nargv = [\"x\"]\nparams = { y = \"string\" }"), @"error: commands.a: parameter `y` is not used; add `{y}` to `argv`, or remove it from `params`");
+    assert_snapshot!(message("[commands.a]\nargv = [\"x\", \"{y\"]"), @"error: commands.a: `{y` has an unmatched brace; write `{{` or `}}` for a literal brace");
+    assert_snapshot!(message("[commands.a]\nargv = [\"x | y\"]\nshell = true"), @"error: commands.a: `shell` is not allowed on this worker; pass the program and its arguments as a list, or set `command.allow_shell = true`");
+    assert_snapshot!(message("[command]\nallow_shell = true\n[commands.a]\nargv = [\"x {y}\"]\nshell = true\nparams = { y = \"string\" }"), @r#"error: commands.a: a parameter is not allowed in the text of a shell command, because the shell would execute it; pass it as an additional argument and use "$1""#);
+    assert_snapshot!(message("[command]\nallow_shell = true\n[commands.a]\nargv = [\"x secret://y\"]\nshell = true"), @r#"error: commands.a: a secret is not allowed in the text of a shell command, because the shell would execute it; put it in `env` as NAME and use "$NAME""#);
+    assert_snapshot!(message("[command]\nkill_grace = \"1m\""), @"error: command.kill_grace must be at most 3500ms, got 1m; a worker that loses contact with the database must stop its commands before their jobs are reclaimed");
+    assert_snapshot!(message("[command]\nlimits = { memory_bytes = 1000 }"), @"error: command.limits.memory_bytes must be at least 268435456, got 1000; a program cannot start with less (to remove the limit, set it to \"none\")");
+    assert_snapshot!(message("[secrets]\n\"a b\" = { env = \"X\" }"), @"error: secrets: invalid secret name `a b`; use letters, digits, `_` and `-`");
 }
