@@ -60,6 +60,13 @@ fn the_queue_limit_bench_compares_two_nodes_with_one() {
 }
 
 #[test]
+fn settling_is_measured_under_stale_and_fresh_statistics() {
+    let small = ["stale-statistics", "--backend", "postgres", "--json"];
+    let figures = figures(&[&small[..], &["--leases", "2000", "--rounds", "1"]].concat());
+    assert!(matches!(&figures[..], [(_, rate)] if *rate > 0.0), "{figures:?}");
+}
+
+#[test]
 fn servers_are_measured_under_load_and_without() {
     let sizes: [(&[&str], usize); 3] = [
         (&["counts", "--queues", "30", "--jobs", "100", "--rounds", "1"], 2),
@@ -215,6 +222,14 @@ fn the_schedule_bench_measures_fires() {
         let figures = figures(&[&["schedule", "--backend", backend][..], &small].concat());
         assert!(!figures.is_empty() && figures.iter().all(|(_, ours)| *ours > 0.0), "{figures:?}");
     }
+}
+
+#[test]
+fn fresh_slots_are_measured_beside_a_backlog() {
+    let small = ["schedule", "--backend", "postgres", "--json", "--only", "backlog"];
+    let figures = figures(&[&small[..], &["--backlog", "3000"]].concat());
+    assert_eq!(figures.len(), 4, "{figures:?}");
+    assert!(figures.iter().all(|(_, ours)| *ours > 0.0), "{figures:?}");
 }
 
 /// With next to nothing in it, both in time and in weight.
