@@ -63,11 +63,11 @@ pub(crate) const IPROUTE: Need = Need {
     way_out: "install it with your package manager",
 };
 
-/// What runs the worker that is an example, and the script that checks the protocol.
+/// What runs the worker that is an example, the script that checks the protocol, and the torture.
 pub(crate) const PYTHON: Need = Need {
-    what: "python3",
-    find: || beside_path("python3"),
-    packages: &["python3-minimal"],
+    what: "python3 with its standard library",
+    find: find_python,
+    packages: &["python3"],
     while_installing: &[],
     after_installing: &[],
     way_out: "install Python 3.9 or newer with your package manager",
@@ -212,7 +212,14 @@ fn beside_path(program: &str) -> Option<PathBuf> {
         .find(|dir| dir.join(program).is_file())
 }
 
-/// The driver is of the browser's own version only if they come together.
+/// Debian's `python3-minimal` has neither `http` nor `json` nor `unittest`.
+fn find_python() -> Option<PathBuf> {
+    let imports = ["-c", "import http.client, json, unittest"];
+    let has_library =
+        |dir: &PathBuf| run::ask(Command::new(dir.join("python3")).args(imports)).is_ok();
+    beside_path("python3").filter(has_library)
+}
+
 fn find_faketime() -> Option<PathBuf> {
     let libraries = fs::read_dir("/usr/lib").ok()?;
     libraries
@@ -220,6 +227,7 @@ fn find_faketime() -> Option<PathBuf> {
         .find(|directory| directory.join("libfaketimeMT.so.1").is_file())
 }
 
+/// The driver is of the browser's own version only if they come together.
 fn find_chromium() -> Option<PathBuf> {
     on_path("chromedriver").filter(|_| {
         ["chromium", "chromium-browser", "google-chrome"]

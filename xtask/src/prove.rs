@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::failure::Failure;
 use crate::guard::Orders;
-use crate::needs;
+use crate::needs::{self, Need};
 use crate::postgres::Care;
 use crate::run::{self, Guarded, cargo};
 use crate::test::Servers;
@@ -441,8 +441,8 @@ impl Proof {
     fn run(&self, ask: &Ask<'_>) -> Result<String, Failure> {
         let mut program = self.command(ask.minutes);
         program.args(&ask.rest);
-        if self.name == "crontab" {
-            needs::CRON.ensure()?;
+        for need in self.needs() {
+            need.ensure()?;
         }
         let servers = if self.on_postgres { Some(Servers::start(self.care())?) } else { None };
         if let Some(servers) = &servers {
@@ -471,6 +471,16 @@ impl Proof {
                 "{status}; expected one line that starts with `{MARK}`, got {}",
                 lines.len()
             ))),
+        }
+    }
+
+    /// What it runs besides Rust and the servers.
+    fn needs(&self) -> &'static [Need] {
+        match self.name {
+            "crontab" => &[needs::CRON],
+            // Without one of them it runs to its end, and fails because kinds of faults are missing.
+            "torture" => &[needs::FAKETIME, needs::PYTHON],
+            _ => &[],
         }
     }
 
