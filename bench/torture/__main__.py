@@ -19,14 +19,16 @@ import tempfile
 import time
 
 import account
-from client import Client
-from faults import Database, PostgresFaults, SqliteFaults, mount_small
+from client import Client, NoAnswer
+from faults import HOST_AHEAD, Database, PostgresFaults, SqliteFaults, mount_small
 from load import Load
 from processes import Server, faketime
 
 # Time that the cluster has to finish all work once the faults have stopped.
 DRAIN_SECONDS = 300
 SERVERS = 3
+# Schedules follow each change of the host's clock within this time.
+CLOCK_SECONDS = 60
 # A run of this length includes every kind of fault; one that does not shows less than it says.
 LONG_SECONDS = 300
 
@@ -40,6 +42,59 @@ def drain(client, deadline):
                 return None
             time.sleep(0.5)
     return round(time.monotonic() - begin, 1)
+
+
+def await_schedules(client, names, is_reached):
+    """Reads schedules again and again until a condition holds for each. Returns them by name."""
+    deadline = time.monotonic() + CLOCK_SECONDS
+    while True:
+        found = {name: client.read(f"/schedules/{name}", deadline) for name in names}
+        if all(is_reached(name, schedule) for name, schedule in found.items()):
+            return found
+        if time.monotonic() > deadline:
+            raise NoAnswer(f"the schedules did not get there: {found}")
+        time.sleep(0.3)
+
+
+def is_decided_after(schedule, instant):
+    return schedule["last_slot"] is not None and account.micros(schedule["last_slot"]) > instant
+
+
+def put_clock_ahead(client, faults, verdict):
+    """Sets the clock of the host two hours ahead and back, and realigns the schedules, as docs/time.md
+    describes. It has schedules of its own: the jobs that others plan by the wrong clock would be due
+    in two hours."""
+    deadline = time.monotonic() + 4 * CLOCK_SECONDS
+    names = [f"ahead{step}" for step in (1, 2)]
+    for step, name in enumerate(names, 1):
+        # Without `missed` the slots that the clock jumps over create no jobs.
+        body = {"when": [f"@every {step}s"], "overlap": "allow", "missed": "none", "job": {"kind": "echo"}}
+        status, answer, _ = client.until_answered("PUT", f"/schedules/{name}", body, deadline=lambda: deadline)
+        if status != 201:
+            raise NoAnswer(f"{name}: {status} {answer}")
+    normal = int(time.time() * account.SECOND)
+    await_schedules(client, names, lambda _, schedule: is_decided_after(schedule, normal))
+    faults.restart_with_clock(HOST_AHEAD)
+    ahead = normal + HOST_AHEAD * account.SECOND
+    await_schedules(client, names, lambda _, schedule: is_decided_after(schedule, ahead))
+    faults.restart_with_clock(0)
+    waiting = await_schedules(client, names, lambda _, schedule: schedule["ahead_until"] is not None)
+    findings = client.read("/doctor", deadline)["findings"]
+    if "schedules_ahead" not in [finding["code"] for finding in findings]:
+        verdict.add("ahead_not_reported", str(findings))
+    after = {}
+    for name in names:
+        path = f"/schedules/{name}/realign?why=wrong+clock"
+        status, answer, _ = client.until_answered("POST", path, {}, deadline=lambda: deadline)
+        if status != 200:
+            raise NoAnswer(f"{name}: {status} {answer}")
+        after[name] = answer["after"]
+    enough = {name: account.micros(text) + 5 * account.SECOND for name, text in after.items()}
+    await_schedules(client, names, lambda name, schedule: is_decided_after(schedule, enough[name]))
+    for name in names:
+        schedule = client.read(f"/schedules/{name}", deadline)
+        schedule["slots"] = list(client.pages(f"/schedules/{name}/slots", deadline))
+        account.judge_realigned(verdict, name, waiting[name], after[name], schedule)
 
 
 def torture(name, servers, faults, seconds, seed):
@@ -71,6 +126,11 @@ def torture(name, servers, faults, seconds, seed):
     codes = [finding["code"] for finding in doctor["findings"]]
     if faults.losable and "failover_detected" not in codes:
         verdict.add("failover_not_reported", doctor["text"])
+    if faults.LAST and faults.has_clock:
+        try:
+            faults.once("host_clock_ahead", lambda: put_clock_ahead(client, faults, verdict))
+        except NoAnswer as error:
+            verdict.add("clock_ahead", str(error))
     violations = {what: n for what, n in verdict.counts.items() if what != "lost_in_failover"}
     outcomes = account.Counter(row["outcome"] for s in records.schedules.values() for row in s["slots"])
     return {
@@ -89,6 +149,7 @@ def torture(name, servers, faults, seconds, seed):
         "outcomes": dict(outcomes),
         "violations": violations,
         "examples": dict(verdict.examples),
+        "acknowledged_before_lagging_failover": account.acknowledged_within(load.journal, faults.losable),
         "lost_in_failover": verdict.counts["lost_in_failover"],
         "failed_jobs": account.failures(records.jobs),
         "longest_wait_without_outage_seconds": round(waited, 3),

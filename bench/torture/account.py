@@ -17,12 +17,15 @@ WITH_JOB = ("fired", "caught_up")
 # A slot that is decided within this time is on time: it becomes a job, or is skipped.
 ON_TIME = 60 * SECOND
 # Jobs of these schedules wait for each other.
-QUEUED = ("queue_one", "queue_all")
+QUEUED = ("queue_one", "queue_all", "cancel_running")
 # A job that its node did not survive this often fails. The only other reason is the kind `fail`.
 CRASHED = "its node died 3 times while running it"
 # A slot may be skipped because of a job that finished this long before: the database can take a while
 # to commit the result of a job, whose instant was read before.
 LATE_COMMIT = 30 * SECOND
+# A job may still start this long after the instant of the slot that cancels it: that instant is read
+# before the jobs are locked.
+LATE_CANCEL = 5 * SECOND
 
 
 def micros(text):
@@ -211,7 +214,7 @@ def jobs_of(schedule, jobs):
 
 def judge_overlap(verdict, name, schedule, jobs, jumps):
     """With `overlap = skip` no slot fires while an earlier job of the schedule is unfinished. With
-    `queue_one` and `queue_all` no job starts while an earlier one is unfinished."""
+    the other policies but `allow` no job starts while an earlier one is unfinished."""
     overlap = schedule["definition"]["overlap"]
     spans = []
     for job in jobs_of(schedule, jobs):
@@ -232,15 +235,56 @@ def judge_overlap(verdict, name, schedule, jobs, jumps):
             latest = (start, end, id)
 
 
+def judge_cancels(verdict, name, schedule, jobs, jumps):
+    """With `overlap = cancel_running` a slot cancels the earlier jobs: none of them starts after it. No
+    other job is cancelled."""
+    is_cancelling = schedule["definition"]["overlap"] == "cancel_running"
+    later = None
+    for job in sorted(jobs_of(schedule, jobs), key=lambda job: micros(job["slot"] or job["created_at"]), reverse=True):
+        if job["state"] == "cancelled" and not (is_cancelling and later is not None):
+            verdict.add("cancelled_without_slot", f"{name}: {job['id']}")
+        for attempt in job["attempts"] if is_cancelling and later is not None else ():
+            claimed = micros(attempt["claimed_at"])
+            if claimed > later + LATE_CANCEL and not is_jumping(jumps, later, claimed):
+                verdict.add("started_after_cancel", f"{name}: {job['id']} claimed {attempt['claimed_at']}")
+        created = micros(job["created_at"])
+        later = created if later is None else min(later, created)
+
+
+def judge_attempts(verdict, jobs, jumps):
+    """No attempt of a job begins before the one before it has ended. An attempt that lost its lease has
+    ended when the lease was taken back, so its node cannot explain an overlap."""
+    for id, job in jobs.items():
+        attempts = sorted(job["attempts"], key=lambda attempt: attempt["attempt"])
+        numbers = [attempt["attempt"] for attempt in attempts]
+        if numbers != list(range(1, len(numbers) + 1)):
+            verdict.add("attempt_numbers", f"{id}: {numbers}")
+        for earlier, later in zip(attempts, attempts[1:]):
+            claimed = micros(later["claimed_at"])
+            ended = micros(earlier["ended_at"]) if earlier["ended_at"] else None
+            if ended is not None and (claimed >= ended or is_jumping(jumps, claimed, ended)):
+                continue
+            what = f"claimed {later['claimed_at']}, the one before ended {earlier['ended_at']}"
+            verdict.add("attempts_overlap", f"{id} attempt {later['attempt']} {what}")
+
+
 def judge_skips(verdict, name, schedule, jobs, jumps):
-    """A slot is skipped only because of an unfinished job. A schedule that waits for a job that no
-    longer exists would skip all slots."""
+    """A slot is skipped only because of an unfinished job, or with `cancel_running` because a later slot
+    was due at the same time. A schedule that waits for a job that no longer exists would skip all
+    slots."""
+    is_cancelling = schedule["definition"]["overlap"] == "cancel_running"
+    fired = [(micros(row["slot"]), row["decided_at"]) for row in schedule["slots"] if row["outcome"] in WITH_JOB]
     spans = [(micros(job["created_at"]), micros(job["finished_at"])) for job in jobs_of(schedule, jobs)]
     for row in schedule["slots"]:
         at = micros(row["decided_at"])
         if row["outcome"] != "skipped_overlap" or is_jumping(jumps, at - LATE_COMMIT, at):
             continue
-        if not any(start <= at <= end + LATE_COMMIT for start, end in spans):
+        if is_cancelling:
+            first = micros(row["slot"])
+            is_right = any(slot > first and decided_at == row["decided_at"] for slot, decided_at in fired)
+        else:
+            is_right = any(start <= at <= end + LATE_COMMIT for start, end in spans)
+        if not is_right:
             verdict.add("skipped_without_job", f"{name} {row['slot']} decided {row['decided_at']}")
 
 
@@ -269,6 +313,8 @@ def judge_jobs(verdict, journal, records, losable, jumps):
             verdict.add("failed_without_reason", f"{id} {job['error']}")
         if must_fail and job["state"] == "succeeded":
             verdict.add("wrong_outcome", f"{id} {job['state']}")
+        if job["schedule"] is None and job["state"] == "cancelled":
+            verdict.add("cancelled_without_slot", id)
         if job["schedule"] is None and id not in known and journal.unanswered == 0:
             verdict.add("job_of_no_order", id)
         due = micros(job["slot"] or job["created_at"])
@@ -327,9 +373,10 @@ def waits(job):
 def longest_wait(records, faults):
     """The longest time, in seconds, that a due job waited outside of `faults`: periods (start, end) of
     the database's clock in microseconds in which no server could claim jobs. Jobs that are not due at
-    once, or that wait for an earlier job of their schedule, are left out."""
+    once, or that wait for an earlier job of their schedule or for one node, are left out."""
     longest = (0.0, "")
-    free = {s["id"] for s in records.schedules.values() if s["definition"]["overlap"] not in QUEUED}
+    definitions = [(s["id"], s["definition"]) for s in records.schedules.values()]
+    free = {id for id, d in definitions if d["overlap"] not in QUEUED and d.get("run_on", "any") == "any"}
     for job in records.jobs.values():
         if IMMEDIATE not in job["tags"] and job["schedule"] not in free:
             continue
@@ -357,6 +404,38 @@ def micros_of(payload):
     return int(seconds * SECOND)
 
 
+def acknowledged_within(journal, losable):
+    """How many jobs were acknowledged in these periods, in which a fail-over may lose them."""
+    return sum(any(start <= at <= end for start, end in losable) for _, at in journal.jobs.values())
+
+
+def judge_realigned(verdict, name, ahead, after, schedule):
+    """A schedule whose clock was ahead, as it was read while it waited and some time after it was
+    realigned, with its slots. From the realignment on each slot fires once, at its time."""
+    if ahead["ahead_until"] is None:
+        verdict.add("not_ahead", f"{name} {ahead['last_slot']}")
+    if schedule["ahead_until"] is not None:
+        verdict.add("still_ahead", f"{name} until {schedule['ahead_until']}")
+    step = interval(schedule["definition"]) * SECOND
+    after, last = micros(after), micros(schedule["last_slot"])
+    decided = Counter()
+    for row in schedule["slots"]:
+        slot, at = micros(row["slot"]), micros(row["decided_at"])
+        end = micros(row["end"] or row["slot"])
+        if end <= after:
+            continue
+        decided[slot] += 1
+        if not slot <= at < slot + ON_TIME:
+            verdict.add("not_at_its_time", f"{name} {row['slot']} {row['end']} decided {row['decided_at']}")
+        if row["outcome"] != "fired":
+            verdict.add("not_fired", f"{name} {row['slot']} {row['outcome']}")
+    for slot in range((after // step + 1) * step, last + 1, step):
+        if decided[slot] != 1:
+            verdict.add("not_once", f"{name} {slot // SECOND}: {decided[slot]} rows")
+    if not decided:
+        verdict.add("not_realigned", f"{name} has no slot after its realignment")
+
+
 def judge(journal, records, losable=(), jumps=()):
     """The verdict, and the number of due slots."""
     jumps = joined(jumps)
@@ -367,6 +446,8 @@ def judge(journal, records, losable=(), jumps=()):
         judge_slot_jobs(verdict, name, schedule, records.jobs)
         judge_overlap(verdict, name, schedule, records.jobs, jumps)
         judge_skips(verdict, name, schedule, records.jobs, jumps)
+        judge_cancels(verdict, name, schedule, records.jobs, jumps)
+    judge_attempts(verdict, records.jobs, jumps)
     judge_jobs(verdict, journal, records, losable, jumps)
     judge_changes(verdict, journal, records, losable)
     return verdict, slots

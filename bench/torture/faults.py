@@ -25,6 +25,8 @@ RECOVERY_SECONDS = 10
 NODE_JUMPS = (-7200, -90, -5, 5, 90, 7200)
 # Clock jumps of the host on SQLite. Slots up to a minute late count as fired in time.
 HOST_JUMPS = (-30, -5, 5, 30)
+# At the end the clock of the host on SQLite is this far ahead, in seconds.
+HOST_AHEAD = 7200
 
 
 class Faults:
@@ -32,6 +34,8 @@ class Faults:
 
     # All kinds of faults that a long run must include.
     KINDS = frozenset()
+    # Kinds of faults that follow when everything else is judged.
+    LAST = frozenset()
     # Faults during which no server can claim jobs. During the others a due job has no reason to wait
     # for longer than `WAIT_SECONDS_MAX`.
     OUTAGES = frozenset()
@@ -173,7 +177,8 @@ class SqliteFaults(Faults):
     """One server on SQLite."""
 
     OUTAGES = frozenset(["disk_full", "freeze", "host_clock_jump"])
-    KINDS = OUTAGES | {"crash_loop", "kill", "terminate"}
+    LAST = frozenset(["host_clock_ahead"])
+    KINDS = OUTAGES | LAST | {"crash_loop", "kill", "terminate"}
     # The lock of the file proves that the process has ended, so this is the time until the next one runs.
     HOLD_SECONDS_MAX = 20
 
@@ -203,6 +208,13 @@ class SqliteFaults(Faults):
 
     def host_clock_jump(self):
         self.jumps.append(self.jump_clock(self.server(), HOST_JUMPS))
+
+    def restart_with_clock(self, seconds):
+        """Kills the server, which starts again with another clock. A process that starts with a wrong
+        clock cannot detect it, so it decides slots by that clock at once."""
+        (server,) = self.servers
+        server.kill(down_seconds=1)
+        server.set_clock(seconds)
 
 
 def fill(directory):

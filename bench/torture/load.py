@@ -20,7 +20,10 @@ EDIT_SECONDS = 0.4
 # Changes are aimed at a due time, plus or minus this many seconds.
 AIM_SECONDS = 0.03
 INTERVALS = (1, 2, 3, 5, 7)
-SCHEDULES = 16
+OVERLAPS = ("skip", "allow", "queue_one", "queue_all", "cancel_running")
+SCHEDULES = 4 * len(OVERLAPS)
+# Jobs of this schedule, whose policy is `allow`, run on this node only.
+SELECTIVE, NODE = "s16", "n0"
 # The tag of orders that are due at once.
 IMMEDIATE = "immediate"
 # The number of an order follows in a tag, so that jobs of requests without an answer are known, too.
@@ -73,11 +76,10 @@ class Load:
 
     def create_schedules(self, deadline):
         pick = random.Random(self.seed)
-        overlaps = ("skip", "allow", "queue_one", "queue_all")
         self.names = [f"s{k}" for k in range(SCHEDULES)]
         self.definitions = {}
         for k, name in enumerate(self.names):
-            overlap = overlaps[k % len(overlaps)]
+            overlap = OVERLAPS[k % len(OVERLAPS)]
             # Jobs of `queue_all` must be shorter than every interval, or they queue without end.
             longest = 0.6 if overlap == "queue_all" else 4.0
             seconds = round(pick.uniform(0.0, longest), 1)
@@ -87,6 +89,8 @@ class Load:
                 "missed": pick.choice(("all", "latest", "none")),
                 "job": {"kind": "sleep", "payload": {"seconds": seconds}},
             }
+            if name == SELECTIVE:
+                self.definitions[name]["run_on"] = f"node {NODE}"
             self.change(name, "create", "PUT", "", self.definitions[name], lambda: deadline)
 
     def change(self, name, action, method, path, body, deadline):

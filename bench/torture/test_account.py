@@ -169,6 +169,100 @@ class Account(unittest.TestCase):
         self.check({}, queue(at(7, 1)))
         self.check({"overlap": 1}, queue(at(6, 999)))
 
+    def cancel_running(self, records, claimed_at=None, **more):
+        """Job `a` runs until the slot of `b` cancels it."""
+        records.schedules["s"]["definition"].update(overlap="cancel_running")
+        records.schedules["s"]["slots"].pop()
+        records.audit[3].update(at=at(11))
+        records.jobs["a"].update(state="cancelled", finished_at=at(4, 910), **more)
+        records.jobs["a"]["attempts"][0].update(outcome="cancelled", ended_at=at(4, 910))
+        if claimed_at:
+            records.jobs["a"]["attempts"][0].update(claimed_at=claimed_at)
+
+    def test_a_slot_cancels_the_job_before_it(self):
+        self.check({}, lambda _, records: self.cancel_running(records))
+        self.check({"cancelled_without_slot": 1}, lambda _, records: records.jobs["a"].update(state="cancelled"))
+        self.check({"cancelled_without_slot": 1}, lambda _, records: records.jobs["order"].update(state="cancelled"))
+
+        def last(_, records):
+            self.cancel_running(records)
+            records.jobs["c"].update(state="cancelled")
+
+        self.check({"cancelled_without_slot": 1}, last)
+
+        def late(_, records):
+            self.cancel_running(records)
+            records.jobs["a"]["attempts"].append(attempt(2, at(9, 911), at(9, 920), "succeeded"))
+            records.jobs["a"].update(state="succeeded", finished_at=at(9, 920))
+
+        # The job of the next slot did not wait for it, either.
+        self.check({"started_after_cancel": 1, "overlap": 1}, late)
+        self.check({}, late, jumps=[jump(3, 8)])
+
+        def running(_, records):
+            self.cancel_running(records)
+            records.jobs["b"]["attempts"][0].update(claimed_at=at(4, 905))
+
+        self.check({"overlap": 1}, running)
+
+    def test_a_slot_is_replaced_only_by_a_later_one(self):
+        def replaced(decided_at):
+            def change(_, records):
+                self.cancel_running(records)
+                self.drop(records, "a", "skipped_overlap", decided_at=decided_at)
+
+            return change
+
+        self.check({}, replaced(at(4, 900)))
+        self.check({"skipped_without_job": 1}, replaced(at(4, 800)))
+
+    def test_attempts_of_a_job_do_not_overlap(self):
+        def attempts(*attempts):
+            return lambda _, records: records.jobs["order"].update(attempts=list(attempts))
+
+        first = attempt(1, at(3, 950), at(5), "abandoned")
+        self.check({}, attempts(first, attempt(2, at(5), at(6), "succeeded")))
+        early = attempts(first, attempt(2, at(4, 999), at(6), "succeeded"))
+        self.check({"attempts_overlap": 1}, early)
+        self.check({}, early, jumps=[jump(5, 5)])
+        endless = attempt(1, at(3, 950), None, None)
+        self.check({"attempts_overlap": 1}, attempts(endless, attempt(2, at(5), at(6), "succeeded")))
+        again = attempt(1, at(5), at(6), "succeeded")
+        self.check({"attempt_numbers": 1}, attempts(first, again))
+
+    def realigned(self, change, ahead_until=at(50)):
+        """A schedule that is realigned at 00:04, when slots up to 00:50 were decided."""
+        schedule = {
+            "definition": {"when": ["@every 2s"]}, "ahead_until": None, "last_slot": at(10),
+            "slots": [row(2), row(4, "missed"), row(6), row(8), row(10)],
+        }  # fmt: skip
+        change(schedule)
+        verdict = account.Verdict()
+        ahead = {"ahead_until": ahead_until, "last_slot": at(50)}
+        account.judge_realigned(verdict, "s", ahead, at(4, 7), schedule)
+        return dict(verdict.counts)
+
+    def test_after_a_realignment_each_slot_fires_once_at_its_time(self):
+        slots = lambda schedule: schedule["slots"]
+        self.assertEqual(self.realigned(lambda schedule: None), {})
+        self.assertEqual(self.realigned(lambda schedule: None, ahead_until=None), {"not_ahead": 1})
+        still = lambda schedule: schedule.update(ahead_until=at(50))
+        self.assertEqual(self.realigned(still), {"still_ahead": 1})
+        self.assertEqual(self.realigned(lambda schedule: slots(schedule).pop(3)), {"not_once": 1})
+        twice = lambda schedule: slots(schedule).append(row(8))
+        self.assertEqual(self.realigned(twice), {"not_once": 1})
+        kept = lambda schedule: slots(schedule)[3].update(decided_at=at(7))
+        self.assertEqual(self.realigned(kept), {"not_at_its_time": 1})
+        missed = lambda schedule: slots(schedule)[3].update(outcome="missed")
+        self.assertEqual(self.realigned(missed), {"not_fired": 1})
+        none = lambda schedule: schedule.update(slots=slots(schedule)[:2], last_slot=at(4))
+        self.assertEqual(self.realigned(none), {"not_realigned": 1})
+
+    def test_jobs_that_a_failover_may_lose_are_counted(self):
+        journal, _ = run()
+        self.assertEqual(account.acknowledged_within(journal, [(0, float("inf"))]), 2)
+        self.assertEqual(account.acknowledged_within(journal, [(0, 1)]), 0)
+
     def test_acknowledged_changes(self):
         lost = lambda journal, _: journal.acknowledge_change("s", "edit", at(7))
         self.check({"lost_change": 1}, lost)
