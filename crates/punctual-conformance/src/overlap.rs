@@ -610,7 +610,10 @@ pub async fn a_blocked_job_that_cannot_be_read_fails_alone(world: &World<'_>) {
     let answer = world.store().place(world.at(), waiting[1], &to, &actor()).await.unwrap();
     assert_eq!(answer, MoveAnswer::NotWaiting(JobState::Failed));
     world.store().cancel(world.at(), jobs[0], &actor()).await.unwrap();
-    assert_eq!(promote(world, 10).await.queues.len(), 0);
+    let promoted = promote(world, 10).await;
+    assert_eq!(promoted.queues.len(), 0);
+    let ended: Vec<JobId> = promoted.unreadable.iter().map(|ended| ended.job).collect();
+    assert_eq!(ended, [waiting[0]]);
     let failed = world.job(waiting[0]).await;
     assert_eq!(failed.view.state, JobState::Failed);
     assert_eq!(failed.view.error.as_deref(), Some(rules::UNREADABLE));

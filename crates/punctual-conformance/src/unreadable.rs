@@ -97,6 +97,9 @@ pub async fn a_bad_timer_fails_alone(world: &World<'_>) {
     world.pass(7);
     let promoted = world.store().promote(world.at(), 10).await.unwrap();
     assert_eq!(promoted.queues.get("default"), Some(&1));
+    let mut expected = vec![unreadable(retrying), unreadable(keyed)];
+    expected.sort();
+    assert_eq!(promoted.unreadable, expected);
     assert_eq!(promoted.next_due, world.job(late).await.view.due_at);
     assert_set_aside(world, retrying, 1).await;
     assert_set_aside(world, keyed, 0).await;

@@ -14,6 +14,7 @@ use crate::env::Env;
 use crate::expirer::PassedDeadlines;
 use crate::leader::{MAINTENANCE, Roles};
 use crate::service::{Report, Rest, Service, within};
+use crate::telemetry;
 
 /// Near timers that this node wrote itself. The leader looks once a second, which is late for
 /// a job that is due in a tenth of one; whoever wrote it looks in time.
@@ -101,6 +102,7 @@ impl Service for Promoter {
             moved = usize::try_from(count).unwrap_or(usize::MAX);
             self.database.told_time(promoted.at, now);
             self.passed.note(&promoted);
+            telemetry::jobs_unreadable(&promoted.unreadable);
             if moved >= PROMOTE_AT_ONCE {
                 return Ok(Report::new(moved, Rest::None));
             }

@@ -1,5 +1,5 @@
 -- Moves due timers to the ready set, and tells when the next is due, whether any job waits for others, and when the next
--- start deadline is checked. One that cannot be read ends here.
+-- start deadline is checked. One that cannot be read ends here, and is returned.
 -- Index: job_timer_due, then ctid; job_wait_order and the primary key of job_deadline, whose dead rows are passed over.
 -- Waits for no row: SKIP LOCKED.
 WITH clock AS MATERIALIZED (SELECT coalesce($1, clock_timestamp()) AS now),
@@ -30,7 +30,9 @@ last AS MATERIALIZED (
   ORDER BY due_at DESC, job DESC LIMIT 1)
 SELECT c.now, n.due_at, q.queue, q.count,
   (SELECT true FROM {schema}.job_wait WHERE queue <> '' ORDER BY schedule, slot, job LIMIT 1) IS NOT NULL,
-  (SELECT check_at FROM {schema}.job_deadline ORDER BY check_at, job LIMIT 1)
+  (SELECT check_at FROM {schema}.job_deadline ORDER BY check_at, job LIMIT 1),
+  (SELECT array_agg(b.job ORDER BY b.job) FROM bad AS b), (SELECT array_agg(b.queue ORDER BY b.job) FROM bad AS b),
+  (SELECT array_agg(b.kind ORDER BY b.job) FROM bad AS b)
 FROM clock AS c
 LEFT JOIN LATERAL (
   SELECT t.due_at FROM {schema}.job_timer AS t

@@ -1,5 +1,5 @@
 -- Frees the waiting job with the first slot of each schedule that has no unfinished jobs but those that wait: to the
--- ready set, or to the timers if it is due later. One that cannot be read ends here. Tells when the next
+-- ready set, or to the timers if it is due later. One that cannot be read ends here, and is returned. Tells when the next
 -- timer is due. Index: job_wait_order, job_live_order, the primary key of job_wait; the recursion goes from schedule to
 -- schedule, then ctid. Only the first is ever looked at: what somebody else has locked is passed over,
 -- and not what waits behind it.
@@ -51,6 +51,8 @@ live AS (DELETE FROM {schema}.job_live WHERE job = ANY(ARRAY(SELECT job FROM bad
 SELECT least(
     (SELECT t.due_at FROM {schema}.job_timer AS t WHERE t.queue <> '' ORDER BY t.due_at, t.job LIMIT 1),
     (SELECT min(s.due_at) FROM sound AS s WHERE s.due_at > $1)),
-  q.queue, q.count
+  q.queue, q.count,
+  (SELECT array_agg(b.job ORDER BY b.job) FROM bad AS b), (SELECT array_agg(b.queue ORDER BY b.job) FROM bad AS b),
+  (SELECT array_agg(b.kind ORDER BY b.job) FROM bad AS b)
 FROM (SELECT) AS one
 LEFT JOIN (SELECT queue, count(*) AS count FROM sound WHERE due_at <= $1 GROUP BY queue) AS q ON true;

@@ -5,15 +5,14 @@ use std::collections::HashMap;
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 use punctual_store::{
     At, BeatAsk, Beaten, MAINTENANCE, NodeInfo, Progress, Released, RoleBeat, Settlement,
-    UnreadableJob, awaited_queues, limits, rules,
+    awaited_queues, limits, rules,
 };
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::connection::Conn;
 use crate::error::Outcome;
 use crate::history::Watch;
-use crate::rows::{self, Instant, Read};
+use crate::rows::{self, Instant};
 use crate::settle::settle_within;
 use crate::wake::Wake;
 use crate::{jobs, sql};
@@ -107,7 +106,7 @@ pub(crate) async fn beat(
         let cancels = rows::get::<Option<Vec<Uuid>>>(row, 3)?.unwrap_or_default();
         beaten.cancels =
             cancels.into_iter().map(|job| JobId::from_bytes(job.into_bytes())).collect();
-        beaten.unreadable = read_unreadable(row)?;
+        beaten.unreadable = rows::unreadable_jobs(row, 10)?;
         history.saw(None, rows::get(row, 4)?, beaten.at);
         let sought = rows::get::<Option<Vec<Option<Instant>>>>(row, 9)?.unwrap_or_default();
         beaten.sought = sought.into_iter().map(|until| Some(until?.0)).collect();
@@ -125,16 +124,6 @@ pub(crate) async fn beat(
     history.record(conn, beaten.at).await?;
     beaten.forked_at = history.forked_at();
     Ok(beaten)
-}
-
-/// The jobs whose leases cannot be read.
-fn read_unreadable(row: &Row) -> Read<Vec<UnreadableJob>> {
-    let jobs = rows::get::<Option<Vec<Uuid>>>(row, 10)?.unwrap_or_default();
-    let queues = rows::get::<Option<Vec<String>>>(row, 11)?.unwrap_or_default();
-    let kinds = rows::get::<Option<Vec<String>>>(row, 12)?.unwrap_or_default();
-    let jobs = jobs.into_iter().map(|job| JobId::from_bytes(job.into_bytes()));
-    let all = jobs.zip(queues).zip(kinds);
-    Ok(all.map(|((job, queue), kind)| UnreadableJob { job, queue, kind }).collect())
 }
 
 /// Each attempt's last word, by job, so that two beats lock in one order.

@@ -9,7 +9,7 @@ use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::{
     Actor, At, AuditEntry, AuditView, Fence, HeldSlots, JobView, Json, Leader, LeaderChange,
     LogView, Node, NodeInfo, Origin, Pause, ProgressView, Queue, QueueLimits, QueueStats,
-    RevisionView, RollupCount, Schedule, SlotView, StepView, rules,
+    RevisionView, RollupCount, Schedule, SlotView, StepView, UnreadableJob, rules,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::private::BytesMut;
@@ -143,6 +143,16 @@ pub(crate) fn natural<T: TryFrom<i64>>(row: &Row, index: usize) -> Read<T> {
 
 pub(crate) fn job_id(row: &impl Fields, index: usize) -> Read<JobId> {
     Ok(JobId::from_bytes(get::<Uuid>(row, index)?.into_bytes()))
+}
+
+/// Jobs that failed because they cannot be read, from arrays of ids, queues and kinds.
+pub(crate) fn unreadable_jobs(row: &Row, first: usize) -> Read<Vec<UnreadableJob>> {
+    let jobs = get::<Option<Vec<Uuid>>>(row, first)?.unwrap_or_default();
+    let queues = get::<Option<Vec<String>>>(row, first + 1)?.unwrap_or_default();
+    let kinds = get::<Option<Vec<String>>>(row, first + 2)?.unwrap_or_default();
+    let jobs = jobs.into_iter().map(|job| JobId::from_bytes(job.into_bytes()));
+    let all = jobs.zip(queues).zip(kinds);
+    Ok(all.map(|((job, queue), kind)| UnreadableJob { job, queue, kind }).collect())
 }
 
 pub(crate) fn lease_id(row: &impl Fields, index: usize) -> Read<LeaseId> {

@@ -28,6 +28,7 @@ pub(crate) async fn promote(conn: &mut Conn, at: At, most: usize) -> Outcome<Pro
         queues: BTreeMap::new(),
         next_due: None,
         next_deadline: None,
+        unreadable: Vec::new(),
     };
     let mut has_waiting = false;
     for row in &found {
@@ -38,6 +39,7 @@ pub(crate) async fn promote(conn: &mut Conn, at: At, most: usize) -> Outcome<Pro
         }
         has_waiting = rows::get(row, 4)?;
         promoted.next_deadline = rows::instant_opt(row, 5)?;
+        promoted.unreadable = rows::unreadable_jobs(row, 6)?;
     }
     if has_waiting {
         free(conn, &mut promoted, most).await?;
@@ -49,12 +51,16 @@ pub(crate) async fn promote(conn: &mut Conn, at: At, most: usize) -> Outcome<Pro
 /// A statement of its own, which sees what the first has ended, and only if any job waits.
 async fn free(conn: &mut Conn, promoted: &mut Promoted, most: usize) -> Outcome<()> {
     let bound: Bound<'_> = &[&Instant(promoted.at), &rows::count(most), &rules::UNREADABLE];
+    let mut unreadable = Vec::new();
     for row in &conn.query(&sql::WAIT_FREE, bound).await? {
         promoted.next_due = rows::instant_opt(row, 0)?;
         if let Some(queue) = rows::get::<Option<String>>(row, 1)? {
             *promoted.queues.entry(queue).or_default() += rows::natural::<u64>(row, 2)?;
         }
+        unreadable = rows::unreadable_jobs(row, 3)?;
     }
+    promoted.unreadable.extend(unreadable);
+    promoted.unreadable.sort();
     Ok(())
 }
 

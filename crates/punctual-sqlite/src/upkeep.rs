@@ -17,8 +17,13 @@ use crate::{claim, expiry, leaders, overdue, settle, sql};
 
 pub(crate) fn promote(db: &Connection, now: Timestamp, most: usize) -> Outcome<Promoted> {
     let next_deadline = expiry::next(db)?;
-    let mut promoted =
-        Promoted { at: now, queues: Default::default(), next_due: None, next_deadline };
+    let mut promoted = Promoted {
+        at: now,
+        queues: Default::default(),
+        next_due: None,
+        next_deadline,
+        unreadable: Vec::new(),
+    };
     let due = due_timers(db, now, most)?;
     if let Some(last) = due.last() {
         db.prepare_cached(sql::TIMER_DELETE)?.execute(params![last.due_at, last.key])?;
@@ -29,13 +34,16 @@ pub(crate) fn promote(db: &Connection, now: Timestamp, most: usize) -> Outcome<P
                 seat.in_line(db, job)?;
                 *promoted.queues.entry(seat.queue).or_default() += 1;
             }
-            Some((job, Taken { seat, .. })) => drop(places::set_aside(db, now, job, &seat)?),
+            Some((job, Taken { seat, .. })) => {
+                promoted.unreadable.extend(places::set_aside(db, now, job, &seat)?);
+            }
             None => {}
         }
     }
     free(db, &mut promoted, most)?;
     let mut next = db.prepare_cached(sql::TIMER_NEXT)?;
     promoted.next_due = next.query_row([], |row| rows::instant(row, 0)).optional()?;
+    promoted.unreadable.sort();
     Ok(promoted)
 }
 
@@ -67,7 +75,7 @@ fn free(db: &Connection, promoted: &mut Promoted, most: usize) -> Outcome<()> {
                 }
             }
             Some((job, Taken { seat, .. })) => {
-                drop(places::set_aside(db, promoted.at, job, &seat)?);
+                promoted.unreadable.extend(places::set_aside(db, promoted.at, job, &seat)?);
             }
             None => {}
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use punctual_core::job::{Next, RetryPolicy};
 use punctual_core::{JobId, NodeId, Timestamp};
 
-use crate::{Fence, Result, RollupCursor, StoreError, limits, rules};
+use crate::{Fence, Result, RollupCursor, StoreError, UnreadableJob, limits, rules};
 
 /// Who does something, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct Promoted {
     ///
     /// [`Store::expire`]: crate::Store::expire
     pub next_deadline: Option<Timestamp>,
+    /// Jobs that failed because they cannot be read, sorted.
+    pub unreadable: Vec<UnreadableJob>,
 }
 
 impl Promoted {

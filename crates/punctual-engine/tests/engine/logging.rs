@@ -8,8 +8,8 @@ use punctual_core::JobId;
 use punctual_core::job::{JobState, Outcome};
 use punctual_core::schedule::{Definition, Overlap};
 use punctual_engine::{Attempt, Ended, Schedules};
-use punctual_store::NewJob;
 use punctual_store::rules::{Spoil, UNREADABLE};
+use punctual_store::{Delay, NewJob};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -114,7 +114,10 @@ async fn a_job_that_cannot_be_read_is_logged_when_it_fails() {
     let lease = world.enqueue(world.job("mail")).await;
     world.comes_to(lease, JobState::Running).await;
     world.memory.spoil(Spoil::Lease(lease));
-    for job in [body, lease] {
+    let timer = NewJob { delay: Delay::For(s(30)), ..world.job("mail") };
+    let timer = world.enqueue(timer).await;
+    world.memory.spoil(Spoil::Seat(timer));
+    for job in [body, lease, timer] {
         world.comes_to(job, JobState::Failed).await;
         let event = format!(
             "ERROR job failed for good kind=\"mail\" queue=\"default\" job={job} \

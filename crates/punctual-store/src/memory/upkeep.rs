@@ -23,8 +23,13 @@ impl State {
         timers.sort_unstable();
         let due = timers.iter().take_while(|(due_at, _)| *due_at <= now).take(most).count();
         let next_deadline = self.next_deadline();
-        let mut promoted =
-            Promoted { at: now, queues: Default::default(), next_due: None, next_deadline };
+        let mut promoted = Promoted {
+            at: now,
+            queues: Default::default(),
+            next_due: None,
+            next_deadline,
+            unreadable: Vec::new(),
+        };
         for (_, job) in &timers[..due] {
             if let (Some(Place::Timer(life)), Some(body)) =
                 (self.places.get(job).cloned(), self.bodies.get(job))
@@ -33,6 +38,7 @@ impl State {
                     *promoted.queues.entry(body.job.queue.clone()).or_default() += 1;
                     self.places.insert(*job, Place::Ready(life));
                 } else {
+                    promoted.unreadable.extend(self.unreadable(*job));
                     self.set_aside(now, *job, life);
                 }
             }
@@ -40,6 +46,7 @@ impl State {
         for job in self.freed(most) {
             let Some(Place::Blocked(life)) = self.places.get(&job).cloned() else { continue };
             if !life.is_readable {
+                promoted.unreadable.extend(self.unreadable(job));
                 self.set_aside(now, job, life);
                 continue;
             }
@@ -54,6 +61,7 @@ impl State {
             _ => None,
         });
         promoted.next_due = timers.min();
+        promoted.unreadable.sort();
         promoted
     }
 

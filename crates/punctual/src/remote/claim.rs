@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use punctual_core::job::{EXPIRED, Transition, refuse_start};
+use punctual_core::job::{EXPIRED, JobState, Transition, refuse_start};
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
-use punctual_engine::telemetry::jobs_expired;
+use punctual_engine::telemetry::{EndedAttempt, attempt_ended, jobs_expired};
 use punctual_store::{
     Beaten, ClaimAsk, ClaimedJob, ExpiredJob, QueueShare, Settled, Settlement, Topic, limits, rules,
 };
@@ -193,20 +193,31 @@ impl Remote {
         let settled = match self.shared.store.settle(self.shared.env.at(), &batch).await {
             Ok(settled) => settled,
             Err(error) => {
-                tracing::warn!(%error, "expired jobs of a claim were not settled");
+                tracing::warn!(%error, "claimed jobs that must not start were not settled");
                 return;
             }
         };
-        let is_expired = |((_, transition), answer): &((ClaimedJob, Transition), &Settled)| {
-            matches!(answer, Settled::Applied(_)) && transition.error.as_deref() == Some(EXPIRED)
-        };
-        let expired = refused.into_iter().zip(&settled.answers).filter(is_expired);
-        let expired: Vec<ExpiredJob> = expired
-            .map(|((job, _), _)| {
+        let mut expired = Vec::new();
+        for ((job, transition), answer) in refused.into_iter().zip(&settled.answers) {
+            let Settled::Applied(state) = answer else { continue };
+            let error = transition.error.as_deref();
+            if error == Some(EXPIRED) {
                 let ClaimedJob { id, queue, kind, due_at, .. } = job;
-                ExpiredJob { job: id, queue, kind, due_at, error: EXPIRED }
-            })
-            .collect();
+                expired.push(ExpiredJob { job: id, queue, kind, due_at, error: EXPIRED });
+                continue;
+            }
+            attempt_ended(&EndedAttempt {
+                job: job.id,
+                kind: &job.kind,
+                queue: &job.queue,
+                number: job.attempt,
+                duration: settled.at.since(job.claimed_at),
+                outcome: transition.outcome,
+                is_final: *state == JobState::Failed,
+                retry_in: None,
+                error,
+            });
+        }
         jobs_expired(settled.at, &expired);
         for job in &expired {
             self.count_expired(job, settled.at);

@@ -82,6 +82,21 @@ async fn failed_attempts_of_remote_workers_are_logged_by_the_server() {
     "#);
 }
 
+/// A worker that loses its job when the time budget is used up, and claims again.
+#[tokio::test]
+async fn a_job_that_is_refused_to_a_remote_worker_for_its_budget_is_logged() {
+    let queue = mailing().await;
+    let order = Order::of_kind("paint", &"red").budget(Duration::from_secs(10));
+    let id = queue.enqueue(order).await.unwrap().id;
+    let wish = wish(&queue);
+    assert_eq!(queue.remote().claim(&wish).await.unwrap().leases.len(), 1);
+    queue.outage("12s");
+    let logged = Logged::start();
+    // It does not list the job, so the job is released and claimed once more.
+    assert_eq!(queue.remote().claim(&wish).await.unwrap().leases.len(), 0);
+    insta::assert_snapshot!(attempts(&logged, id), @r#"ERROR job failed for good kind="paint" queue="default" job=JOB attempt=2 duration_ms=0 outcome="cancelled" error="its time budget is used up""#);
+}
+
 /// A node with a schedule every ten minutes.
 async fn scheduled(when: impl Fn(When) -> When) -> Frozen {
     let when = when(every(Duration::from_secs(600)));
