@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -76,6 +77,21 @@ impl Serving {
         let pid = rustix::process::Pid::from_child(&self.process);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         self.process.wait().unwrap().code()
+    }
+
+    /// The same for a test of the time that it takes. Fails if the process has not ended by then.
+    #[expect(clippy::disallowed_methods, reason = "a deadline for a process of its own")]
+    pub(crate) fn stop_within(mut self, limit: Duration) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let sent = Instant::now();
+        loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(sent.elapsed() < limit, "it still runs {limit:?} after SIGTERM");
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
     }
 
     /// Kills it, as a power cut would.

@@ -1,14 +1,21 @@
 //! A server stops within its grace, also if its stderr has no reader.
 
 use std::io::{ErrorKind, PipeWriter, Read, Write, pipe};
+use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use crate::process::{Serving, punctual, text};
 
+/// The grace of the servers, and the time within which they end after SIGTERM.
+const GRACE: &str = "2s";
+const LIMIT: Duration = Duration::from_secs(2 + 3);
+
 /// A server whose stderr is this pipe.
 fn serving(directory: &std::path::Path, stderr: PipeWriter) -> Serving {
-    let mut command = punctual(directory, &["serve"]);
+    let config = directory.join("punctual-server.toml");
+    std::fs::write(&config, format!("[worker]\nshutdown_grace = \"{GRACE}\"\n")).unwrap();
+    let mut command = punctual(directory, &["serve", "--config", config.to_str().unwrap()]);
     command.env_remove("RUST_LOG").stderr(stderr);
     Serving::of(command)
 }
@@ -29,7 +36,7 @@ fn a_server_whose_stderr_has_no_reader_works_and_stops() {
     let metrics = ureq::get(format!("{}/metrics", server.url)).call().unwrap();
     let metrics = metrics.into_body().read_to_string().unwrap();
     assert!(metrics.contains("punctual_server_log_lines_lost_total"), "{metrics}");
-    assert_eq!(server.stop(), Some(0));
+    assert_eq!(server.stop_within(LIMIT), Some(0));
 }
 
 /// Writes until the pipe takes no more.
@@ -53,7 +60,7 @@ fn a_server_whose_stderr_is_full_works_and_stops_and_writes_its_log_once_it_is_r
     fill(&writer);
     let server = serving(directory.path(), writer.try_clone().unwrap());
     fail_a_job(&server);
-    assert_eq!(server.stop(), Some(0));
+    assert_eq!(server.stop_within(LIMIT), Some(0));
 
     // The same, and the reader continues before the end.
     let server = serving(directory.path(), writer);
@@ -65,5 +72,5 @@ fn a_server_whose_stderr_is_full_works_and_stops_and_writes_its_log_once_it_is_r
         assert_ne!(count, 0, "the log ended: {}", text(&read));
         read.extend_from_slice(&piece[..count]);
     }
-    assert_eq!(server.stop(), Some(0));
+    assert_eq!(server.stop_within(LIMIT), Some(0));
 }
