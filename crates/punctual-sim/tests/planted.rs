@@ -97,6 +97,11 @@ fn a_change_computed_by_an_earlier_clock_is_found() {
 }
 
 #[test]
+fn a_change_that_begins_with_a_due_slot_is_found() {
+    check(Bug::ChangeStartsBefore, 23, "edit schedule: at 2027-01-15T08:00:17.971Z");
+}
+
+#[test]
 fn counting_watched_time_from_zero_in_each_term_is_found() {
     let plan = Plan { seconds: 60, faults: Faults::CrashLoop, ..PLAN };
     check_with(Bug::WatchByTerm, 1, "is still held by process", plan);

@@ -34,6 +34,8 @@ pub enum Bug {
     OverdueSinceDue,
     /// A change of a schedule ignores slots that become due before it is written.
     ChangeByEarlierClock,
+    /// A change of a schedule may begin with a slot that is due before the change is written.
+    ChangeStartsBefore,
     /// The watched time of a role starts at zero in each term.
     WatchByTerm,
     /// A job that waits past its start deadline ends only when a node claims it.
@@ -62,6 +64,7 @@ impl Bug {
         Bug::CachedFence,
         Bug::OverdueSinceDue,
         Bug::ChangeByEarlierClock,
+        Bug::ChangeStartsBefore,
         Bug::WatchByTerm,
         Bug::ExpireAtClaimOnly,
         Bug::ExpireKeepsUnfinished,

@@ -295,7 +295,8 @@ impl ScheduleChange {
     fn starts_before(&self, now: Timestamp) -> bool {
         match self {
             ScheduleChange::Define { next_slot, .. } | ScheduleChange::Enable { next_slot, .. } => {
-                next_slot.is_some_and(|next| next <= now)
+                let is_due = next_slot.is_some_and(|next| next <= now);
+                is_due && !bugs::is_planted(Bug::ChangeStartsBefore)
             }
             ScheduleChange::Pause { .. }
             | ScheduleChange::Resume

@@ -112,7 +112,10 @@ impl Record {
         let Some(course) = book.past.courses.get_mut(&schedule.id) else {
             return book.violate(now, format!("schedule {} was never created", schedule.name));
         };
-        let wrong = course.change(change, written, schedule.changed_at, &book.times);
+        let at = schedule.changed_at;
+        let is_lenient = book.has_stepped_back || matches!(change, ScheduleChange::Realign(_));
+        let times = if is_lenient { &book.times[..] } else { std::slice::from_ref(&at) };
+        let wrong = course.change(change, written, at, times);
         if let Some(wrong) = wrong {
             let what = format!("schedule {}: {}: {wrong}", schedule.name, change.action());
             book.violate(now, what);
@@ -442,7 +445,8 @@ impl Course {
     }
 
     /// Applies a change, and says what is wrong with it. The slots that it decides are judged by the
-    /// instant of its transaction, the slot that it begins with by an instant that was told before.
+    /// instant of its transaction. The slot that it begins with is the first one after one of `times`:
+    /// the instant of the transaction, or after a step back of the clock all instants that were told.
     fn change(
         &mut self,
         change: &ScheduleChange,
