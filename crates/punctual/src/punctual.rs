@@ -25,11 +25,17 @@ use crate::transaction::Transaction;
 ///
 /// A node that is not kept in a variable stops immediately, so the compiler warns about it:
 ///
-/// ```compile_fail
-/// #![deny(unused_must_use)]
+/// ```
+/// # // This fails if the compiler does not warn.
+/// # #![deny(unfulfilled_lint_expectations)]
 /// # use punctual::Punctual;
 /// # #[tokio::main] async fn main() -> punctual::Result<()> {
+/// #[expect(unused_must_use)]
 /// Punctual::memory().start().await?;
+///
+/// // This one runs until `punctual` is dropped.
+/// let punctual = Punctual::memory().start().await?;
+/// # drop(punctual);
 /// # Ok(()) }
 /// ```
 #[must_use = "the node stops when its last handle is dropped; keep the handle"]
