@@ -68,16 +68,29 @@ fn cancelled() -> StoreError {
 }
 
 /// Passes each call on, unless it suffers a fault.
-macro_rules! forward {
-    ($( async fn $name:ident(&self $(, $argument:ident: $type:ty)* $(,)?) -> $answer:ty; )+) => {
+macro_rules! define_faulty {
+    ($(
+        $(#[doc = $doc:literal])+
+        [$caller:ident, $repeat:ident $(, hint $topic:ident $(if $when:expr)?)? $(, rows $rows:expr)?]
+        async fn $name:ident(&self $(, $argument:ident: $type:ty)* $(,)?) -> $response:ty
+        { $($check:tt)* }
+    )+) => {
         #[async_trait]
         impl<S: Store + ?Sized> Store for Faulty<S> {
             fn hints(&self, topic: Topic) -> Hints {
                 self.store.hints(topic)
             }
 
+            fn stopped(&self) -> Option<StoreError> {
+                self.store.stopped()
+            }
+
+            fn exposures(&self) -> Vec<Exposure> {
+                self.store.exposures()
+            }
+
             $(
-                async fn $name(&self $(, $argument: $type)*) -> $answer {
+                async fn $name(&self $(, $argument: $type)*) -> Result<$response> {
                     match (self.decide)(stringify!($name)) {
                         Fault::None => self.store.$name($($argument),*).await,
                         Fault::Request => Err(lost()),
@@ -99,86 +112,4 @@ macro_rules! forward {
     };
 }
 
-forward! {
-    async fn now(&self, at: At) -> Result<Timestamp>;
-    async fn schema(&self) -> Result<Schema>;
-    async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued>;
-    async fn key_holder(&self, at: At, job: &NewJob) -> Result<Option<JobId>>;
-    async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed>;
-    async fn settle(&self, at: At, batch: &[Settlement]) -> Result<Settlements>;
-    async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer>;
-    async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>>;
-    async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer>;
-    async fn save_step(
-        &self, at: At, job: JobId, lease: LeaseId, name: &str, result: &Json
-    ) -> Result<StepAnswer>;
-    async fn steps(&self, job: JobId) -> Result<Vec<StepView>>;
-    async fn write_log(&self, at: At, lines: &[LogLine]) -> Result<Timestamp>;
-    async fn log(
-        &self, job: JobId, after: Option<LogCursor>, most: usize
-    ) -> Result<Page<LogView, LogCursor>>;
-    async fn newest_log(
-        &self, job: JobId, before: Option<LogCursor>, most: usize
-    ) -> Result<Page<LogView, LogCursor>>;
-    async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp>;
-    async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten>;
-    async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released>;
-    async fn leave(&self, at: At, node: NodeId) -> Result<()>;
-    async fn nodes(&self) -> Result<Vec<Node>>;
-    async fn acquire(&self, at: At, role: &str, node: NodeId, nonce: Nonce, lease: Duration) -> Result<Acquired>;
-    async fn resign(&self, at: At, fence: &Fence) -> Result<bool>;
-    async fn leaders(&self) -> Result<Vec<Leader>>;
-    async fn leader_changes(&self, role: &str, most: usize) -> Result<Vec<LeaderChange>>;
-    async fn promote(&self, at: At, most: usize) -> Result<Promoted>;
-    async fn expire(&self, at: At, request: &ExpireRequest) -> Result<ExpireResponse>;
-    async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped>;
-    async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned>;
-    async fn roll_up(&self, counts: &[RollupCount]) -> Result<()>;
-    async fn rollups(
-        &self, filter: &RollupFilter, after: Option<&RollupCursor>, most: usize
-    ) -> Result<Page<RollupCount, RollupCursor>>;
-    async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()>;
-    async fn audits(&self, after: Option<AuditCursor>, most: usize) -> Result<Page<AuditView, AuditCursor>>;
-    async fn events(
-        &self, after: &EventCursor, until: Timestamp, most: usize
-    ) -> Result<Page<Event, EventCursor>>;
-    async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule>;
-    async fn change_schedule(
-        &self, at: At, id: ScheduleId, stamp: i64, change: &ScheduleChange, actor: &Actor
-    ) -> Result<EditAnswer>;
-    async fn delete_schedule(&self, at: At, id: ScheduleId, stamp: i64, actor: &Actor) -> Result<EditAnswer>;
-    async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>>;
-    async fn schedule_named(&self, tenant: &str, name: &str) -> Result<Option<Schedule>>;
-    async fn schedules(&self, tenant: &str, after: Option<&str>, most: usize) -> Result<Vec<Schedule>>;
-    async fn schedules_of(
-        &self, tenant: &str, set: &str, after: Option<&str>, most: usize
-    ) -> Result<Vec<Schedule>>;
-    async fn register(&self, at: At, ask: &Registration) -> Result<Registered>;
-    async fn generation(&self, set: &str) -> Result<Option<i64>>;
-    async fn revisions(
-        &self, id: ScheduleId, after: Option<RevisionCursor>, most: usize
-    ) -> Result<Page<RevisionView, RevisionCursor>>;
-    async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due>;
-    async fn fire(&self, at: At, fence: &Fence, lease: Duration, plans: &[SlotPlan]) -> Result<Fired>;
-    async fn slots(
-        &self, id: ScheduleId, after: Option<SlotCursor>, most: usize
-    ) -> Result<Page<SlotView, SlotCursor>>;
-    async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<SlotRun>>;
-    async fn upcoming(&self, shard: i16, most: usize) -> Result<Vec<Schedule>>;
-    async fn schedules_ahead(&self, now: Timestamp, most: usize) -> Result<AheadSchedules>;
-    async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>>;
-    async fn spans(&self, since: Timestamp, until: Timestamp, most: usize) -> Result<Vec<Span>>;
-    async fn change_queue(&self, at: At, name: &str, change: &QueueChange, actor: &Actor) -> Result<Queue>;
-    async fn queues(&self) -> Result<Vec<Queue>>;
-    async fn queue_stats(
-        &self, after: Option<&StatsCursor>, most: usize
-    ) -> Result<QueueCounts>;
-    async fn count_queues(&self, at: At, request: &CountRequest) -> Result<CountResponse>;
-    async fn job(&self, id: JobId) -> Result<Option<JobDetail>>;
-    async fn jobs(
-        &self, filter: &JobFilter, after: Option<Cursor>, most: usize
-    ) -> Result<Page<JobView, Cursor>>;
-    async fn upkeep_jobs(
-        &self, filter: &JobFilter, after: Option<Cursor>, most: usize
-    ) -> Result<Page<JobView, Cursor>>;
-}
+punctual_store::store_operations!(define_faulty);

@@ -296,14 +296,9 @@ async fn each_that_may_be_repeated_leaves_the_same_whether_asked_once_or_twice()
             assert_eq!(story(&lossy).await, once, "{method}, {fault:?}");
         }
     }
-    // The port names just these.
-    let port = include_str!("../../punctual-store/src/lib.rs");
-    let start = port.find("/// After a lost answer, ").expect("the port says so");
-    let end = start + port[start..].find("may be repeated").expect("which may be repeated");
-    let named: Vec<&str> = port[start..end].split('`').skip(1).step_by(2).collect();
-    let mut expected = REPEATABLE.to_vec();
-    expected.sort_unstable();
-    let mut sorted = named.clone();
-    sorted.sort_unstable();
-    assert_eq!(sorted, expected);
+    // They are declared as such.
+    for name in REPEATABLE {
+        let operation = Operation::ALL.iter().find(|operation| operation.name() == name);
+        assert_eq!(operation.map(|operation| operation.repeat()), Some(Repeat::Safe), "{name}");
+    }
 }

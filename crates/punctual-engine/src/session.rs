@@ -95,7 +95,7 @@ impl Session {
         let work = Work::new(env.clone(), config, parts.places.clone(), wakes.clone());
         let sent = env.elapsed();
         let joined = within(&**env, config.timing.call, parts.store.join(env.at(), &info)).await?;
-        parts.database.told_time(joined, sent);
+        parts.database.told_time(joined.at, sent);
         let session = Session {
             node,
             work: Arc::new(work),

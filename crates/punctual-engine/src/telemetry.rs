@@ -111,6 +111,7 @@ const METRICS: &[(MetricType, &str, &str)] = &[
 ///
 /// Call it once, after the recorder is installed and before the first node starts.
 pub fn describe_metrics() {
+    punctual_store::describe_metrics();
     for &(metric_type, name, help) in METRICS {
         match metric_type {
             Counter => metrics::describe_counter!(name, help),

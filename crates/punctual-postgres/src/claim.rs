@@ -12,7 +12,7 @@ use crate::connection::Conn;
 use crate::error::Outcome;
 use crate::marks::{From, Marks, Place, clock};
 use crate::pool::Pool;
-use crate::retry::attempt;
+use crate::retry::run;
 use crate::rows::{self, Instant, Read};
 use crate::sql;
 use crate::store::Shared;
@@ -48,20 +48,20 @@ async fn claim_from_marks(pool: &Pool, shared: &Shared, at: At, ask: &ClaimAsk) 
     let began = clock();
     let is_limited = shared.is_limited(ask.queues.iter().map(|queue| queue.name.as_str()));
     let mut taken = if is_limited {
-        attempt!(*pool, Never, conn => claim_limited(conn, shared, at, ask))?
+        run!(*pool, claim, conn => claim_limited(conn, shared, at, ask))?
     } else {
         let quotas: Vec<i32> = ask.queues.iter().map(|queue| quota(queue.most)).collect();
-        attempt!(*pool, Never, conn => take(conn, at, ask, &quotas, &from, false))?
+        run!(*pool, claim, conn => take(conn, at, ask, &quotas, &from, false))?
     };
     // What others have put behind the marks is looked for before the answer is that there is nothing.
     let has_marks = from.iter().any(|from| from.place.is_some());
     if taken.picked == 0 && has_marks && shared.marks.is_quick(&ask.queues, &ask.kinds) {
         from = vec![From::START; ask.queues.len()];
         let quotas: Vec<i32> = ask.queues.iter().map(|queue| quota(queue.most)).collect();
-        taken = attempt!(*pool, Never, conn => take(conn, at, ask, &quotas, &from, false))?;
+        taken = run!(*pool, claim, conn => take(conn, at, ask, &quotas, &from, false))?;
     }
     if taken.is_limited {
-        taken = attempt!(*pool, Never, conn => claim_limited(conn, shared, at, ask))?;
+        taken = run!(*pool, claim, conn => claim_limited(conn, shared, at, ask))?;
     }
     if !taken.is_alive {
         return Err(rules::not_alive(ask.node));

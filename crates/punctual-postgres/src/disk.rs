@@ -11,7 +11,7 @@ use tokio_postgres::error::SqlState;
 use crate::connection::Conn;
 use crate::error::{Fault, Outcome, explain};
 use crate::pool::Pool;
-use crate::retry::attempt;
+use crate::retry::run;
 
 /// Remembers a full disk, for all connections of a store.
 pub(crate) struct Disk {
@@ -48,7 +48,7 @@ impl Disk {
         if refused.error.is_none() {
             return Ok(());
         }
-        attempt!(*pool, Harmless, conn => probe(conn))?;
+        run!(*pool, check_writable, conn => probe(conn))?;
         self.forget(&refused).map_or(Ok(()), Err)
     }
 

@@ -10,7 +10,7 @@ use crate::bodies::Bodies;
 use crate::error::Outcome;
 use crate::gather::{Call, Together};
 use crate::pool::Pool;
-use crate::retry::attempt;
+use crate::retry::run;
 use crate::session::Session;
 use crate::store::Shared;
 
@@ -26,7 +26,7 @@ impl Together for Enqueue {
 
     async fn write(&self, at: At, calls: &[Call<NewJob>]) -> Result<Vec<Enqueued>> {
         let (jobs, bodies) = sound(calls.iter().flat_map(|(_, jobs)| jobs));
-        let now = attempt!(self.pool, Harmless, conn => bodies.write(conn, at))?;
+        let now = run!(self.pool, enqueue, conn => bodies.write(conn, at))?;
         self.shared.enqueued(now, jobs.into_iter());
         Ok(calls.iter().map(|(_, jobs)| answer(now, jobs)).collect())
     }

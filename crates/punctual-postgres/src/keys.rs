@@ -18,7 +18,7 @@ use crate::connection::{Bound, Conn};
 use crate::error::{Fault, Outcome};
 use crate::gather::{Call, Request, Work};
 use crate::pool::Pool;
-use crate::retry::attempt;
+use crate::retry::run;
 use crate::rows::{self, Instant};
 use crate::session::{Fields, Session};
 use crate::sql;
@@ -125,7 +125,7 @@ impl Keyed {
         let jobs: Vec<&NewJob> = jobs.iter().collect();
         let key = &self.shared.cluster_key;
         let (now, answers) =
-            attempt!(self.spare, Harmless, conn => enqueue(conn, key, at, &jobs, Hurry::Single))?;
+            run!(self.spare, enqueue, conn => enqueue(conn, key, at, &jobs, Hurry::Single))?;
         self.shared.enqueued(now, created(&jobs, &answers));
         Ok(Enqueued { at: now, answers })
     }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 use punctual_store::{
-    At, BeatAsk, Beaten, MAINTENANCE, NodeInfo, Progress, Released, RoleBeat, Settlement,
-    awaited_queues, limits, rules,
+    At, BeatAsk, Beaten, JoinResponse, MAINTENANCE, NodeInfo, Progress, Released, RoleBeat,
+    Settlement, awaited_queues, limits, rules,
 };
 use uuid::Uuid;
 
@@ -14,16 +14,10 @@ use crate::error::Outcome;
 use crate::history::Watch;
 use crate::rows::{self, Instant};
 use crate::settle::settle_within;
-use crate::wake::Wake;
 use crate::{jobs, sql};
 
 /// Enters a node, and makes schedules due whose held slots it may run.
-pub(crate) async fn join(
-    conn: &mut Conn,
-    wake: &Wake,
-    at: At,
-    info: &NodeInfo,
-) -> Outcome<Timestamp> {
+pub(crate) async fn join(conn: &mut Conn, at: At, info: &NodeInfo) -> Outcome<JoinResponse> {
     let joined = conn
         .query_one(
             &sql::NODE_JOIN,
@@ -41,10 +35,7 @@ pub(crate) async fn join(
             ],
         )
         .await?;
-    if rows::get(&joined, 1)? {
-        wake.tell_schedules();
-    }
-    rows::instant(&joined, 0)
+    Ok(JoinResponse { at: rows::instant(&joined, 0)?, wakes_schedules: rows::get(&joined, 1)? })
 }
 
 pub(crate) async fn beat(

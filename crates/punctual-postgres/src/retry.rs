@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_store::Result;
+use punctual_store::{Repeat, Result};
 
 use crate::connect::pause;
 use crate::error::Outcome;
@@ -12,15 +12,6 @@ use crate::pool::{Pool, Taken};
 const TRIES_MAX: u64 = 3;
 /// How long it waits before, at most: about as long as the transaction of the other.
 const WAIT_MOST: Duration = Duration::from_millis(40);
-/// May a transaction be repeated after its answer was lost?
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Repeat {
-    /// It happens once, however often it is asked for.
-    Harmless,
-    /// It would happen twice.
-    Never,
-}
-
 /// The tries of one transaction.
 pub(crate) struct Tries {
     made: u64,
@@ -47,7 +38,7 @@ impl Tries {
         self.made += 1;
         if fault.is_lost() {
             taken.discard();
-            if self.repeat == Repeat::Harmless && !std::mem::replace(&mut self.was_lost, true) {
+            if self.repeat == Repeat::Safe && !std::mem::replace(&mut self.was_lost, true) {
                 return None;
             }
             return Some(Err(fault.tell(pool.server())));
@@ -66,9 +57,9 @@ impl Tries {
 /// Runs a transaction on a connection of a pool, and again where that helps and harms nobody.
 /// A macro, because a closure cannot lend its argument to the future it makes.
 macro_rules! attempt {
-    ($pool:expr, $repeat:ident, $conn:ident => $work:expr) => {{
+    ($pool:expr, $repeat:expr, $conn:ident => $work:expr) => {{
         let pool: &$crate::pool::Pool = &$pool;
-        let mut tries = $crate::retry::Tries::new($crate::retry::Repeat::$repeat);
+        let mut tries = $crate::retry::Tries::new($repeat);
         loop {
             let mut taken = match pool.take().await {
                 Ok(taken) => taken,
@@ -85,6 +76,17 @@ macro_rules! attempt {
     }};
 }
 
+/// Runs the transaction of an operation, and repeats it as the operation is declared.
+macro_rules! run {
+    ($pool:expr, $operation:ident, $conn:ident => $work:expr) => {
+        $crate::retry::attempt!(
+            $pool,
+            punctual_store::Operation::$operation.repeat(),
+            $conn => $work
+        )
+    };
+}
+
 /// Reads a list on a connection of the store's pool, if not too many lists are being read. Lists never take
 /// the last connection, so that no single row waits for them.
 macro_rules! list {
@@ -92,8 +94,8 @@ macro_rules! list {
         let _permit = $store.lists.admit()?;
         // The semaphore is never closed; without a place the list waits for a connection like any read.
         let _place = $store.list_places.acquire().await.ok();
-        $crate::retry::attempt!($store.pool, Harmless, $conn => $work)
+        $crate::retry::attempt!($store.pool, punctual_store::Repeat::Safe, $conn => $work)
     }};
 }
 
-pub(crate) use {attempt, list};
+pub(crate) use {attempt, list, run};

@@ -14,7 +14,7 @@ use crate::connection::Conn;
 use crate::error::Outcome;
 use crate::gather::{Call, Together};
 use crate::pool::Pool;
-use crate::retry::attempt;
+use crate::retry::run;
 use crate::rounds::rounds;
 use crate::rows;
 use crate::session::Session;
@@ -37,7 +37,7 @@ impl Together for Settle {
 
     async fn write(&self, at: At, calls: &[Call<Settlement>]) -> Result<Vec<Settlements>> {
         let items: Vec<&Settlement> = calls.iter().flat_map(|(_, batch)| batch).collect();
-        let ended = attempt!(self.pool, Harmless, conn => settle(conn, at, &items))?;
+        let ended = run!(self.pool, settle, conn => settle(conn, at, &items))?;
         let written = followers(&items, &ended.answers);
         if !written.is_empty() {
             self.shared.enqueued(ended.now, written.into_iter());

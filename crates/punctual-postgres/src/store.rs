@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
+use punctual_store::backend::Backend;
 use punctual_store::*;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
@@ -23,7 +24,7 @@ use crate::keys::Keyed;
 use crate::lists::all;
 use crate::options::Options;
 use crate::pool::Pool;
-use crate::retry::{attempt, list};
+use crate::retry::{attempt, list, run};
 use crate::settle::Settle;
 pub(crate) use crate::shared::Shared;
 use crate::wake;
@@ -162,7 +163,7 @@ impl PostgresStore {
     /// Makes something unreadable, if it is there; for tests.
     #[doc(hidden)]
     pub async fn spoil(&self, what: rules::Spoil) -> Result<()> {
-        attempt!(self.pool, Harmless, conn => spoil(conn, what))
+        attempt!(self.pool, Repeat::Safe, conn => spoil(conn, what))
     }
 }
 
@@ -244,25 +245,24 @@ impl std::fmt::Debug for PostgresStore {
 }
 
 #[async_trait]
-impl Store for PostgresStore {
+impl Backend for PostgresStore {
     async fn now(&self, at: At) -> Result<Timestamp> {
-        let row =
-            attempt!(self.pool, Harmless, conn => conn.query_one(&sql::NOW, &[&rows::at(at)]))?;
+        let row = run!(self.pool, now, conn => conn.query_one(&sql::NOW, &[&rows::at(at)]))?;
         rows::instant(&row, 0).map_err(|fault| fault.tell(self.pool.server()))
     }
 
     async fn schema(&self) -> Result<Schema> {
-        let (version, _) = attempt!(self.pool, Harmless, conn => migrate::version(conn))?;
-        let row = attempt!(self.pool, Harmless, conn => conn.query_one(&sql::IDENTITY, &[]))?;
+        let (version, _) = run!(self.pool, schema, conn => migrate::version(conn))?;
+        let row = run!(self.pool, schema, conn => conn.query_one(&sql::IDENTITY, &[]))?;
         let database = rows::get(&row, 1).map_err(|fault| fault.tell(self.pool.server()))?;
-        let recorded = attempt!(self.pool, Harmless, conn => history::changed_at(conn))?;
+        let recorded = run!(self.pool, schema, conn => history::changed_at(conn))?;
         let forked_at = self.connector.history.forked_at().max(recorded);
         Ok(Schema { backend: "postgres", version, database, forked_at })
     }
 
     async fn faults(&self, at: At, retention: &Retention) -> Result<Vec<String>> {
         let (days, is_pooled) = (self.days_ahead, self.connector.is_pooled());
-        attempt!(self.pool, Harmless, conn => check::faults(conn, at, retention, days, is_pooled))
+        run!(self.pool, faults, conn => check::faults(conn, at, retention, days, is_pooled))
     }
 
     fn exposures(&self) -> Vec<Exposure> {
@@ -273,12 +273,26 @@ impl Store for PostgresStore {
         self.connector.disk.check(&self.pool).await
     }
 
+    fn kind(&self) -> &'static str {
+        "postgres"
+    }
+
     fn hints(&self, topic: Topic) -> Hints {
         self.shared.wake.listen(topic)
     }
 
+    fn raise_hint(&self, operation: Operation, topic: Topic) {
+        match (operation, topic) {
+            // The writers of these batches raise the hint: they know at which place in a queue jobs stand.
+            (Operation::enqueue | Operation::settle | Operation::fire, _) => {}
+            (_, Topic::Work) => self.shared.put_in_line(),
+            (_, Topic::Schedules) => self.shared.wake.tell_schedules(),
+            // Other processes were told in the transaction.
+            (_, Topic::Roles) => self.shared.wake.ring_roles(),
+        }
+    }
+
     async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
-        rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
         let call = (at, jobs.to_vec());
         if jobs.iter().any(|job| job.unique.is_some()) {
             return self.keyed.ask(call).await;
@@ -287,39 +301,28 @@ impl Store for PostgresStore {
     }
 
     async fn key_holder(&self, at: At, job: &NewJob) -> Result<Option<JobId>> {
-        attempt!(self.pool, Harmless, conn => keys::holder(conn, at, job))
+        run!(self.pool, key_holder, conn => keys::holder(conn, at, job))
     }
 
     async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed> {
-        ask.check()?;
         claim::claim(&self.claims, &self.shared, at, ask).await
     }
 
     async fn settle(&self, at: At, batch: &[Settlement]) -> Result<Settlements> {
-        rules::check_settlements(batch)?;
         self.settles.ask((at, batch.to_vec())).await
     }
 
     async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
-        let actor = &actor.kept()?;
-        attempt!(self.pool, Never, conn => jobs::cancel(conn, at, job, actor))
+        run!(self.pool, cancel, conn => jobs::cancel(conn, at, job, actor))
     }
 
     async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>> {
-        rules::check_count(jobs.len(), limits::REQUEUE_MAX, "jobs")?;
-        let (actor, key) = (&actor.kept()?, &self.shared.cluster_key);
-        let answers =
-            attempt!(self.pool, Never, conn => jobs::requeue(conn, key, at, jobs, actor))?;
-        self.shared.put_in_line();
-        Ok(answers)
+        let (actor, key) = (&actor.clone(), &self.shared.cluster_key);
+        run!(self.pool, requeue, conn => jobs::requeue(conn, key, at, jobs, actor))
     }
 
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer> {
-        to.check()?;
-        let actor = &actor.kept()?;
-        let answer = attempt!(self.pool, Never, conn => jobs::place(conn, at, job, to, actor))?;
-        self.shared.put_in_line();
-        Ok(answer)
+        run!(self.pool, place, conn => jobs::place(conn, at, job, to, actor))
     }
 
     async fn save_step(
@@ -330,17 +333,15 @@ impl Store for PostgresStore {
         name: &str,
         result: &Json,
     ) -> Result<StepAnswer> {
-        rules::check_step(name, result)?;
-        attempt!(self.pool, Harmless, conn => notes::save_step(conn, at, job, lease, name, result))
+        run!(self.pool, save_step, conn => notes::save_step(conn, at, job, lease, name, result))
     }
 
     async fn steps(&self, job: JobId) -> Result<Vec<StepView>> {
-        attempt!(self.pool, Harmless, conn => notes::steps(conn, job))
+        run!(self.pool, steps, conn => notes::steps(conn, job))
     }
 
     async fn write_log(&self, at: At, lines: &[LogLine]) -> Result<Timestamp> {
-        LogLine::check(lines)?;
-        attempt!(self.pool, Harmless, conn => notes::write_log(conn, at, lines))
+        run!(self.pool, write_log, conn => notes::write_log(conn, at, lines))
     }
 
     async fn log(
@@ -361,32 +362,26 @@ impl Store for PostgresStore {
         list!(self, conn => lists::newest_log(conn, job, before, most))
     }
 
-    async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
-        node.check()?;
-        attempt!(self.pool, Harmless, conn => nodes::join(conn, &self.shared.wake, at, node))
+    async fn join(&self, at: At, node: &NodeInfo) -> Result<JoinResponse> {
+        run!(self.pool, join, conn => nodes::join(conn, at, node))
     }
 
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten> {
-        ask.check()?;
         let history = &self.connector.history;
         let pool = &self.beats[usize::from(ask.is_remote)];
-        attempt!(*pool, Harmless, conn => nodes::beat(conn, history, at, ask))
+        run!(*pool, beat, conn => nodes::beat(conn, history, at, ask))
     }
 
     async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released> {
-        rules::check_release(leases)?;
-        let released =
-            attempt!(self.pool, Harmless, conn => nodes::release(conn, at, node, leases))?;
-        self.shared.put_in_line();
-        Ok(released)
+        run!(self.pool, release, conn => nodes::release(conn, at, node, leases))
     }
 
     async fn leave(&self, _at: At, node: NodeId) -> Result<()> {
-        attempt!(self.pool, Harmless, conn => nodes::leave(conn, node))
+        run!(self.pool, leave, conn => nodes::leave(conn, node))
     }
 
     async fn nodes(&self) -> Result<Vec<Node>> {
-        attempt!(self.pool, Harmless, conn => all(conn, &sql::NODES, &[], rows::node))
+        run!(self.pool, nodes, conn => all(conn, &sql::NODES, &[], rows::node))
     }
 
     async fn acquire(
@@ -397,22 +392,17 @@ impl Store for PostgresStore {
         nonce: Nonce,
         lease: Duration,
     ) -> Result<Acquired> {
-        limits::check_name("role", role, false).map_err(StoreError::invalid)?;
-        attempt!(self.leads, Harmless, conn => leaders::acquire(conn, at, role, node, nonce, lease))
+        run!(self.leads, acquire, conn => leaders::acquire(conn, at, role, node, nonce, lease))
     }
 
     async fn resign(&self, at: At, fence: &Fence) -> Result<bool> {
         let message = self.shared.wake.about_roles();
         let channel = &self.channel;
-        let resigned = attempt!(self.leads, Harmless, conn => leaders::resign(conn, at, fence, channel, &message))?;
-        if resigned {
-            self.shared.wake.ring_roles();
-        }
-        Ok(resigned)
+        run!(self.leads, resign, conn => leaders::resign(conn, at, fence, channel, &message))
     }
 
     async fn leaders(&self) -> Result<Vec<Leader>> {
-        attempt!(self.pool, Harmless, conn => all(conn, &sql::LEADERS, &[], rows::leader))
+        run!(self.pool, leaders, conn => all(conn, &sql::LEADERS, &[], rows::leader))
     }
 
     async fn leader_changes(&self, role: &str, most: usize) -> Result<Vec<LeaderChange>> {
@@ -421,39 +411,26 @@ impl Store for PostgresStore {
     }
 
     async fn promote(&self, at: At, most: usize) -> Result<Promoted> {
-        rules::check_count(most, limits::PROMOTE_MAX, "timers")?;
-        let promoted = attempt!(self.leads, Harmless, conn => upkeep::promote(conn, at, most))?;
-        if promoted.has_any() {
-            self.shared.put_in_line();
-        }
-        Ok(promoted)
+        run!(self.leads, promote, conn => upkeep::promote(conn, at, most))
     }
 
     async fn expire(&self, at: At, request: &ExpireRequest) -> Result<ExpireResponse> {
-        request.check()?;
-        attempt!(self.leads, Never, conn => expiry::expire(conn, at, request))
+        run!(self.leads, expire, conn => expiry::expire(conn, at, request))
     }
 
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
-        ask.check()?;
-        let reaped = attempt!(self.leads, Never, conn => upkeep::reap(conn, at, ask))?;
-        if !reaped.jobs.is_empty() || !reaped.overdue.is_empty() {
-            self.shared.put_in_line();
-        }
-        Ok(reaped)
+        run!(self.leads, reap, conn => upkeep::reap(conn, at, ask))
     }
 
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
-        rules::check_count(most, limits::PRUNE_MAX, "rows per table")?;
         let (now, mut pruned) =
-            attempt!(self.pool, Never, conn => upkeep::prune(conn, at, retention, most))?;
+            run!(self.pool, prune, conn => upkeep::prune(conn, at, retention, most))?;
         pruned.jobs += partitions::upkeep(&self.pool, now, retention, self.days_ahead).await;
         Ok(pruned)
     }
 
     async fn roll_up(&self, counts: &[RollupCount]) -> Result<()> {
-        rules::check_counts(counts)?;
-        attempt!(self.pool, Never, conn => upkeep::roll_up(conn, counts))
+        run!(self.pool, roll_up, conn => upkeep::roll_up(conn, counts))
     }
 
     async fn rollups(
@@ -466,8 +443,8 @@ impl Store for PostgresStore {
     }
 
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()> {
-        let AuditEntry { actor, action, subject } = &entry.kept()?;
-        attempt!(self.pool, Never, conn => upkeep::note_at(conn, at, actor, action, subject))
+        let AuditEntry { actor, action, subject } = entry;
+        run!(self.pool, audit, conn => upkeep::note_at(conn, at, actor, action, subject))
     }
 
     async fn audits(
@@ -484,15 +461,11 @@ impl Store for PostgresStore {
         until: Timestamp,
         most: usize,
     ) -> Result<Page<Event, EventCursor>> {
-        attempt!(self.pool, Harmless, conn => events::events(conn, after, until, most))
+        run!(self.pool, events, conn => events::events(conn, after, until, most))
     }
 
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {
-        new.check()?;
-        let new = &NewSchedule { actor: new.actor.kept()?, ..new.clone() };
-        let created = attempt!(self.pool, Harmless, conn => schedules::create(conn, at, new))?;
-        self.shared.wake.tell_schedules();
-        Ok(created)
+        run!(self.pool, create_schedule, conn => schedules::create(conn, at, new))
     }
 
     async fn change_schedule(
@@ -503,10 +476,7 @@ impl Store for PostgresStore {
         change: &ScheduleChange,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        let actor = &actor.kept()?;
-        let changed = attempt!(self.pool, Never, conn => schedules::change(conn, at, id, stamp, change, actor))?;
-        self.shared.wake.tell_schedules();
-        Ok(changed)
+        run!(self.pool, change_schedule, conn => schedules::change(conn, at, id, stamp, change, actor))
     }
 
     async fn delete_schedule(
@@ -516,19 +486,15 @@ impl Store for PostgresStore {
         stamp: i64,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        let actor = &actor.kept()?;
-        let deleted =
-            attempt!(self.pool, Never, conn => schedules::delete(conn, at, id, stamp, actor))?;
-        self.shared.wake.tell_schedules();
-        Ok(deleted)
+        run!(self.pool, delete_schedule, conn => schedules::delete(conn, at, id, stamp, actor))
     }
 
     async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>> {
-        attempt!(self.pool, Harmless, conn => schedules::find(conn, id))
+        run!(self.pool, schedule, conn => schedules::find(conn, id))
     }
 
     async fn schedule_named(&self, tenant: &str, name: &str) -> Result<Option<Schedule>> {
-        attempt!(self.pool, Harmless, conn => schedules::named(conn, tenant, name))
+        run!(self.pool, schedule_named, conn => schedules::named(conn, tenant, name))
     }
 
     async fn schedules(
@@ -551,16 +517,11 @@ impl Store for PostgresStore {
     }
 
     async fn register(&self, at: At, ask: &Registration) -> Result<Registered> {
-        let ask = &ask.kept()?;
-        let registered = attempt!(self.pool, Never, conn => sets::register(conn, at, ask))?;
-        if registered.has_schedules() {
-            self.shared.wake.tell_schedules();
-        }
-        Ok(registered)
+        run!(self.pool, register, conn => sets::register(conn, at, ask))
     }
 
     async fn generation(&self, set: &str) -> Result<Option<i64>> {
-        attempt!(self.pool, Harmless, conn => sets::generation(conn, set))
+        run!(self.pool, generation, conn => sets::generation(conn, set))
     }
 
     async fn revisions(
@@ -573,10 +534,9 @@ impl Store for PostgresStore {
     }
 
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due> {
-        let (due, unreadable) =
-            attempt!(self.leads, Harmless, conn => fire::due(conn, at, shard, most))?;
+        let (due, unreadable) = run!(self.leads, due, conn => fire::due(conn, at, shard, most))?;
         if !unreadable.is_empty() {
-            attempt!(self.leads, Harmless, conn => fire::set_aside(conn, &unreadable))?;
+            run!(self.leads, due, conn => fire::set_aside(conn, &unreadable))?;
         }
         Ok(due)
     }
@@ -588,9 +548,8 @@ impl Store for PostgresStore {
         lease: Duration,
         plans: &[SlotPlan],
     ) -> Result<Fired> {
-        rules::check_plans(plans)?;
         let (fired, made) =
-            attempt!(self.leads, Never, conn => fire::fire(conn, at, fence, lease, plans))?;
+            run!(self.leads, fire, conn => fire::fire(conn, at, fence, lease, plans))?;
         if !made.is_empty() {
             self.shared.enqueued(fired.at, made.iter().map(|job| &**job));
         }
@@ -607,7 +566,6 @@ impl Store for PostgresStore {
     }
 
     async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<SlotRun>> {
-        punctual_store::look::check_recent(schedules)?;
         list!(self, conn => look::recent_slots(conn, schedules, most))
     }
 
@@ -616,11 +574,10 @@ impl Store for PostgresStore {
     }
 
     async fn schedules_ahead(&self, now: Timestamp, most: usize) -> Result<AheadSchedules> {
-        attempt!(self.pool, Harmless, conn => look::schedules_ahead(conn, now, most))
+        run!(self.pool, schedules_ahead, conn => look::schedules_ahead(conn, now, most))
     }
 
     async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {
-        ask.check()?;
         list!(self, conn => look::sums(conn, *ask))
     }
 
@@ -635,24 +592,19 @@ impl Store for PostgresStore {
         change: &QueueChange,
         actor: &Actor,
     ) -> Result<Queue> {
-        limits::check_name("queue", name, false).map_err(StoreError::invalid)?;
-        let actor = &actor.kept()?;
-        let queue =
-            attempt!(self.pool, Never, conn => queues::change(conn, at, name, change, actor))?;
-        self.shared.put_in_line();
-        Ok(queue)
+        run!(self.pool, change_queue, conn => queues::change(conn, at, name, change, actor))
     }
 
     async fn queues(&self) -> Result<Vec<Queue>> {
-        attempt!(self.pool, Harmless, conn => all(conn, &sql::QUEUES, &[], rows::queue))
+        run!(self.pool, queues, conn => all(conn, &sql::QUEUES, &[], rows::queue))
     }
 
     async fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> Result<QueueCounts> {
-        attempt!(self.pool, Harmless, conn => counts::queue_stats(conn, after, most))
+        run!(self.pool, queue_stats, conn => counts::queue_stats(conn, after, most))
     }
 
     async fn count_queues(&self, at: At, request: &CountRequest) -> Result<CountResponse> {
-        let (counted_at, stats, jobs) = match attempt!(self.upkeep, Harmless, conn => counts::examine(conn))?
+        let (counted_at, stats, jobs) = match run!(self.upkeep, count_queues, conn => counts::examine(conn))?
         {
             Change::None(jobs) => return Ok(CountResponse { led: true, jobs }),
             // Nothing is inserted, so that the instant is not stored.
@@ -660,7 +612,7 @@ impl Store for PostgresStore {
             Change::Replace => {
                 let time = &self.count_time;
                 let counted =
-                    attempt!(self.upkeep, Harmless, conn => counts::count(conn, at, time));
+                    run!(self.upkeep, count_queues, conn => counts::count(conn, at, time));
                 let (counted_at, stats) = counted.inspect_err(|error| {
                     if error.is_timeout() {
                         time.exceeded();
@@ -670,11 +622,11 @@ impl Store for PostgresStore {
                 (counted_at, stats, jobs)
             }
         };
-        attempt!(self.leads, Harmless, conn => counts::store(conn, at, request, counted_at, &stats, jobs))
+        run!(self.leads, count_queues, conn => counts::store(conn, at, request, counted_at, &stats, jobs))
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>> {
-        attempt!(self.pool, Harmless, conn => lists::job(conn, id))
+        run!(self.pool, job, conn => lists::job(conn, id))
     }
 
     async fn jobs(
@@ -692,6 +644,6 @@ impl Store for PostgresStore {
         after: Option<Cursor>,
         most: usize,
     ) -> Result<Page<JobView, Cursor>> {
-        attempt!(self.upkeep, Harmless, conn => lists::jobs(conn, filter, after, most))
+        run!(self.upkeep, upkeep_jobs, conn => lists::jobs(conn, filter, after, most))
     }
 }

@@ -122,8 +122,7 @@ pub(crate) async fn tell(wake: Arc<Wake>, pool: Pool, channel: String) {
     loop {
         wake.has_pending.notified().await;
         let messages = wake.take_pending();
-        let told =
-            attempt!(pool, Harmless, conn => conn.query(&sql::NOTIFY, &[&channel, &messages]));
+        let told = attempt!(pool, punctual_store::Repeat::Safe, conn => conn.query(&sql::NOTIFY, &[&channel, &messages]));
         if let Err(error) = told {
             tracing::debug!(%error, "NOTIFY failed, other processes fall back to polling");
         }

@@ -9,7 +9,7 @@ use punctual_store::Store;
 
 use crate::chance::Chance;
 use crate::nemesis::pass;
-use crate::network::{Connection, Database};
+use crate::network::{Database, Link};
 use crate::timetable::keeper;
 
 /// As far as the clock jumps, in microseconds.
@@ -49,7 +49,7 @@ impl ClockJump {
     /// Realigns the schedules that are ahead now.
     async fn realign(&self) {
         let now = self.database.clock.now();
-        let client = Connection::new(self.database.clone(), None, self.chance.fork(1));
+        let client = Link::connect(self.database.clone(), None, self.chance.fork(1));
         let Ok(found) = client.schedules_ahead(now, 100).await else { return };
         for schedule in found.schedules {
             match self.schedules.realign("", &schedule.name, &keeper()).await {

@@ -9,7 +9,7 @@ use punctual_store::Store;
 
 use crate::chance::Chance;
 use crate::mix;
-use crate::network::{Connection, Database};
+use crate::network::{Connection, Database, Link};
 use crate::process::{Process, SimEnv};
 use crate::workload;
 
@@ -36,7 +36,7 @@ impl Machine {
     ) -> Machine {
         let clock = database.clock.clone();
         let process = Arc::new(Process::new(number, clock, chance.fork(1)));
-        let connection = Connection::new(database.clone(), Some(process.clone()), chance.fork(2));
+        let connection = Link::connect(database.clone(), Some(process.clone()), chance.fork(2));
         let connection = Arc::new(connection);
         let machine = Machine { process: process.clone(), connection, engine: Arc::default() };
         let env: Arc<dyn Env> = Arc::new(SimEnv(process.clone()));

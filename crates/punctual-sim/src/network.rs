@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_sqlite::{Options as SqliteOptions, SqliteStore};
+use punctual_store::layer::{Layer, Layered};
 use punctual_store::memory::Memory;
 use punctual_store::*;
 use tokio::sync::oneshot;
@@ -63,8 +64,12 @@ impl Database {
 }
 
 /// A store as one process reaches it.
-pub(crate) struct Connection {
+pub(crate) type Connection = Layered<Link>;
+
+/// The way of the calls of one process.
+pub(crate) struct Link {
     database: Arc<Database>,
+    direct: Direct,
     process: u32,
     /// What dies if a call kills it; nothing, for a client.
     victim: Option<Arc<Process>>,
@@ -89,15 +94,16 @@ enum Fate {
     Refuse(ErrorKind),
 }
 
-impl Connection {
+impl Link {
     /// A connection of a process.
-    pub(crate) fn new(
+    pub(crate) fn connect(
         database: Arc<Database>,
         victim: Option<Arc<Process>>,
         chance: Chance,
     ) -> Connection {
         let process = victim.as_ref().map_or(0, |victim| victim.number);
-        Connection { database, process, victim, chance, is_cut: AtomicBool::new(false) }
+        let direct = Direct(database.clone());
+        Layered(Link { database, direct, process, victim, chance, is_cut: AtomicBool::new(false) })
     }
 
     /// Does this call cost its process its life, before or after the request has left?
@@ -287,27 +293,47 @@ fn written(store: &dyn Store, id: ScheduleId, most: usize) -> Result<Vec<SlotVie
     Ok(views)
 }
 
-/// The port: calls over the network, written out, and calls that no simulated process makes,
-/// which go straight to the store.
-macro_rules! store {
-    (
-        network { $($written:tt)* }
-        straight { $( async fn $name:ident(&self $(, $argument:ident: $type:ty)*) -> $answer:ty; )+ }
-    ) => {
+/// The database without the network: operations that no simulated node uses take no time and never fail.
+struct Direct(Arc<Database>);
+
+macro_rules! define_direct {
+    ($(
+        $(#[doc = $doc:literal])+
+        [$caller:ident, $repeat:ident $(, hint $topic:ident $(if $when:expr)?)? $(, rows $rows:expr)?]
+        async fn $name:ident(&self $(, $argument:ident: $type:ty)* $(,)?) -> $response:ty
+        { $($check:tt)* }
+    )+) => {
         #[async_trait]
-        impl Store for Connection {
-            $($written)*
+        impl Store for Direct {
+            fn hints(&self, topic: Topic) -> Hints {
+                self.0.store().hints(topic)
+            }
+
+            fn stopped(&self) -> Option<StoreError> {
+                self.0.store().stopped()
+            }
+
+            fn exposures(&self) -> Vec<Exposure> {
+                self.0.store().exposures()
+            }
+
             $(
-                async fn $name(&self $(, $argument: $type)*) -> Result<$answer> {
-                    at_once(self.database.store().$name($($argument),*))
+                async fn $name(&self $(, $argument: $type)*) -> Result<$response> {
+                    at_once(self.0.store().$name($($argument),*))
                 }
             )+
         }
     };
 }
 
-store! {
-network {
+punctual_store::store_operations!(define_direct);
+
+#[async_trait]
+impl Layer for Link {
+    fn inner(&self) -> &dyn Store {
+        &self.direct
+    }
+
     fn hints(&self, topic: Topic) -> Hints {
         if self.database.mix.is_deaf {
             return Bell::default().listen(topic);
@@ -352,8 +378,9 @@ network {
         result: &Json,
     ) -> Result<StepAnswer> {
         let (name, result) = (name.to_owned(), result.clone());
-        let run =
-            move |store: &dyn Store, at: At| at_once(store.save_step(at, job, lease, &name, &result));
+        let run = move |store: &dyn Store, at: At| {
+            at_once(store.save_step(at, job, lease, &name, &result))
+        };
         self.call("save_step", run, |_, _| {}).await
     }
 
@@ -374,13 +401,13 @@ network {
         self.call("cancel", run, move |record, done| record.cancelled(job, *done)).await
     }
 
-    async fn join(&self, _: At, node: &NodeInfo) -> Result<Timestamp> {
+    async fn join(&self, _: At, node: &NodeInfo) -> Result<JoinResponse> {
         let node = node.clone();
         self.database.record.joins(self.process, node.id);
         let run = move |store: &dyn Store, at: At| at_once(store.join(at, &node));
         let sent = self.database.clock.elapsed();
         let joined = self.call("join", run, |_, _| {}).await?;
-        self.database.record.saw_clock(self.process, sent, joined);
+        self.database.record.saw_clock(self.process, sent, joined.at);
         Ok(joined)
     }
 
@@ -416,7 +443,8 @@ network {
         let (role, told) = (role.to_owned(), role.to_owned());
         let run =
             move |store: &dyn Store, at: At| at_once(store.acquire(at, &role, node, nonce, lease));
-        self.call("acquire", run, move |record, done| record.acquired(&told, node, nonce, done)).await
+        self.call("acquire", run, move |record, done| record.acquired(&told, node, nonce, done))
+            .await
     }
 
     async fn resign(&self, _: At, fence: &Fence) -> Result<bool> {
@@ -485,7 +513,8 @@ network {
         let (change, told, actor) = (change.clone(), change.clone(), actor.clone());
         let run = move |store: &dyn Store, at: At| {
             let answer = at_once(store.change_schedule(at, id, stamp, &change, &actor))?;
-            let written = written(store, id, change.passed().map_or(0, |passed| passed.rows.len()))?;
+            let written =
+                written(store, id, change.passed().map_or(0, |passed| passed.rows.len()))?;
             Ok((answer, written))
         };
         let note = move |record: &Record, (answer, written): &(EditAnswer, Vec<SlotView>)| {
@@ -552,39 +581,5 @@ network {
             record.fired(&under, &told, fired, effects);
         };
         Ok(self.call("fire", run, note).await?.0)
-    }
-}
-    straight {
-        async fn schema(&self) -> Schema;
-        async fn key_holder(&self, at: At, job: &NewJob) -> Option<JobId>;
-        async fn log(&self, job: JobId, after: Option<LogCursor>, most: usize) -> Page<LogView, LogCursor>;
-        async fn newest_log(&self, job: JobId, before: Option<LogCursor>, most: usize) -> Page<LogView, LogCursor>;
-        async fn schedules_of(&self, tenant: &str, set: &str, after: Option<&str>, most: usize) -> Vec<Schedule>;
-        async fn register(&self, at: At, ask: &Registration) -> Registered;
-        async fn generation(&self, set: &str) -> Option<i64>;
-        async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Vec<RequeueAnswer>;
-        async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> MoveAnswer;
-        async fn nodes(&self) -> Vec<Node>;
-        async fn leaders(&self) -> Vec<Leader>;
-        async fn leader_changes(&self, role: &str, most: usize) -> Vec<LeaderChange>;
-        async fn rollups(&self, filter: &RollupFilter, after: Option<&RollupCursor>, most: usize) -> Page<RollupCount, RollupCursor>;
-        async fn audit(&self, at: At, entry: &AuditEntry) -> ();
-        async fn audits(&self, after: Option<AuditCursor>, most: usize) -> Page<AuditView, AuditCursor>;
-        async fn events(&self, after: &EventCursor, until: Timestamp, most: usize) -> Page<Event, EventCursor>;
-        async fn schedule(&self, id: ScheduleId) -> Option<Schedule>;
-        async fn schedules(&self, tenant: &str, after: Option<&str>, most: usize) -> Vec<Schedule>;
-        async fn revisions(&self, id: ScheduleId, after: Option<RevisionCursor>, most: usize) -> Page<RevisionView, RevisionCursor>;
-        async fn slots(&self, id: ScheduleId, after: Option<SlotCursor>, most: usize) -> Page<SlotView, SlotCursor>;
-        async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Vec<SlotRun>;
-        async fn upcoming(&self, shard: i16, most: usize) -> Vec<Schedule>;
-        async fn schedules_ahead(&self, now: Timestamp, most: usize) -> AheadSchedules;
-        async fn sums(&self, ask: &SumAsk) -> Vec<RollupSum>;
-        async fn spans(&self, since: Timestamp, until: Timestamp, most: usize) -> Vec<Span>;
-        async fn change_queue(&self, at: At, name: &str, change: &QueueChange, actor: &Actor) -> Queue;
-        async fn queues(&self) -> Vec<Queue>;
-        async fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> QueueCounts;
-        async fn job(&self, id: JobId) -> Option<JobDetail>;
-        async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, most: usize) -> Page<JobView, Cursor>;
-        async fn upkeep_jobs(&self, filter: &JobFilter, after: Option<Cursor>, most: usize) -> Page<JobView, Cursor>;
     }
 }

@@ -15,7 +15,7 @@ use punctual_store::{
 use crate::chance::Chance;
 use crate::mix;
 use crate::nemesis::pass;
-use crate::network::{Connection, Database};
+use crate::network::{Connection, Database, Link};
 use crate::record::How;
 
 /// The queue and the kind that only the remote worker serves.
@@ -46,7 +46,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn new(database: &Arc<Database>, chance: Chance) -> Worker {
-        let connection = Connection::new(database.clone(), None, chance.fork(1));
+        let connection = Link::connect(database.clone(), None, chance.fork(1));
         let connection = Arc::new(connection);
         Worker { database: database.clone(), connection, chance, node: Arc::default() }
     }
@@ -95,7 +95,7 @@ impl Worker {
             kinds: vec![KIND.to_owned()],
             labels: vec![(label.to_owned(), value.to_owned())],
         };
-        self.connection.join(At::Database, &info).await
+        self.connection.join(At::Database, &info).await.map(|joined| joined.at)
     }
 
     /// Beats and claims; false if the node was declared dead.

@@ -23,7 +23,7 @@ use crate::crash_loop::{CrashLoop, TakeOverBound};
 use crate::machine::{MAX_RUNNING, Machine};
 use crate::mix::{self, Mix};
 use crate::nemesis::{Machines, Nemesis, pass};
-use crate::network::{Connection, Database, at_once};
+use crate::network::{Connection, Database, Link, at_once};
 use crate::process::{Process, SimEnv};
 use crate::record::{Kept, Record};
 use crate::remote::{self, Worker};
@@ -180,7 +180,7 @@ impl World {
         let database = Arc::new(Database::new(store, own_file, clock, record, mix));
         let own = chance.fork(14);
         let process = Process::new(0, database.clock.clone(), own.fork(1));
-        let client = Arc::new(Connection::new(database.clone(), None, own.fork(2)));
+        let client = Arc::new(Link::connect(database.clone(), None, own.fork(2)));
         let schedules = Schedules::new(Arc::new(SimEnv(Arc::new(process))), client);
         let remote = Arc::new(Worker::new(&database, chance.fork(16)));
         Ok(World {
@@ -334,7 +334,7 @@ impl World {
     /// Submits jobs, and calls some of them off.
     async fn submit_for(&self, length: Duration) {
         let chance = self.chance.fork(12);
-        let client = Arc::new(Connection::new(self.database.clone(), None, chance.fork(1)));
+        let client = Arc::new(Link::connect(self.database.clone(), None, chance.fork(1)));
         let mut sent: Vec<JobId> = Vec::new();
         while self.database.clock.elapsed() < length {
             pass(chance.ms(20, 400)).await;
@@ -359,7 +359,7 @@ impl World {
     /// Submits jobs for the remote worker.
     async fn submit_remote_for(self: Arc<Self>, length: Duration) {
         let chance = self.chance.fork(17);
-        let client = Arc::new(Connection::new(self.database.clone(), None, chance.fork(1)));
+        let client = Arc::new(Link::connect(self.database.clone(), None, chance.fork(1)));
         while self.database.clock.elapsed() < length {
             pass(chance.ms(100, 1_500)).await;
             self.submit(&client, remote::job(&chance, self.database.clock.now()));
@@ -481,7 +481,7 @@ impl World {
     async fn expires_in_time(&self) {
         let (clock, record) = (&self.database.clock, &self.database.record);
         let chance = self.chance.fork(18);
-        let client = Arc::new(Connection::new(self.database.clone(), None, chance.fork(1)));
+        let client = Arc::new(Link::connect(self.database.clone(), None, chance.fork(1)));
         for _ in 0..5 {
             self.submit(&client, workload::unserved(&chance, clock.now()));
         }
@@ -562,7 +562,7 @@ impl World {
     /// Every machine takes work again, and one of them leads.
     async fn probe(&self) {
         let chance = self.chance.fork(13);
-        let client = Arc::new(Connection::new(self.database.clone(), None, chance.fork(1)));
+        let client = Arc::new(Link::connect(self.database.clone(), None, chance.fork(1)));
         let begun = self.database.record.begun_by();
         for _ in 0..self.database.mix.machines * MAX_RUNNING * 4 {
             self.submit(&client, workload::plain(&chance, self.database.clock.now()));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
+use punctual_store::backend::Backend;
 use punctual_store::*;
 
 use crate::changes::Changes;
@@ -86,19 +87,6 @@ impl SqliteStore {
         self.state.check()?;
         check::run(self.path.clone()).await
     }
-
-    /// The writer, for what only the engine may do.
-    fn engine(&self, what: &str) -> Result<&Writer> {
-        if self.role == Role::Engine {
-            return Ok(&self.writer);
-        }
-        let message = format!(
-            "`{}` is open as a client and cannot {what}; use the process that opened it as the \
-             engine",
-            self.path.display()
-        );
-        Err(StoreError::new(ErrorKind::Denied, message))
-    }
 }
 
 impl std::fmt::Debug for SqliteStore {
@@ -108,7 +96,7 @@ impl std::fmt::Debug for SqliteStore {
 }
 
 #[async_trait]
-impl Store for SqliteStore {
+impl Backend for SqliteStore {
     async fn now(&self, at: At) -> Result<Timestamp> {
         self.state.check()?;
         Ok(instant(at))
@@ -145,12 +133,37 @@ impl Store for SqliteStore {
         })
     }
 
+    fn kind(&self) -> &'static str {
+        "sqlite"
+    }
+
     fn hints(&self, topic: Topic) -> Hints {
         self.bell.listen(topic)
     }
 
+    fn raise_hint(&self, _operation: Operation, topic: Topic) {
+        self.bell.ring(topic);
+    }
+
+    /// The owner of the file runs the jobs and leads: other processes would wait for its lock.
+    fn admit(&self, operation: Operation) -> Result<()> {
+        if self.role == Role::Engine || operation.caller() != Caller::Engine {
+            return Ok(());
+        }
+        let message = format!(
+            "`{}` is open as a client and cannot run the operation `{}`; use the process that opened it \
+             as the engine",
+            self.path.display(),
+            operation.name()
+        );
+        Err(StoreError::new(ErrorKind::Denied, message))
+    }
+
+    async fn faults(&self, _at: At, _retention: &Retention) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
     async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
-        rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
         // Before they come to the one writer, for whom all others wait.
         let check = |job: &NewJob| job.check_enqueued().map(|()| job.clone());
         let checked: Vec<_> = jobs.iter().map(check).collect();
@@ -159,8 +172,7 @@ impl Store for SqliteStore {
             let checked = checked.iter().map(|job| job.as_ref().map_err(String::clone));
             jobs::enqueue(db, &mut file_key, instant(at), checked)
         };
-        let answer = self.writer.write(jobs.len(), enqueue).await?;
-        Ok(self.bell.after(Topic::Work, answer, Enqueued::has_new))
+        self.writer.write(jobs.len(), enqueue).await
     }
 
     async fn key_holder(&self, at: At, job: &NewJob) -> Result<Option<JobId>> {
@@ -169,46 +181,37 @@ impl Store for SqliteStore {
     }
 
     async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed> {
-        ask.check()?;
         let ask = ask.clone();
-        self.engine("claim jobs")?
-            .write(ask.most, move |db| claim::claim(db, instant(at), &ask))
-            .await
+        self.writer.write(ask.most, move |db| claim::claim(db, instant(at), &ask)).await
     }
 
     async fn settle(&self, at: At, batch: &[Settlement]) -> Result<Settlements> {
-        rules::check_settlements(batch)?;
         let rows = batch.iter().map(|item| 1 + item.then.len()).sum();
         let items = batch.to_vec();
         let settle = move |db: &rusqlite::Connection| settle::settle(db, instant(at), &items);
-        let answer = self.engine("settle attempts")?.write(rows, settle).await?;
-        Ok(self.bell.after(Topic::Work, answer, |settled| settled.has_work(batch)))
+        self.writer.write(rows, settle).await
     }
 
     async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
-        let actor = actor.kept()?;
+        let actor = actor.clone();
         self.writer.write(1, move |db| jobs::cancel(db, instant(at), job, &actor)).await
     }
 
     async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>> {
-        rules::check_count(jobs.len(), limits::REQUEUE_MAX, "jobs")?;
-        let (ended, actor) = (jobs.to_vec(), actor.kept()?);
+        let (ended, actor) = (jobs.to_vec(), actor.clone());
         let mut file_key = self.file_key.clone();
         let requeue = move |db: &rusqlite::Connection| {
             let now = instant(at);
             let requeue = |job: &JobId| jobs::requeue(db, &mut file_key, now, *job, &actor);
             ended.iter().map(requeue).collect()
         };
-        let answers = self.writer.write(jobs.len(), requeue).await?;
-        Ok(self.bell.after(Topic::Work, answers, |_| true))
+        self.writer.write(jobs.len(), requeue).await
     }
 
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer> {
-        to.check()?;
-        let (to, actor) = (to.clone(), actor.kept()?);
+        let (to, actor) = (to.clone(), actor.clone());
         let place = move |db: &rusqlite::Connection| jobs::place(db, instant(at), job, &to, &actor);
-        let answer = self.writer.write(1, place).await?;
-        Ok(self.bell.after(Topic::Work, answer, |_| true))
+        self.writer.write(1, place).await
     }
 
     async fn save_step(
@@ -219,12 +222,11 @@ impl Store for SqliteStore {
         name: &str,
         result: &Json,
     ) -> Result<StepAnswer> {
-        rules::check_step(name, result)?;
         let (name, result) = (name.to_owned(), result.clone());
         let save = move |db: &rusqlite::Connection| {
             notes::save_step(db, instant(at), job, lease, &name, &result)
         };
-        self.engine("save steps")?.write(1, save).await
+        self.writer.write(1, save).await
     }
 
     async fn steps(&self, job: JobId) -> Result<Vec<StepView>> {
@@ -232,11 +234,8 @@ impl Store for SqliteStore {
     }
 
     async fn write_log(&self, at: At, lines: &[LogLine]) -> Result<Timestamp> {
-        LogLine::check(lines)?;
         let lines = lines.to_vec();
-        self.engine("write logs")?
-            .write(lines.len(), move |db| notes::write_log(db, instant(at), &lines))
-            .await
+        self.writer.write(lines.len(), move |db| notes::write_log(db, instant(at), &lines)).await
     }
 
     async fn log(
@@ -257,31 +256,27 @@ impl Store for SqliteStore {
         self.readers.list(move |db| lists::newest_log(db, job, before, most)).await
     }
 
-    async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
-        node.check()?;
+    async fn join(&self, at: At, node: &NodeInfo) -> Result<JoinResponse> {
         let info = node.clone();
         let join = move |db: &rusqlite::Connection| nodes::join(db, instant(at), &info);
-        let answer = self.engine("register nodes")?.write(1, join).await?;
-        Ok(self.bell.after(Topic::Schedules, answer, |(_, has_woken)| *has_woken).0)
+        let (at, wakes_schedules) = self.writer.write(1, join).await?;
+        Ok(JoinResponse { at, wakes_schedules })
     }
 
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten> {
-        ask.check()?;
         let ask = ask.clone();
-        self.engine("send heartbeats")?.write(1, move |db| nodes::beat(db, instant(at), &ask)).await
+        self.writer.write(1, move |db| nodes::beat(db, instant(at), &ask)).await
     }
 
     async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released> {
-        rules::check_release(leases)?;
         let given = leases.to_vec();
         let release =
             move |db: &rusqlite::Connection| nodes::release(db, instant(at), node, &given);
-        let released = self.engine("release jobs")?.write(limits::RELEASE_MAX, release).await?;
-        Ok(self.bell.after(Topic::Work, released, |_| true))
+        self.writer.write(limits::RELEASE_MAX, release).await
     }
 
     async fn leave(&self, _at: At, node: NodeId) -> Result<()> {
-        self.engine("remove nodes")?.write(1, move |db| nodes::leave(db, node)).await
+        self.writer.write(1, move |db| nodes::leave(db, node)).await
     }
 
     async fn nodes(&self) -> Result<Vec<Node>> {
@@ -296,19 +291,17 @@ impl Store for SqliteStore {
         nonce: Nonce,
         lease: Duration,
     ) -> Result<Acquired> {
-        limits::check_name("role", role, false).map_err(StoreError::invalid)?;
         let role = role.to_owned();
         let acquire = move |db: &rusqlite::Connection| {
             leaders::acquire(db, instant(at), &role, node, nonce, lease)
         };
-        self.engine("lead a role")?.write(1, acquire).await
+        self.writer.write(1, acquire).await
     }
 
     async fn resign(&self, at: At, fence: &Fence) -> Result<bool> {
         let fence = fence.clone();
         let resign = move |db: &rusqlite::Connection| leaders::resign(db, instant(at), &fence);
-        let answer = self.engine("lead a role")?.write(1, resign).await?;
-        Ok(self.bell.after(Topic::Roles, answer, |resigned| *resigned))
+        self.writer.write(1, resign).await
     }
 
     async fn leaders(&self) -> Result<Vec<Leader>> {
@@ -324,43 +317,30 @@ impl Store for SqliteStore {
     }
 
     async fn promote(&self, at: At, most: usize) -> Result<Promoted> {
-        rules::check_count(most, limits::PROMOTE_MAX, "timers")?;
         let promote = move |db: &rusqlite::Connection| upkeep::promote(db, instant(at), most);
-        let answer = self.engine("promote timers")?.write(most, promote).await?;
-        Ok(self.bell.after(Topic::Work, answer, Promoted::has_any))
+        self.writer.write(most, promote).await
     }
 
     async fn expire(&self, at: At, request: &ExpireRequest) -> Result<ExpireResponse> {
-        request.check()?;
         let (request, rows) = (request.clone(), request.limit);
         let expire = move |db: &rusqlite::Connection| expiry::expire(db, instant(at), &request);
-        self.engine("end expired jobs")?.write(rows, expire).await
+        self.writer.write(rows, expire).await
     }
 
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
-        ask.check()?;
         let (ask, most) = (ask.clone(), ask.most);
         let reap = move |db: &rusqlite::Connection| upkeep::reap(db, instant(at), &ask);
-        let answer = self.engine("reclaim leases")?.write(most, reap).await?;
-        Ok(self.bell.after(Topic::Work, answer, |reaped| {
-            !reaped.jobs.is_empty() || !reaped.overdue.is_empty()
-        }))
+        self.writer.write(most, reap).await
     }
 
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
-        rules::check_count(most, limits::PRUNE_MAX, "rows per table")?;
         let retention = *retention;
-        self.engine("prune history")?
-            .write(most, move |db| upkeep::prune(db, instant(at), &retention, most))
-            .await
+        self.writer.write(most, move |db| upkeep::prune(db, instant(at), &retention, most)).await
     }
 
     async fn roll_up(&self, counts: &[RollupCount]) -> Result<()> {
-        rules::check_counts(counts)?;
         let counts = counts.to_vec();
-        self.engine("update counters")?
-            .write(counts.len(), move |db| upkeep::roll_up(db, &counts))
-            .await
+        self.writer.write(counts.len(), move |db| upkeep::roll_up(db, &counts)).await
     }
 
     async fn rollups(
@@ -375,7 +355,7 @@ impl Store for SqliteStore {
     }
 
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()> {
-        let AuditEntry { actor, action, subject } = entry.kept()?;
+        let AuditEntry { actor, action, subject } = entry.clone();
         let note = move |db: &rusqlite::Connection| {
             upkeep::note(db, instant(at), &actor, &action, &subject)
         };
@@ -403,11 +383,9 @@ impl Store for SqliteStore {
     }
 
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {
-        new.check()?;
-        let new = NewSchedule { actor: new.actor.kept()?, ..new.clone() };
+        let new = new.clone();
         let create = move |db: &rusqlite::Connection| schedules::create(db, instant(at), &new);
-        let answer = self.writer.write(1, create).await?;
-        Ok(self.bell.after(Topic::Schedules, answer, |_| true))
+        self.writer.write(1, create).await
     }
 
     async fn change_schedule(
@@ -418,12 +396,11 @@ impl Store for SqliteStore {
         change: &ScheduleChange,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        let (change, actor) = (change.clone(), actor.kept()?);
+        let (change, actor) = (change.clone(), actor.clone());
         let edit = move |db: &rusqlite::Connection| {
             schedules::change(db, instant(at), id, stamp, &change, &actor)
         };
-        let answer = self.writer.write(1, edit).await?;
-        Ok(self.bell.after(Topic::Schedules, answer, |_| true))
+        self.writer.write(1, edit).await
     }
 
     async fn delete_schedule(
@@ -433,11 +410,10 @@ impl Store for SqliteStore {
         stamp: i64,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        let actor = actor.kept()?;
+        let actor = actor.clone();
         let delete =
             move |db: &rusqlite::Connection| schedules::delete(db, instant(at), id, stamp, &actor);
-        let answer = self.writer.write(1, delete).await?;
-        Ok(self.bell.after(Topic::Schedules, answer, |_| true))
+        self.writer.write(1, delete).await
     }
 
     async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>> {
@@ -476,10 +452,9 @@ impl Store for SqliteStore {
     }
 
     async fn register(&self, at: At, ask: &Registration) -> Result<Registered> {
-        let ask = ask.kept()?;
+        let ask = ask.clone();
         let register = move |db: &rusqlite::Connection| sets::register(db, instant(at), &ask);
-        let answer = self.writer.write(limits::SET_ENTRIES_MAX, register).await?;
-        Ok(self.bell.after(Topic::Schedules, answer, Registered::has_schedules))
+        self.writer.write(limits::SET_ENTRIES_MAX, register).await
     }
 
     async fn generation(&self, set: &str) -> Result<Option<i64>> {
@@ -513,12 +488,10 @@ impl Store for SqliteStore {
         lease: Duration,
         plans: &[SlotPlan],
     ) -> Result<Fired> {
-        rules::check_plans(plans)?;
         let (fence, plans) = (fence.clone(), plans.to_vec());
         let fire =
             move |db: &rusqlite::Connection| fire::fire(db, instant(at), &fence, lease, &plans);
-        let answer = self.engine("fire slots")?.write(limits::FIRE_MAX, fire).await?;
-        Ok(self.bell.after(Topic::Work, answer, |_| true))
+        self.writer.write(limits::FIRE_MAX, fire).await
     }
 
     async fn slots(
@@ -531,7 +504,6 @@ impl Store for SqliteStore {
     }
 
     async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<SlotRun>> {
-        punctual_store::look::check_recent(schedules)?;
         let schedules = schedules.to_vec();
         self.readers.list(move |db| look::recent_slots(db, &schedules, most)).await
     }
@@ -545,7 +517,6 @@ impl Store for SqliteStore {
     }
 
     async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {
-        ask.check()?;
         let ask = *ask;
         self.readers.list(move |db| look::sums(db, ask)).await
     }
@@ -561,13 +532,11 @@ impl Store for SqliteStore {
         change: &QueueChange,
         actor: &Actor,
     ) -> Result<Queue> {
-        limits::check_name("queue", name, false).map_err(StoreError::invalid)?;
-        let (name, change, actor) = (name.to_owned(), change.clone(), actor.kept()?);
+        let (name, change, actor) = (name.to_owned(), change.clone(), actor.clone());
         let edit = move |db: &rusqlite::Connection| {
             queues::change(db, instant(at), &name, &change, &actor)
         };
-        let answer = self.writer.write(1, edit).await?;
-        Ok(self.bell.after(Topic::Work, answer, |_| true))
+        self.writer.write(1, edit).await
     }
 
     async fn queues(&self) -> Result<Vec<Queue>> {
@@ -580,7 +549,6 @@ impl Store for SqliteStore {
     }
 
     async fn count_queues(&self, at: At, request: &CountRequest) -> Result<CountResponse> {
-        let writer = self.engine("store job counts")?;
         let counted_at = instant(at);
         let counts = self.readers.upkeep(counts::count).await?;
         let jobs = counts.jobs;
@@ -591,7 +559,7 @@ impl Store for SqliteStore {
         let store = move |db: &rusqlite::Connection| {
             counts::store(db, instant(at), &request, counted_at, &counts)
         };
-        Ok(CountResponse { led: writer.write(rows, store).await?, jobs })
+        Ok(CountResponse { led: self.writer.write(rows, store).await?, jobs })
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>> {

@@ -222,21 +222,21 @@ async fn a_client_writes_jobs_and_leaves_the_rest_to_the_engine() {
         })
         .collect();
     insta::assert_snapshot!(told.join("\n"), @"
-    Denied: `FILE` is open as a client and cannot claim jobs; use the process that opened it as the engine
-    Denied: `FILE` is open as a client and cannot settle attempts; use the process that opened it as the engine
-    Denied: `FILE` is open as a client and cannot save steps; use the process that opened it as the engine
-    Denied: `FILE` is open as a client and cannot write logs; use the process that opened it as the engine
-    Denied: `FILE` is open as a client and cannot register nodes; use the process that opened it as the engine
-    Denied: `FILE` is open as a client and cannot send heartbeats; use the process that opened it as the engine
-    Denied: `FILE` is open as a client and cannot release jobs; use the process that opened it as the engine
-    Denied: `FILE` is open as a client and cannot remove nodes; use the process that opened it as the engine
-    Denied: `FILE` is open as a client and cannot lead a role; use the process that opened it as the engine
-    Denied: `FILE` is open as a client and cannot lead a role; use the process that opened it as the engine
-    Denied: `FILE` is open as a client and cannot promote timers; use the process that opened it as the engine
-    Denied: `FILE` is open as a client and cannot reclaim leases; use the process that opened it as the engine
-    Denied: `FILE` is open as a client and cannot fire slots; use the process that opened it as the engine
-    Denied: `FILE` is open as a client and cannot prune history; use the process that opened it as the engine
-    Denied: `FILE` is open as a client and cannot update counters; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot run the operation `claim`; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot run the operation `settle`; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot run the operation `save_step`; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot run the operation `write_log`; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot run the operation `join`; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot run the operation `beat`; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot run the operation `release`; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot run the operation `leave`; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot run the operation `acquire`; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot run the operation `resign`; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot run the operation `promote`; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot run the operation `reap`; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot run the operation `fire`; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot run the operation `prune`; use the process that opened it as the engine
+    Denied: `FILE` is open as a client and cannot run the operation `roll_up`; use the process that opened it as the engine
     ");
 }
 

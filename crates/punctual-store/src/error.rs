@@ -32,6 +32,26 @@ pub enum ErrorKind {
     SchemaTooNew,
 }
 
+impl ErrorKind {
+    /// Its name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ErrorKind::Retry => "retry",
+            ErrorKind::Invalid => "invalid",
+            ErrorKind::NotFound => "not_found",
+            ErrorKind::Conflict => "conflict",
+            ErrorKind::Fenced => "fenced",
+            ErrorKind::Limit => "limit",
+            ErrorKind::Full => "full",
+            ErrorKind::Denied => "denied",
+            ErrorKind::Stopped => "stopped",
+            ErrorKind::Unreachable => "unreachable",
+            ErrorKind::Corrupt => "corrupt",
+            ErrorKind::SchemaTooNew => "schema_too_new",
+        }
+    }
+}
+
 /// An error of a store: what happened, the value, the way out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]

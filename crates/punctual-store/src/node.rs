@@ -116,6 +116,15 @@ pub enum RoleBeat {
     Lost,
 }
 
+/// The response to a node that has joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JoinResponse {
+    /// The instant that was used.
+    pub at: Timestamp,
+    /// Whether schedules have slots that waited for a node like this one.
+    pub wakes_schedules: bool,
+}
+
 /// What a node gave back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Released {

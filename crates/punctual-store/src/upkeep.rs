@@ -94,6 +94,11 @@ pub struct Reaped {
 }
 
 impl Reaped {
+    /// Is there a job that can be claimed now?
+    pub fn has_work(&self) -> bool {
+        !self.jobs.is_empty() || !self.overdue.is_empty()
+    }
+
     /// The answer before anything is done.
     pub fn nothing(at: Timestamp) -> Reaped {
         Reaped { at, led: false, dead: Vec::new(), jobs: Vec::new(), overdue: Vec::new() }

@@ -20,6 +20,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 
+use crate::backend::Backend;
 use crate::*;
 use state::State;
 
@@ -76,7 +77,7 @@ impl Memory {
 }
 
 #[async_trait]
-impl Store for Memory {
+impl Backend for Memory {
     async fn now(&self, at: At) -> Result<Timestamp> {
         Ok(self.time(at))
     }
@@ -90,23 +91,35 @@ impl Store for Memory {
         })
     }
 
+    fn kind(&self) -> &'static str {
+        "memory"
+    }
+
     fn hints(&self, topic: Topic) -> Hints {
         self.bell.listen(topic)
     }
 
+    fn raise_hint(&self, _operation: Operation, topic: Topic) {
+        self.bell.ring(topic);
+    }
+
+    async fn faults(&self, _at: At, _retention: &Retention) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    async fn check_writable(&self) -> Result<()> {
+        Ok(())
+    }
+
     async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
-        rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
-        let answer = self.lock().enqueue(self.time(at), jobs);
-        Ok(self.bell.after(Topic::Work, answer, Enqueued::has_new))
+        Ok(self.lock().enqueue(self.time(at), jobs))
     }
 
     async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed> {
-        ask.check()?;
         self.lock().claim(self.time(at), ask)
     }
 
     async fn settle(&self, at: At, batch: &[Settlement]) -> Result<Settlements> {
-        rules::check_settlements(batch)?;
         let now = self.time(at);
         let mut state = self.lock();
         let answers: Vec<Settled> = batch.iter().map(|item| state.settle(now, item)).collect();
@@ -118,7 +131,7 @@ impl Store for Memory {
             matches!(answer, Settled::Applied(to) if to.is_final()) && state.is_waited_for(item.job)
         });
         let settled = Settlements { at: now, answers, frees, has_room };
-        Ok(self.bell.after(Topic::Work, settled, |settled| settled.has_work(batch)))
+        Ok(settled)
     }
 
     async fn key_holder(&self, at: At, job: &NewJob) -> Result<Option<JobId>> {
@@ -126,21 +139,17 @@ impl Store for Memory {
     }
 
     async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> Result<CancelAnswer> {
-        Ok(self.lock().cancel(self.time(at), job, &actor.kept()?))
+        Ok(self.lock().cancel(self.time(at), job, actor))
     }
 
     async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Result<Vec<RequeueAnswer>> {
-        rules::check_count(jobs.len(), limits::REQUEUE_MAX, "jobs")?;
-        let (now, actor) = (self.time(at), actor.kept()?);
+        let now = self.time(at);
         let mut state = self.lock();
-        let answers = jobs.iter().map(|job| state.requeue(now, *job, &actor)).collect();
-        Ok(self.bell.after(Topic::Work, answers, |_| true))
+        Ok(jobs.iter().map(|job| state.requeue(now, *job, actor)).collect())
     }
 
     async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> Result<MoveAnswer> {
-        to.check()?;
-        let answer = self.lock().place(self.time(at), job, to, &actor.kept()?);
-        Ok(self.bell.after(Topic::Work, answer, |_| true))
+        Ok(self.lock().place(self.time(at), job, to, actor))
     }
 
     async fn save_step(
@@ -151,7 +160,6 @@ impl Store for Memory {
         name: &str,
         result: &Json,
     ) -> Result<StepAnswer> {
-        rules::check_step(name, result)?;
         self.lock().save_step(self.time(at), job, lease, name, result)
     }
 
@@ -160,7 +168,6 @@ impl Store for Memory {
     }
 
     async fn write_log(&self, at: At, lines: &[LogLine]) -> Result<Timestamp> {
-        LogLine::check(lines)?;
         let now = self.time(at);
         self.lock().write_log(now, lines);
         Ok(now)
@@ -184,22 +191,18 @@ impl Store for Memory {
         Ok(self.lock().list_newest_log(job, before, most))
     }
 
-    async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
-        node.check()?;
+    async fn join(&self, at: At, node: &NodeInfo) -> Result<JoinResponse> {
         let now = self.time(at);
         let woken = self.lock().join(now, node);
-        Ok(self.bell.after(Topic::Schedules, now, |_| woken > 0))
+        Ok(JoinResponse { at: now, wakes_schedules: woken > 0 })
     }
 
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten> {
-        ask.check()?;
         Ok(self.lock().beat(self.time(at), ask))
     }
 
     async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Result<Released> {
-        rules::check_release(leases)?;
-        let answer = self.lock().release(self.time(at), node, leases);
-        Ok(self.bell.after(Topic::Work, answer, |_| true))
+        Ok(self.lock().release(self.time(at), node, leases))
     }
 
     async fn leave(&self, _at: At, node: NodeId) -> Result<()> {
@@ -218,13 +221,11 @@ impl Store for Memory {
         nonce: Nonce,
         lease: Duration,
     ) -> Result<Acquired> {
-        limits::check_name("role", role, false).map_err(StoreError::invalid)?;
         Ok(self.lock().acquire(self.time(at), role, node, nonce, lease))
     }
 
     async fn resign(&self, at: At, fence: &Fence) -> Result<bool> {
-        let answer = self.lock().resign(self.time(at), fence);
-        Ok(self.bell.after(Topic::Roles, answer, |resigned| *resigned))
+        Ok(self.lock().resign(self.time(at), fence))
     }
 
     async fn leaders(&self) -> Result<Vec<Leader>> {
@@ -238,31 +239,22 @@ impl Store for Memory {
     }
 
     async fn promote(&self, at: At, most: usize) -> Result<Promoted> {
-        rules::check_count(most, limits::PROMOTE_MAX, "timers")?;
-        let answer = self.lock().promote(self.time(at), most);
-        Ok(self.bell.after(Topic::Work, answer, Promoted::has_any))
+        Ok(self.lock().promote(self.time(at), most))
     }
 
     async fn expire(&self, at: At, request: &ExpireRequest) -> Result<ExpireResponse> {
-        request.check()?;
         Ok(self.lock().expire(self.time(at), request))
     }
 
     async fn reap(&self, at: At, ask: &ReapAsk) -> Result<Reaped> {
-        ask.check()?;
-        let answer = self.lock().reap(self.time(at), ask);
-        Ok(self.bell.after(Topic::Work, answer, |reaped| {
-            !reaped.jobs.is_empty() || !reaped.overdue.is_empty()
-        }))
+        Ok(self.lock().reap(self.time(at), ask))
     }
 
     async fn prune(&self, at: At, retention: &Retention, most: usize) -> Result<Pruned> {
-        rules::check_count(most, limits::PRUNE_MAX, "rows per table")?;
         Ok(self.lock().prune(self.time(at), retention, most))
     }
 
     async fn roll_up(&self, counts: &[RollupCount]) -> Result<()> {
-        rules::check_counts(counts)?;
         self.lock().roll_up(counts);
         Ok(())
     }
@@ -277,7 +269,6 @@ impl Store for Memory {
     }
 
     async fn audit(&self, at: At, entry: &AuditEntry) -> Result<()> {
-        let entry = entry.kept()?;
         self.lock().note(self.time(at), &entry.actor, &entry.action, &entry.subject);
         Ok(())
     }
@@ -300,10 +291,7 @@ impl Store for Memory {
     }
 
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {
-        new.check()?;
-        let new = NewSchedule { actor: new.actor.kept()?, ..new.clone() };
-        let answer = self.lock().create_schedule(self.time(at), &new)?;
-        Ok(self.bell.after(Topic::Schedules, answer, |_| true))
+        self.lock().create_schedule(self.time(at), new)
     }
 
     async fn change_schedule(
@@ -314,9 +302,8 @@ impl Store for Memory {
         change: &ScheduleChange,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        let answer =
-            self.lock().change_schedule(self.time(at), id, stamp, change, &actor.kept()?)?;
-        Ok(self.bell.after(Topic::Schedules, answer, |_| true))
+        let answer = self.lock().change_schedule(self.time(at), id, stamp, change, actor)?;
+        Ok(answer)
     }
 
     async fn delete_schedule(
@@ -326,8 +313,7 @@ impl Store for Memory {
         stamp: i64,
         actor: &Actor,
     ) -> Result<EditAnswer> {
-        let answer = self.lock().delete_schedule(self.time(at), id, stamp, &actor.kept()?);
-        Ok(self.bell.after(Topic::Schedules, answer, |_| true))
+        Ok(self.lock().delete_schedule(self.time(at), id, stamp, actor))
     }
 
     async fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>> {
@@ -362,8 +348,7 @@ impl Store for Memory {
     }
 
     async fn register(&self, at: At, ask: &Registration) -> Result<Registered> {
-        let answer = self.lock().register(self.time(at), &ask.kept()?)?;
-        Ok(self.bell.after(Topic::Schedules, answer, Registered::has_schedules))
+        self.lock().register(self.time(at), ask)
     }
 
     async fn generation(&self, set: &str) -> Result<Option<i64>> {
@@ -390,9 +375,7 @@ impl Store for Memory {
         lease: Duration,
         plans: &[SlotPlan],
     ) -> Result<Fired> {
-        rules::check_plans(plans)?;
-        let answer = self.lock().fire(self.time(at), fence, lease, plans);
-        Ok(self.bell.after(Topic::Work, answer, |_| true))
+        Ok(self.lock().fire(self.time(at), fence, lease, plans))
     }
 
     async fn slots(
@@ -405,7 +388,6 @@ impl Store for Memory {
     }
 
     async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Result<Vec<SlotRun>> {
-        crate::look::check_recent(schedules)?;
         Ok(self.lock().recent_slots(schedules, most))
     }
 
@@ -418,7 +400,6 @@ impl Store for Memory {
     }
 
     async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {
-        ask.check()?;
         Ok(self.lock().sums(ask))
     }
 
@@ -433,9 +414,7 @@ impl Store for Memory {
         change: &QueueChange,
         actor: &Actor,
     ) -> Result<Queue> {
-        limits::check_name("queue", name, false).map_err(StoreError::invalid)?;
-        let answer = self.lock().change_queue(self.time(at), name, change, &actor.kept()?);
-        Ok(self.bell.after(Topic::Work, answer, |_| true))
+        Ok(self.lock().change_queue(self.time(at), name, change, actor))
     }
 
     async fn queues(&self) -> Result<Vec<Queue>> {
