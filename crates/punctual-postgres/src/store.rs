@@ -279,7 +279,9 @@ impl Store for PostgresStore {
 
     async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
         rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
-        let call = (at, jobs.to_vec());
+        let cluster_key = &self.shared.cluster_key;
+        let complete = |job| cluster_key.with_key(job).into_owned();
+        let call = (at, jobs.iter().map(complete).collect());
         if jobs.iter().any(|job| job.unique.is_some()) {
             return self.keyed.ask(call).await;
         }
@@ -287,6 +289,7 @@ impl Store for PostgresStore {
     }
 
     async fn key_holder(&self, at: At, job: &NewJob) -> Result<Option<JobId>> {
+        let job = &*self.shared.cluster_key.with_key(job);
         attempt!(self.pool, Harmless, conn => keys::holder(conn, at, job))
     }
 
