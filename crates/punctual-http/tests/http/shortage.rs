@@ -126,8 +126,7 @@ async fn a_lack_of_descriptors_releases_the_job_without_counting_the_attempt() {
 
 #[tokio::test]
 async fn without_descriptors_no_public_address_of_an_interface_is_reached() {
-    const TEST: &str =
-        "shortage::without_descriptors_no_public_address_of_an_interface_is_reached";
+    const TEST: &str = "shortage::without_descriptors_no_public_address_of_an_interface_is_reached";
     if !network::is_inside(TEST) || !is_inside(TEST) {
         return;
     }
