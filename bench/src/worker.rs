@@ -111,6 +111,7 @@ impl Task {
             key,
             scope: KeyScope::Tenant,
             lifetime: KeyLifetime::For(KEY_LIFETIME),
+            is_by_payload: false,
         });
         Ok(NewJob { max_attempts: 4, unique, ..job })
     }
@@ -289,7 +290,8 @@ async fn write_held(store: &dyn Store, seed: u64) -> Result<(), Failure> {
     for round in 0_u64.. {
         let job = Task::drawn(hash::draw(hash::draw(seed, 4), round)).job()?;
         let (scope, lifetime) = (KeyScope::Tenant, KeyLifetime::Job);
-        let unique = Some(UniqueKey { key: job.id.to_string(), scope, lifetime });
+        let unique =
+            Some(UniqueKey { key: job.id.to_string(), scope, lifetime, is_by_payload: false });
         insist(store, &[NewJob { unique, ..job }]).await?;
         System.sleep(KEYED_EVERY).await;
     }

@@ -64,14 +64,6 @@ impl DatabaseAccess {
         })
     }
 
-    /// The password in the password file, so that jobs which print it do not store it. Connections read
-    /// the file themselves and report what is wrong with it.
-    pub(crate) fn file_password(&self) -> Option<String> {
-        let bytes = punctual_fs::read_private(self.password_file.as_ref()?).ok()?;
-        let text = String::from_utf8_lossy(&bytes);
-        Some(text.trim_end_matches(['\r', '\n']).to_owned())
-    }
-
     /// Checks the settings without connecting.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self.open()? {

@@ -89,7 +89,7 @@ impl Exec {
 
     async fn run_once(&self, target: &Target) -> Result<u8, Failure> {
         let secrets = settings::secrets_of(self.config.clone())
-            .and_then(|secrets| Ok(secrets.masking(own_secrets::of_client(target)?)));
+            .and_then(|secrets| own_secrets::masking_those_of_client(&secrets, target));
         let run = Arc::new(Run {
             argv: self.command.clone(),
             mask: secrets.as_ref().map(Secrets::mask).unwrap_or_default(),

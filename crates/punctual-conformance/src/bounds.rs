@@ -344,6 +344,7 @@ pub async fn what_is_at_a_bound_is_taken(world: &World<'_>) {
             key: "k".repeat(limits::KEY_BYTES_MAX),
             scope: KeyScope::Kind,
             lifetime: KeyLifetime::Job,
+            is_by_payload: false,
         }),
         ..world.new_job()
     };

@@ -119,8 +119,12 @@ pub async fn a_requeued_job_starts_afresh(world: &World<'_>) {
 pub async fn requeueing_takes_the_key_again(world: &World<'_>) {
     let node = world.join().await;
     let keyed = || {
-        let unique =
-            UniqueKey { key: "k".to_owned(), scope: KeyScope::Tenant, lifetime: KeyLifetime::Job };
+        let unique = UniqueKey {
+            key: "k".to_owned(),
+            scope: KeyScope::Tenant,
+            lifetime: KeyLifetime::Job,
+            is_by_payload: false,
+        };
         NewJob { unique: Some(unique), max_attempts: 1, ..world.new_job() }
     };
     let first = world.enqueue(keyed()).await;
@@ -187,7 +191,7 @@ pub async fn a_waiting_job_can_be_moved_and_rescheduled(world: &World<'_>) {
 pub async fn a_key_of_a_queue_goes_with_its_job(world: &World<'_>) {
     let keyed = |queue: &str, scope: KeyScope, lifetime: KeyLifetime| NewJob {
         queue: queue.to_owned(),
-        unique: Some(UniqueKey { key: "k".to_owned(), scope, lifetime }),
+        unique: Some(UniqueKey { key: "k".to_owned(), scope, lifetime, is_by_payload: false }),
         ..world.new_job()
     };
     let job = |queue: &str| keyed(queue, KeyScope::Queue, KeyLifetime::Job);

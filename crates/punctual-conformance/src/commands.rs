@@ -185,7 +185,12 @@ impl<'a> Run<'a> {
             let scope = [KeyScope::Tenant, KeyScope::Kind, KeyScope::Queue][self.below(3) as usize];
             let lifetime =
                 if self.one_in(3) { KeyLifetime::For(self.seconds(60)) } else { KeyLifetime::Job };
-            job.unique = Some(UniqueKey { key: format!("k{}", self.below(3)), scope, lifetime });
+            job.unique = Some(UniqueKey {
+                key: format!("k{}", self.below(3)),
+                scope,
+                lifetime,
+                is_by_payload: false,
+            });
         }
         if self.one_in(4) {
             job.delay = if self.one_in(2) {

@@ -9,8 +9,12 @@ use crate::World;
 use crate::world::json;
 
 fn keyed(world: &World<'_>, key: &str) -> NewJob {
-    let unique =
-        UniqueKey { key: key.to_owned(), scope: KeyScope::Tenant, lifetime: KeyLifetime::Job };
+    let unique = UniqueKey {
+        key: key.to_owned(),
+        scope: KeyScope::Tenant,
+        lifetime: KeyLifetime::Job,
+        is_by_payload: false,
+    };
     NewJob { unique: Some(unique), ..world.new_job() }
 }
 
@@ -152,7 +156,12 @@ pub async fn a_key_conflict_inside_a_batch_leaves_the_rest_in(world: &World<'_>)
 /// The same key for another tenant, kind or queue, or in another scope, is another key.
 pub async fn keys_of_different_scopes_and_tenants_never_meet(world: &World<'_>) {
     let scoped = |scope: KeyScope, queue: &str, kind: &str, tenant: &str| {
-        let unique = UniqueKey { key: "7".to_owned(), scope, lifetime: KeyLifetime::Job };
+        let unique = UniqueKey {
+            key: "7".to_owned(),
+            scope,
+            lifetime: KeyLifetime::Job,
+            is_by_payload: false,
+        };
         NewJob {
             unique: Some(unique),
             queue: queue.to_owned(),
@@ -174,6 +183,41 @@ pub async fn keys_of_different_scopes_and_tenants_never_meet(world: &World<'_>) 
     assert_eq!(again, [EnqueueAnswer::Duplicate(batch[2].id)]);
 }
 
+/// A key by payload is that of all jobs of its scope with an equal payload, and no key that a caller
+/// gives.
+pub async fn a_key_by_payload_is_held_for_equal_payloads(world: &World<'_>) {
+    let of = |payload: &str| {
+        let unique = UniqueKey {
+            key: String::new(),
+            is_by_payload: true,
+            scope: KeyScope::Kind,
+            lifetime: KeyLifetime::Job,
+        };
+        NewJob { unique: Some(unique), payload: json(payload), ..world.new_job() }
+    };
+    let (short, long) = ("[1]", format!("[\"{}\"]", "x".repeat(300)));
+    let given = UniqueKey {
+        key: short.to_owned(),
+        is_by_payload: false,
+        scope: KeyScope::Kind,
+        lifetime: KeyLifetime::Job,
+    };
+    let given = NewJob { unique: Some(given), ..of(short) };
+    let other_kind = NewJob { kind: "sms".to_owned(), ..of(short) };
+    let batch = [of(short), of(&long), of("[2]"), given, other_kind];
+    assert_eq!(world.enqueue_all(&batch).await, vec![EnqueueAnswer::Created; 5]);
+    let again = world.enqueue_all(&[of(" [ 1 ] "), of(&long)]).await;
+    assert_eq!(again, [batch[0].id, batch[1].id].map(EnqueueAnswer::Duplicate));
+    let holder = world.store().key_holder(world.at(), &of(&long)).await;
+    assert_eq!(holder, Ok(Some(batch[1].id)));
+    // It goes with its job, and comes back with it.
+    let actor = crate::world::actor();
+    world.store().cancel(world.at(), batch[0].id, &actor).await.unwrap();
+    assert_eq!(world.store().key_holder(world.at(), &of(short)).await, Ok(None));
+    world.store().requeue(world.at(), &[batch[0].id], &actor).await.unwrap();
+    assert_eq!(world.enqueue_all(&[of(short)]).await, [EnqueueAnswer::Duplicate(batch[0].id)]);
+}
+
 /// Unless it has a lifetime of its own, a key lasts as long as its job.
 pub async fn a_key_is_free_when_its_job_has_ended(world: &World<'_>) {
     let node = world.join().await;
@@ -192,7 +236,12 @@ pub async fn a_key_with_a_lifetime_outlives_its_job_and_ends_by_itself(world: &W
     let daily = || {
         let lifetime = KeyLifetime::For(Duration::from_secs(100));
         NewJob {
-            unique: Some(UniqueKey { key: "daily".to_owned(), scope: KeyScope::Tenant, lifetime }),
+            unique: Some(UniqueKey {
+                key: "daily".to_owned(),
+                scope: KeyScope::Tenant,
+                lifetime,
+                is_by_payload: false,
+            }),
             ..world.new_job()
         }
     };
@@ -276,7 +325,8 @@ pub async fn the_holder_of_a_key_is_told(world: &World<'_>) {
 /// Whether anybody has dropped it or not.
 pub async fn a_key_whose_time_is_over_is_held_by_nobody(world: &World<'_>) {
     let lifetime = KeyLifetime::For(Duration::from_secs(60));
-    let unique = UniqueKey { key: "k".to_owned(), scope: KeyScope::Queue, lifetime };
+    let unique =
+        UniqueKey { key: "k".to_owned(), scope: KeyScope::Queue, lifetime, is_by_payload: false };
     let job = NewJob { unique: Some(unique), ..world.new_job() };
     world.enqueue(job.clone()).await;
     world.pass(59);

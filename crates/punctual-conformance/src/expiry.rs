@@ -114,7 +114,12 @@ pub async fn a_claim_and_the_sweep_refuse_the_same_jobs(world: &World<'_>) {
 pub async fn an_expired_job_frees_its_key(world: &World<'_>) {
     let fence = lead(world).await;
     let keyed = |lifetime| {
-        let unique = UniqueKey { key: "k".to_owned(), scope: KeyScope::Kind, lifetime };
+        let unique = UniqueKey {
+            key: "k".to_owned(),
+            scope: KeyScope::Kind,
+            lifetime,
+            is_by_payload: false,
+        };
         NewJob { unique: Some(unique), ..limited(world, 10) }
     };
     let first = world.enqueue(keyed(KeyLifetime::Job)).await;
@@ -285,8 +290,12 @@ pub async fn every_job_with_a_start_deadline_is_listed(world: &World<'_>) {
     let then = vec![follower, world.new_job()];
     let settlement = Settlement { then, ..world.settlement(&claimed, Outcome::Done) };
     world.settle_all(&[settlement]).await;
-    let unique =
-        UniqueKey { key: "k".to_owned(), scope: KeyScope::Tenant, lifetime: KeyLifetime::Job };
+    let unique = UniqueKey {
+        key: "k".to_owned(),
+        scope: KeyScope::Tenant,
+        lifetime: KeyLifetime::Job,
+        is_by_payload: false,
+    };
     jobs.push(world.enqueue(NewJob { unique: Some(unique), ..limited(world, 10) }).await);
     let many = [limited(world, 10), world.new_job(), limited(world, 10)];
     world.enqueue_all(&many).await;
@@ -363,8 +372,12 @@ pub async fn a_bad_seat_of_an_expired_job_says_so(world: &World<'_>) {
     let tried = world.enqueue(limited(world, 60)).await;
     let job = world.claim_one(node).await;
     world.settle(&job, failure()).await;
-    let unique =
-        UniqueKey { key: "k".to_owned(), scope: KeyScope::Tenant, lifetime: KeyLifetime::Job };
+    let unique = UniqueKey {
+        key: "k".to_owned(),
+        scope: KeyScope::Tenant,
+        lifetime: KeyLifetime::Job,
+        is_by_payload: false,
+    };
     let keyed = || NewJob { unique: Some(unique.clone()), ..limited(world, 60) };
     let bad = world.enqueue(keyed()).await;
     let good = world.enqueue(limited(world, 60)).await;

@@ -91,7 +91,8 @@ impl<S: Subject + Store> Subject for Faulty<S> {
 macro_rules! suite {
     ($make:expr) => {
         $crate::suite! { @modules $make;
-            enqueue: an_enqueued_job_is_ready_and_told_in_full, a_lost_reply_that_is_retried_makes_one_job,
+            enqueue: an_enqueued_job_is_ready_and_told_in_full,
+                a_key_by_payload_is_held_for_equal_payloads, a_lost_reply_that_is_retried_makes_one_job,
                 a_delayed_job_waits_until_it_is_due, a_key_makes_one_job_of_many_calls,
                 a_key_with_another_payload_is_rejected,
                 a_key_conflict_inside_a_batch_leaves_the_rest_in, keys_of_different_scopes_and_tenants_never_meet,

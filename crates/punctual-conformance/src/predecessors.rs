@@ -9,8 +9,12 @@ use crate::World;
 use crate::world::{actor, failure, join_all, json};
 
 fn keyed(world: &World<'_>, key: &str) -> NewJob {
-    let unique =
-        UniqueKey { key: key.to_owned(), scope: KeyScope::Kind, lifetime: KeyLifetime::Job };
+    let unique = UniqueKey {
+        key: key.to_owned(),
+        scope: KeyScope::Kind,
+        lifetime: KeyLifetime::Job,
+        is_by_payload: false,
+    };
     NewJob { unique: Some(unique), ..world.new_job() }
 }
 

@@ -160,8 +160,12 @@ pub async fn what_follows_has_neither_key_nor_origin(world: &World<'_>) {
     let node = world.join().await;
     world.enqueue_one().await;
     let job = world.claim_one(node).await;
-    let unique =
-        UniqueKey { key: "k".to_owned(), scope: KeyScope::Kind, lifetime: KeyLifetime::Job };
+    let unique = UniqueKey {
+        key: "k".to_owned(),
+        scope: KeyScope::Kind,
+        lifetime: KeyLifetime::Job,
+        is_by_payload: false,
+    };
     let keyed = NewJob { unique: Some(unique), ..world.new_job() };
     let scheduled = world.job_of(world.schedule_id(), None);
     let wrong = NewJob { priority: 101, ..world.new_job() };

@@ -77,8 +77,12 @@ pub async fn a_bad_seat_in_line_fails_alone(world: &World<'_>) {
 pub async fn a_bad_timer_fails_alone(world: &World<'_>) {
     let node = world.join().await;
     let retrying = tried(world, node).await;
-    let unique =
-        UniqueKey { key: "k".to_owned(), scope: KeyScope::Tenant, lifetime: KeyLifetime::Job };
+    let unique = UniqueKey {
+        key: "k".to_owned(),
+        scope: KeyScope::Tenant,
+        lifetime: KeyLifetime::Job,
+        is_by_payload: false,
+    };
     let after = |seconds| NewJob {
         delay: Delay::For(Duration::from_secs(seconds)),
         unique: Some(unique.clone()).filter(|_| seconds == 6),

@@ -287,6 +287,7 @@ pub async fn pruning_keeps_what_is_young_or_unfinished(world: &World<'_>) {
         key: "k".to_owned(),
         scope: KeyScope::Tenant,
         lifetime: KeyLifetime::For(Duration::from_secs(1)),
+        is_by_payload: false,
     };
     world.enqueue(NewJob { unique: Some(unique), ..world.new_job() }).await;
     world.pass(1);

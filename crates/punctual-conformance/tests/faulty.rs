@@ -67,8 +67,12 @@ async fn whatever_is_repeated_until_it_is_answered_happens_once() {
         };
         insist!(store.join(AT, &info));
 
-        let unique =
-            UniqueKey { key: "k".to_owned(), scope: KeyScope::Tenant, lifetime: KeyLifetime::Job };
+        let unique = UniqueKey {
+            key: "k".to_owned(),
+            scope: KeyScope::Tenant,
+            lifetime: KeyLifetime::Job,
+            is_by_payload: false,
+        };
         let plain = NewJob::new(JobId::mint(NOW, random(1)), "q", "k", Json::null());
         let keyed = NewJob {
             unique: Some(unique),
@@ -197,8 +201,12 @@ async fn story(store: &Faulty<Memory>) -> String {
         labels: Vec::new(),
     };
     insist!(store.join(AT, &info));
-    let unique =
-        UniqueKey { key: "k".to_owned(), scope: KeyScope::Queue, lifetime: KeyLifetime::Job };
+    let unique = UniqueKey {
+        key: "k".to_owned(),
+        scope: KeyScope::Queue,
+        lifetime: KeyLifetime::Job,
+        is_by_payload: false,
+    };
     let jobs: Vec<NewJob> = (10..14)
         .map(|number| NewJob {
             unique: Some(unique.clone()).filter(|_| number == 10),

@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use crate::access::FileAccess;
 use crate::read::FileError;
 
-/// Files next to a database whose content SQLite takes over into it.
-const JOURNALS: [&str; 2] = ["-wal", "-journal"];
+/// Files next to a database that its users share. SQLite takes over the content of the journals, finds
+/// pages through `-shm`, and the engine holds a lock on `.lock`.
+const COMPANIONS: [&str; 4] = ["-wal", "-journal", "-shm", ".lock"];
 
 /// Refuses an existing database that every user can change, or that belongs to neither root nor this
 /// user. Nothing is opened: closing a descriptor of a database releases all its POSIX locks.
 ///
-/// The journals must fulfil the same rule, except that users of the group may own them if they can
-/// change the database.
+/// The journals, the shared memory file and the lock file must fulfil the same rule, except that users
+/// of the group may own them if they can change the database.
 ///
 /// # Errors
 ///
@@ -28,11 +29,9 @@ pub fn refuse_foreign_database(path: &Path) -> Result<(), FileError> {
         return Err(FileError::Refused(why));
     }
     let is_shared = database.is_some_and(FileAccess::is_writable_by_group);
-    for suffix in JOURNALS {
-        let journal = sibling(path, suffix);
-        if let Some(why) =
-            access(&journal)?.and_then(|found| refusal(&journal, found, user, is_shared))
-        {
+    for suffix in COMPANIONS {
+        let file = sibling(path, suffix);
+        if let Some(why) = access(&file)?.and_then(|found| refusal(&file, found, user, is_shared)) {
             return Err(FileError::Refused(why));
         }
     }
@@ -95,11 +94,11 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_all_users_can_change_is_refused_with_the_remedy() {
+    fn a_companion_that_all_users_can_change_is_refused_with_the_remedy() {
         let directory = tempfile::tempdir().expect("a directory");
         let database = directory.path().join("x.db");
         refuse_foreign_database(&database).expect("a new database");
-        for name in ["x.db-wal", "x.db-journal", "x.db"] {
+        for name in ["x.db-wal", "x.db-journal", "x.db-shm", "x.db.lock", "x.db"] {
             let file = directory.path().join(name);
             let set = |mode| fs::set_permissions(&file, fs::Permissions::from_mode(mode));
             fs::write(&file, "").expect("it is written");

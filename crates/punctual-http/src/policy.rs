@@ -205,17 +205,15 @@ fn forms(address: IpAddr) -> Vec<IpAddr> {
 fn is_own(address: IpAddr) -> Result<bool, Trouble> {
     match UdpSocket::bind((address, 0)) {
         Ok(_) => Ok(true),
-        Err(error) if is_out_of_resources(&error) => Err(Trouble::OutOfResources(format!(
-            "cannot check whether {address} is an address of this machine: {error}"
-        ))),
+        Err(error) if is_out_of_resources(&error) => Err(unknown(address, &error)),
         Err(_) => Ok(false),
     }
 }
 
 /// Is the address one of an interface of this machine? The system says so by the address that it would
 /// send from: nothing is sent. Unlike [`is_own`], this holds where any address can be bound
-/// (`net.ipv4.ip_nonlocal_bind`).
-fn is_of_interface(address: IpAddr) -> bool {
+/// (`net.ipv4.ip_nonlocal_bind`). Without a descriptor this is unknown, too.
+fn is_of_interface(address: IpAddr) -> Result<bool, Trouble> {
     let any = match address {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -225,8 +223,18 @@ fn is_of_interface(address: IpAddr) -> bool {
         socket.connect((address, 9))?;
         socket.local_addr()
     });
-    // An address that cannot be reached is not here.
-    from.is_ok_and(|from| from.ip() == address)
+    match from {
+        Ok(from) => Ok(from.ip() == address),
+        Err(error) if is_out_of_resources(&error) => Err(unknown(address, &error)),
+        // An address that cannot be reached is not here.
+        Err(_) => Ok(false),
+    }
+}
+
+fn unknown(address: IpAddr, error: &std::io::Error) -> Trouble {
+    Trouble::OutOfResources(format!(
+        "cannot check whether {address} is an address of this machine: {error}"
+    ))
 }
 
 /// A URL that may be asked, as far as it can be told without resolving its host. What is wrong is told
@@ -336,7 +344,7 @@ impl Policy {
                 );
             }
             let standing = match standing(form) {
-                Standing::Public if is_of_interface(form) => {
+                Standing::Public if is_of_interface(form)? => {
                     Standing::Private("an address of this machine")
                 }
                 standing => standing,

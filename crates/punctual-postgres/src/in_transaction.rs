@@ -4,6 +4,7 @@
 #[cfg(feature = "sqlx")]
 mod sqlx;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -109,11 +110,12 @@ impl InTransaction {
         rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
         let written = async {
             let enqueued = if jobs.iter().any(|job| job.unique.is_some()) {
-                let jobs: Vec<&NewJob> = jobs.iter().collect();
                 let key = match &self.cluster_key {
                     Some(key) => key.clone(),
                     None => Arc::new(cluster_key::read(session).await?),
                 };
+                let jobs: Vec<Cow<'_, NewJob>> = jobs.iter().map(|job| key.with_key(job)).collect();
+                let jobs: Vec<&NewJob> = jobs.iter().map(|job| &**job).collect();
                 keys::enqueue_within(session, &key, self.at, &jobs).await?
             } else {
                 enqueue::enqueue_within(session, self.at, jobs).await?

@@ -315,7 +315,7 @@ fn read_unique(row: &Row, index: usize) -> Read<Option<UniqueKey>> {
         None => KeyLifetime::Job,
         Some(wait) => KeyLifetime::For(wait),
     };
-    Ok(Some(UniqueKey { key, scope: read_scope(row, index + 1)?, lifetime }))
+    Ok(Some(UniqueKey { key, scope: read_scope(row, index + 1)?, lifetime, is_by_payload: false }))
 }
 
 fn read_scope(row: &Row, index: usize) -> Read<KeyScope> {

@@ -61,5 +61,5 @@ pub use history::History;
 pub use in_transaction::InTransaction;
 pub use migrate::{LATEST as SCHEMA, migrations_sql};
 pub use options::Options;
-pub use settings::check_settings;
+pub use settings::{check_settings, parse_url};
 pub use store::PostgresStore;

@@ -293,7 +293,9 @@ impl Backend for PostgresStore {
     }
 
     async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Result<Enqueued> {
-        let call = (at, jobs.to_vec());
+        let cluster_key = &self.shared.cluster_key;
+        let complete = |job| cluster_key.with_key(job).into_owned();
+        let call = (at, jobs.iter().map(complete).collect());
         if jobs.iter().any(|job| job.unique.is_some()) {
             return self.keyed.ask(call).await;
         }
@@ -301,6 +303,7 @@ impl Backend for PostgresStore {
     }
 
     async fn key_holder(&self, at: At, job: &NewJob) -> Result<Option<JobId>> {
+        let job = &*self.shared.cluster_key.with_key(job);
         run!(self.pool, key_holder, conn => keys::holder(conn, at, job))
     }
 

@@ -78,6 +78,12 @@ fn split_url(url: &str, settings: &mut TlsSettings) -> Result<String> {
     Ok(if kept.is_empty() { place.to_owned() } else { format!("{place}?{}", kept.join("&")) })
 }
 
+/// Is there an `@` besides the one that ends user and password? The parameters may contain some.
+pub(crate) fn has_stray_at(url: &str) -> bool {
+    let place = &url[..query_start(url).unwrap_or(url.len())];
+    url.contains("://") && place.matches('@').count() > 1
+}
+
 /// Where the parameters of a URL begin. A `?` in the password is not their start.
 fn query_start(url: &str) -> Option<usize> {
     let authority = url.find("://").map_or(0, |at| at + 3);

@@ -22,12 +22,23 @@ fn keyed(key: &str, payload: &str) -> NewJob {
     let mut random = [0; 10];
     random[6..].copy_from_slice(&JOBS.fetch_add(1, Ordering::Relaxed).to_be_bytes());
     let payload = Json::parse(payload).expect("it is JSON");
-    let unique =
-        UniqueKey { key: key.to_owned(), scope: KeyScope::Tenant, lifetime: KeyLifetime::Job };
+    let unique = UniqueKey {
+        key: key.to_owned(),
+        scope: KeyScope::Tenant,
+        lifetime: KeyLifetime::Job,
+        is_by_payload: false,
+    };
     NewJob {
         unique: Some(unique),
         ..NewJob::new(JobId::mint(NOW, random), "default", "send", payload)
     }
+}
+
+/// A new job that is unique by its payload.
+fn by_payload(payload: &str) -> NewJob {
+    let job = keyed("", payload);
+    let unique = job.unique.clone().map(|unique| UniqueKey { is_by_payload: true, ..unique });
+    NewJob { unique, ..job }
 }
 
 async fn enqueue(store: &PostgresStore, job: NewJob) -> EnqueueAnswer {
@@ -39,6 +50,52 @@ async fn hash_of(schema: &Schema, key: &str) -> Vec<u8> {
     let text = format!("SELECT hash FROM {}.job_key WHERE key = $1", schema.0);
     let key = format!("t\n{key}");
     connect().await.query_one(&text, &[&key]).await.expect("the key is held").get(0)
+}
+
+/// All stored keys.
+async fn keys(schema: &Schema) -> Vec<String> {
+    let text = format!("SELECT key FROM {}.job_key ORDER BY key COLLATE \"C\"", schema.0);
+    let rows = connect().await.query(&text, &[]).await.expect("keys");
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+#[tokio::test]
+async fn a_key_by_payload_cannot_be_guessed_and_is_one_key_everywhere() {
+    let (fresh, other) = (Fresh::direct().await, Fresh::direct().await);
+    let Fresh { store, schema } = &fresh;
+    let long = format!("[\"{}\"]", "x".repeat(300));
+    let (first, second) = (by_payload(PAYLOAD), by_payload(&long));
+    assert_eq!(enqueue(store, first.clone()).await, EnqueueAnswer::Created);
+    assert_eq!(enqueue(store, second.clone()).await, EnqueueAnswer::Created);
+    let stored = keys(schema).await;
+    let is_code = |key: &String| {
+        key.strip_prefix("t\n")
+            .is_some_and(|key| key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    assert!(stored.len() == 2 && stored.iter().all(is_code), "{stored:?}");
+
+    // The same in transactions of the caller, and for questions about the key.
+    let duplicates = [EnqueueAnswer::Duplicate(first.id), EnqueueAnswer::Duplicate(second.id)];
+    let again = [by_payload(PAYLOAD), by_payload(&long)];
+    assert_eq!(store.enqueue(AT, &again).await.expect("answers").answers, duplicates);
+    assert_eq!(store.key_holder(AT, &again[0]).await, Ok(Some(first.id)));
+    let mut client = connect().await;
+    for tables in [store.in_transaction(), InTransaction::new(&schema.0).expect("a schema")] {
+        let tx = client.transaction().await.expect("it begins");
+        let enqueued = tables.at(AT).enqueue(&tx, &again).await.expect("it is answered");
+        tx.commit().await.expect("it commits");
+        assert_eq!(enqueued.answers, duplicates);
+    }
+    // A requeued job takes the same key.
+    let actor = Actor::new("ana", "index rebuild");
+    store.cancel(AT, first.id, &actor).await.expect("it is cancelled");
+    assert_eq!(keys(schema).await.len(), 1);
+    store.requeue(AT, &[first.id], &actor).await.expect("it is requeued");
+    assert_eq!(keys(schema).await, stored);
+
+    // A plain digest of the payload would be the same in both schemas.
+    enqueue(&other.store, by_payload(PAYLOAD)).await;
+    assert!(!stored.contains(&keys(&other.schema).await[0]));
 }
 
 #[tokio::test]

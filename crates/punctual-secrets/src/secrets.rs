@@ -1,6 +1,7 @@
 //! Where secrets are, and texts that refer to them.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use punctual_fs::FileError;
@@ -32,6 +33,8 @@ struct Known {
     seen: Mutex<BTreeMap<String, Vec<String>>>,
     /// Values that are masked and that nothing can refer to.
     masked: Vec<String>,
+    /// Files whose content is masked and that nothing can refer to. They are read for each mask.
+    masked_files: Vec<PathBuf>,
 }
 
 impl std::fmt::Debug for Known {
@@ -149,12 +152,28 @@ impl Secrets {
     #[must_use]
     pub fn masking(&self, values: impl IntoIterator<Item = String>) -> Secrets {
         let is_long_enough = |value: &String| value.len() >= VALUE_MIN;
-        let own = self.0.masked.iter().cloned();
-        Secrets(Arc::new(Known {
+        let mut known = self.copied();
+        known.masked.extend(values.into_iter().filter(is_long_enough));
+        Secrets(Arc::new(known))
+    }
+
+    /// The same secrets, with masks that also cover the content of these files, such as a file with the
+    /// password of the database. It is read for each mask, because it may change; older content stays
+    /// masked. No reference leads to it. A file that cannot be read is left out.
+    #[must_use]
+    pub fn masking_files(&self, files: impl IntoIterator<Item = PathBuf>) -> Secrets {
+        let mut known = self.copied();
+        known.masked_files.extend(files);
+        Secrets(Arc::new(known))
+    }
+
+    fn copied(&self) -> Known {
+        Known {
             sources: self.0.sources.clone(),
             seen: Mutex::new(self.seen().clone()),
-            masked: own.chain(values.into_iter().filter(is_long_enough)).collect(),
-        }))
+            masked: self.0.masked.clone(),
+            masked_files: self.0.masked_files.clone(),
+        }
     }
 
     /// The text with every `secret://NAME` in it replaced. The name goes as far as letters, digits,
@@ -204,6 +223,13 @@ impl Secrets {
             // What cannot be read cannot get anywhere.
             let _ = self.value(name);
         }
+        for file in &self.0.masked_files {
+            // Names have no colon, so no reference leads to the value.
+            let name = format!("file:{}", file.display());
+            if let Ok(value) = read(&name, &Source::file(file.clone())) {
+                self.remember(&name, &value);
+            }
+        }
         let seen = self.seen();
         Mask::new(seen.values().flatten().chain(&self.0.masked).map(String::as_str))
     }
@@ -217,15 +243,20 @@ impl Secrets {
         let source =
             self.0.sources.get(name).ok_or_else(|| SecretError::Unknown(name.to_owned()))?;
         let value = read(name, source)?;
+        self.remember(name, &value);
+        Ok(value)
+    }
+
+    /// Keeps a value for masks.
+    fn remember(&self, name: &str, value: &str) {
         let mut seen = self.seen();
         let values = seen.entry(name.to_owned()).or_default();
-        if !values.contains(&value) {
+        if !values.iter().any(|known| known == value) {
             if values.len() == KEPT {
                 values.remove(0);
             }
-            values.push(value.clone());
+            values.push(value.to_owned());
         }
-        Ok(value)
     }
 }
 

@@ -89,6 +89,21 @@ fn values_without_a_name_are_masked_and_cannot_be_referred_to() {
 }
 
 #[test]
+fn a_file_without_a_name_is_masked_as_it_was_and_as_it_is() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = file(directory.path(), "pw", "hunter22");
+    let secrets = Secrets::from_config([("pw", source)]).expect("the name is fine");
+    let path = directory.path().join("database");
+    let secrets = secrets.masking_files([path.clone()]).masking(["server-token".to_owned()]);
+    assert_eq!(secrets.mask().text("old-password hunter22"), "old-password •••");
+    file(directory.path(), "database", "old-password\n");
+    assert_eq!(secrets.mask().text("old-password server-token"), "••• •••");
+    file(directory.path(), "database", "new-password\n");
+    assert_eq!(secrets.mask().text("old-password new-password hunter22"), "••• ••• •••");
+    assert!(secrets.resolve(&format!("secret://file:{}", path.display())).is_err());
+}
+
+#[test]
 fn a_mask_finds_values_as_they_are_and_as_they_are_written_elsewhere() {
     let mask = Mask::new(["pa\"ss word", "pa\"ss", "-----BEGIN KEY\nAAAABBBB\n}"]);
     assert_eq!(mask.text("say pa\"ss word and pa\"ss"), "say ••• and •••");

@@ -86,7 +86,12 @@ pub(crate) fn job(chance: &Chance, now: Timestamp, poison: u64) -> NewJob {
     }
     if chance.in_thousand(100) {
         let key = format!("key {}", chance.below(5));
-        job.unique = Some(UniqueKey { key, scope: KeyScope::Kind, lifetime: KeyLifetime::Job });
+        job.unique = Some(UniqueKey {
+            key,
+            scope: KeyScope::Kind,
+            lifetime: KeyLifetime::Job,
+            is_by_payload: false,
+        });
     }
     job
 }

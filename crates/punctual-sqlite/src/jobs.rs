@@ -1,5 +1,7 @@
 //! Writing jobs, calling them off, and changing what waits.
 
+use std::borrow::Cow;
+
 use punctual_core::job::JobState;
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::{
@@ -35,6 +37,11 @@ fn enqueue_one(
     now: Timestamp,
     job: &NewJob,
 ) -> Outcome<EnqueueAnswer> {
+    let job = match &job.unique {
+        Some(_) => file_key.get(db)?.with_key(job),
+        None => Cow::Borrowed(job),
+    };
+    let job = &*job;
     if let Some(key) = job.stored_key() {
         // A job that is there already is no rival for its own key.
         if db.prepare_cached(sql::JOB_EXISTS)?.exists([job.id.as_bytes()])? {
@@ -88,8 +95,16 @@ fn take_key(
 }
 
 /// Which job holds the unique key of this one.
-pub(crate) fn key_holder(db: &Connection, now: Timestamp, job: &NewJob) -> Outcome<Option<JobId>> {
-    let Some(key) = job.stored_key() else { return Ok(None) };
+pub(crate) fn key_holder(
+    db: &Connection,
+    file_key: &mut FileKey,
+    now: Timestamp,
+    job: &NewJob,
+) -> Outcome<Option<JobId>> {
+    if job.unique.is_none() {
+        return Ok(None);
+    }
+    let Some(key) = file_key.get(db)?.with_key(job).stored_key() else { return Ok(None) };
     held(db, now, &job.tenant, &key)
 }
 
@@ -306,7 +321,7 @@ fn read_unique(row: &Row, at: usize) -> Read<Option<UniqueKey>> {
         None => KeyLifetime::Job,
         Some(wait) => KeyLifetime::For(wait),
     };
-    Ok(Some(UniqueKey { key, scope: read_scope(row, at + 1)?, lifetime }))
+    Ok(Some(UniqueKey { key, scope: read_scope(row, at + 1)?, lifetime, is_by_payload: false }))
 }
 
 fn scope_code(scope: KeyScope) -> i64 {

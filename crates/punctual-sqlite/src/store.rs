@@ -176,8 +176,11 @@ impl Backend for SqliteStore {
     }
 
     async fn key_holder(&self, at: At, job: &NewJob) -> Result<Option<JobId>> {
-        let job = job.clone();
-        self.readers.rows(move |db| jobs::key_holder(db, instant(at), &job)).await
+        let (job, file_key) = (job.clone(), self.file_key.clone());
+        let read = move |db: &rusqlite::Connection| {
+            jobs::key_holder(db, &mut file_key.clone(), instant(at), &job)
+        };
+        self.readers.rows(read).await
     }
 
     async fn claim(&self, at: At, ask: &ClaimAsk) -> Result<Claimed> {

@@ -29,12 +29,23 @@ fn keyed(key: &str, payload: &str) -> NewJob {
     let mut random = [0; 10];
     random[6..].copy_from_slice(&JOBS.fetch_add(1, Ordering::Relaxed).to_be_bytes());
     let payload = Json::parse(payload).expect("it is JSON");
-    let unique =
-        UniqueKey { key: key.to_owned(), scope: KeyScope::Tenant, lifetime: KeyLifetime::Job };
+    let unique = UniqueKey {
+        key: key.to_owned(),
+        scope: KeyScope::Tenant,
+        lifetime: KeyLifetime::Job,
+        is_by_payload: false,
+    };
     NewJob {
         unique: Some(unique),
         ..NewJob::new(JobId::mint(NOW, random), "default", "send", payload)
     }
+}
+
+/// A new job that is unique by its payload.
+fn by_payload(payload: &str) -> NewJob {
+    let job = keyed("", payload);
+    let unique = job.unique.clone().map(|unique| UniqueKey { is_by_payload: true, ..unique });
+    NewJob { unique, ..job }
 }
 
 async fn enqueue(store: &SqliteStore, job: NewJob) -> EnqueueAnswer {
@@ -46,6 +57,14 @@ fn hash_of(path: &Path, key: &str) -> Vec<u8> {
     let db = Connection::open(path).expect("a file");
     let text = "SELECT hash FROM punctual_job_key WHERE key = ?1";
     db.query_row(text, [format!("t\n{key}")], |row| row.get(0)).expect("the key is held")
+}
+
+/// All stored keys.
+fn keys(path: &Path) -> Vec<String> {
+    let db = Connection::open(path).expect("a file");
+    let mut all = db.prepare("SELECT key FROM punctual_job_key ORDER BY key").expect("a table");
+    let keys = all.query_map([], |row| row.get(0)).expect("rows");
+    keys.map(|key| key.expect("a text")).collect()
 }
 
 fn engine(path: &Path) -> SqliteStore {
@@ -96,6 +115,42 @@ async fn a_transaction_of_the_caller_writes_the_hash_that_the_store_writes() {
     ];
     assert_eq!(enqueued.answers, answers);
     assert_eq!(hash_of(&path, "a"), hash_of(&path, "b"));
+}
+
+#[tokio::test]
+async fn a_key_by_payload_cannot_be_guessed_and_is_one_key_everywhere() {
+    let ((_here, path), (_there, other_path)) = (fresh(), fresh());
+    let (store, long) = (engine(&path), format!("[\"{}\"]", "x".repeat(300)));
+    let (first, second) = (by_payload(PAYLOAD), by_payload(&long));
+    assert_eq!(enqueue(&store, first.clone()).await, EnqueueAnswer::Created);
+    assert_eq!(enqueue(&store, second.clone()).await, EnqueueAnswer::Created);
+    let stored = keys(&path);
+    let is_code = |key: &String| {
+        key.strip_prefix("t\n")
+            .is_some_and(|key| key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    assert!(stored.len() == 2 && stored.iter().all(is_code), "{stored:?}");
+
+    // The same in transactions of the caller, and for questions about the key.
+    let duplicates = [EnqueueAnswer::Duplicate(first.id), EnqueueAnswer::Duplicate(second.id)];
+    let again = [by_payload(PAYLOAD), by_payload(&long)];
+    assert_eq!(store.enqueue(AT, &again).await.expect("answers").answers, duplicates);
+    assert_eq!(store.key_holder(AT, &again[0]).await, Ok(Some(first.id)));
+    let mut db = Connection::open(&path).expect("a file");
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate).expect("it begins");
+    let answers = in_transaction::enqueue(&tx, AT, &again).expect("it is answered").answers;
+    tx.commit().expect("it commits");
+    assert_eq!(answers, duplicates);
+    // A requeued job takes the same key.
+    let actor = Actor::new("ana", "index rebuild");
+    store.cancel(AT, first.id, &actor).await.expect("it is cancelled");
+    assert_eq!(keys(&path).len(), 1);
+    store.requeue(AT, &[first.id], &actor).await.expect("it is requeued");
+    assert_eq!(keys(&path), stored);
+
+    // A plain digest of the payload would be the same in both files.
+    enqueue(&engine(&other_path), by_payload(PAYLOAD)).await;
+    assert!(!stored.contains(&keys(&other_path)[0]));
 }
 
 #[tokio::test]

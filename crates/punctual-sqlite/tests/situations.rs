@@ -277,6 +277,10 @@ async fn symbolic_links_are_not_followed() {
     link("jobs.db-wal");
     SqliteStore::open(&path, Options::engine()).map(drop).unwrap_err();
     fs::remove_file(at("jobs.db-wal")).unwrap();
+    // The shared memory of the write-ahead log.
+    link("jobs.db-shm");
+    SqliteStore::open(&path, Options::engine()).map(drop).unwrap_err();
+    fs::remove_file(at("jobs.db-shm")).unwrap();
     // The target of a backup.
     let store = SqliteStore::open(&path, Options::engine()).unwrap();
     link("copy.db");

@@ -86,6 +86,9 @@ impl Delay {
 pub struct UniqueKey {
     /// The key.
     pub key: String,
+    /// Does the store derive the key from the payload? `key` is empty then, and is set by
+    /// [`ClusterKey::with_key`](crate::ClusterKey::with_key).
+    pub is_by_payload: bool,
     /// Among which jobs it is the only one.
     pub scope: KeyScope,
     /// How long it is held.
@@ -207,7 +210,7 @@ impl NewJob {
             return misfit("trace", message);
         }
         match &self.unique {
-            Some(unique) if unique.key.is_empty() => {
+            Some(unique) if unique.key.is_empty() && !unique.is_by_payload => {
                 let message = "unique key must not be empty; set a value, or omit it";
                 misfit("unique_key", message.to_owned())
             }

@@ -270,9 +270,12 @@ impl Admin {
     }
 
     /// Makes one job of a schedule now, once for this key: whoever asks again gets the same. A key that
-    /// was used for something else is an error of kind `Conflict`.
+    /// was used for something else is an error of kind `Conflict`. [`Unique::payload`] is an error of
+    /// kind `Invalid`.
     pub async fn run_once(&self, name: &str, key: &Unique) -> Result<Receipt> {
-        self.run_for(name, Some(key.stored(""))).await
+        // What is unique here is the schedule, not its payload.
+        let key = UniqueKey { is_by_payload: false, ..key.stored() };
+        self.run_for(name, Some(key)).await
     }
 
     async fn run_for(&self, name: &str, key: Option<UniqueKey>) -> Result<Receipt> {

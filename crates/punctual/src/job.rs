@@ -122,7 +122,8 @@ impl Unique {
         Unique { by: By::Key(key.into()), scope: KeyScope::Kind, lifetime: KeyLifetime::Job }
     }
 
-    /// By its payload, until the job has ended, among the jobs of its kind.
+    /// By its payload, until the job has ended, among the jobs of its kind. The database keeps a code
+    /// of the payload from which the payload cannot be guessed.
     pub fn payload() -> Unique {
         Unique { by: By::Payload, scope: KeyScope::Kind, lifetime: KeyLifetime::Job }
     }
@@ -148,17 +149,12 @@ impl Unique {
         self
     }
 
-    /// The key as a store keeps it. That of a payload is its text, or a hash of it if that is too
-    /// long: two payloads that differ and have the same are refused, not mixed up.
-    pub(crate) fn stored(&self, payload: &str) -> UniqueKey {
-        let key = match &self.by {
-            By::Key(key) => key.clone(),
-            By::Payload if payload.len() <= 200 => payload.to_owned(),
-            By::Payload => {
-                let hash = punctual_core::hash::seed(payload);
-                format!("{hash:016x}{:016x}", punctual_core::hash::mix(hash ^ payload.len() as u64))
-            }
+    /// The key for a store, which derives one by payload itself.
+    pub(crate) fn stored(&self) -> UniqueKey {
+        let (key, is_by_payload) = match &self.by {
+            By::Key(key) => (key.clone(), false),
+            By::Payload => (String::new(), true),
         };
-        UniqueKey { key, scope: self.scope, lifetime: self.lifetime }
+        UniqueKey { key, is_by_payload, scope: self.scope, lifetime: self.lifetime }
     }
 }

@@ -177,7 +177,7 @@ impl Order {
     pub(crate) fn job(self, id: JobId, trace: impl FnOnce() -> Option<String>) -> Result<NewJob> {
         let mut job = self.made?;
         job.id = id;
-        job.unique = self.unique.map(|unique| unique.stored(job.payload.as_str()));
+        job.unique = self.unique.map(|unique| unique.stored());
         job.trace = job.trace.or_else(trace);
         job.check().map_err(|wrong| {
             Error::of_part(wrong.part, format!("job of kind `{}`: {wrong}", job.kind))

@@ -538,11 +538,14 @@ pub(crate) fn receipt(job: &NewJob, answer: Option<EnqueueAnswer>) -> Result<Rec
             Err(Error::invalid(format!("job of kind `{}`: {why}", job.kind)))
         }
         EnqueueAnswer::Rejected(Rejection::KeyTaken(holder)) => {
-            let key = job.unique.as_ref().map_or("", |unique| unique.key.as_str());
+            let key = match job.unique.as_ref().filter(|unique| !unique.is_by_payload) {
+                Some(unique) => format!("unique key `{}`", unique.key),
+                None => "the unique key by payload".to_owned(),
+            };
             Err(Error::new(
                 ErrorKind::Conflict,
                 format!(
-                    "unique key `{key}` of kind `{}` is held by job {holder} with a different \
+                    "{key} of kind `{}` is held by job {holder} with a different \
                      payload; wait for that job, cancel it, or use another key",
                     job.kind
                 ),

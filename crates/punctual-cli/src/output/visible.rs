@@ -18,15 +18,19 @@ pub(crate) fn on_one_line(text: &str) -> Cow<'_, str> {
     escaped(text, |c| !is_terminal_control(c))
 }
 
-/// The same for a text whose colours are this program's: sequences that only set colours stay.
+/// The codes with which the formatter of the log sets fonts and colours: reset, bold, dimmed, italic and
+/// the colours of levels. None of them hides or covers text.
+const LOG_CODES: [&str; 9] = ["0", "1", "2", "3", "31", "32", "33", "34", "35"];
+
+/// The same for an event of the log: the formatter's own fonts and colours stay. Values of fields may
+/// contain the same sequences, which a reader sees as colours, but no others.
 pub(crate) fn visible_with_colors(text: &str) -> String {
     let mut pieces = text.split('\x1b');
     let mut shown = visible(pieces.next().unwrap_or_default()).into_owned();
     for piece in pieces {
         let code = piece.strip_prefix('[').and_then(|code| code.split_once('m'));
-        let is_color = |code: &str| code.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b';'));
         shown.push_str(match code {
-            Some((code, _)) if is_color(code) => "\x1b",
+            Some((code, _)) if LOG_CODES.contains(&code) => "\x1b",
             _ => "\\x1b",
         });
         shown.push_str(&visible(piece));

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use punctual::Punctual;
 use punctual::tokio_postgres::Config as Postgres;
 use punctual::tokio_postgres::config::Host;
 use punctual_http::{Config, Http};
@@ -36,19 +37,13 @@ pub(super) fn handler(
     Http::new(config).map_err(Failure::usage)
 }
 
-/// What the URL of a database says, if it is one of PostgreSQL.
+/// What the URL of a database says, if it is one of PostgreSQL. It is read as connections read it, so
+/// that what is guarded and masked is what is used.
 pub(super) fn postgres(url: &str) -> Result<Option<Postgres>, Failure> {
     if !url.starts_with("postgres") {
         return Ok(None);
     }
-    // The driver knows nothing of certificates, which the store sees to.
-    let (place, settings) = url.split_once('?').unwrap_or((url, ""));
-    let kept: Vec<&str> = settings.split('&').filter(|it| !it.starts_with("ssl")).collect();
-    let url = format!("{place}?{}", kept.join("&"));
-    let config: Postgres = url.trim_end_matches('?').parse().map_err(|error| {
-        Failure::usage(format!("database.url: {error}; expected postgres://USER@HOST/DATABASE"))
-    })?;
-    Ok(Some(config))
+    Ok(Some(Punctual::postgres(url).driver_config()?))
 }
 
 /// Where the database listens, if it does.
@@ -83,5 +78,8 @@ mod tests {
             [one("db1", 1), one("db2", 2)]
         );
         assert_eq!(all("postgres:///x?host=/run/postgresql"), []);
+        // A password can contain a `?`, and a key can be encoded.
+        let url = "postgres://app:p?w@db:6432/x?ssl%6Dode=verify-full&sslrootcert=/ca.pem";
+        assert_eq!(all(url), [one("db", 6432)]);
     }
 }

@@ -84,7 +84,8 @@ impl Write for LogLines {
 }
 
 /// The event with further lines indented, so that none of them looks like an event. The formatter's
-/// colours stay; it has replaced the escape character in all values.
+/// colours stay. It replaces the escape character in messages and errors, but not in values that are
+/// recorded with `%`: these can set the same colours, and nothing else.
 fn plain_event(event: &str, has_colors: bool) -> String {
     let event = event.trim_end_matches('\n').replace('\n', "\n    ");
     let event = match has_colors {
@@ -194,6 +195,12 @@ mod tests {
         assert_eq!(
             plain_event(event, true),
             "\x1b[2mtime\x1b[0m \x1b[31mERROR\x1b[0m a\\x1b]0;x\\x07\\u{9b}2J\\u{202e}\n    b\n"
+        );
+        // Hidden, black, inverse and extended colours, and combinations.
+        let event = "a\x1b[8mb\x1b[30mc\x1b[7md\x1b[38;5;0me\x1b[0;8mf\x1b[m\n";
+        assert_eq!(
+            plain_event(event, true),
+            "a\\x1b[8mb\\x1b[30mc\\x1b[7md\\x1b[38;5;0me\\x1b[0;8mf\\x1b[m\n"
         );
         assert_eq!(plain_event("a\x1b[31mb\n", false), "a\\x1b[31mb\n");
     }

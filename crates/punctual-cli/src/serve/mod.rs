@@ -21,7 +21,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::Request;
 use metrics_exporter_prometheus::PrometheusHandle;
-use own_secrets::own_secrets;
+use own_secrets::masking_own;
 use punctual_command::Commands;
 use punctual_secrets::Secrets;
 use punctual_server::{Check, Closing, ConnectionLimits, Routers, Server, Token};
@@ -45,7 +45,7 @@ pub(crate) fn serve(
     let hidden = punctual_command::hide_process();
     let admitted = admitted(settings, token)?;
     let settings = if is_demo { demo::settings(settings)? } else { settings.clone() };
-    let secrets = settings.secrets()?.masking(own_secrets(&settings, token)?);
+    let secrets = masking_own(&settings.secrets()?, &settings, token)?;
     let runtime = target::runtime()?;
     let log = log::init(&settings.log)?;
     if let Err(error) = hidden {

@@ -1,6 +1,7 @@
 //! A crontab line that a server records, whatever becomes of the server.
 
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -81,6 +82,25 @@ fn a_crontab_line_is_recorded_by_a_server() {
     let (code, _, err) = told(&exec(here, &serving.url, &both, "true"));
     assert_eq!(code, Some(2));
     assert!(err.contains("cannot be combined"), "{err}");
+}
+
+#[test]
+fn the_password_file_of_the_environment_is_masked_in_the_log() {
+    let place = tempfile::tempdir().unwrap();
+    let here = place.path();
+    let file = here.join("password");
+    std::fs::write(&file, "password-of-the-file-5733\n").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let database = ["--database", "sqlite://jobs.db"];
+    let mut command = punctual(here, &database);
+    command.env("PUNCTUAL__DATABASE__PASSWORD_FILE", &file);
+    let output = command.args(["exec", "backup", "--", "cat", "password"]).output().unwrap();
+    assert_eq!(told(&output), (Some(0), "password-of-the-file-5733\n".into(), String::new()));
+    let run =
+        |args: &[&str]| text(&punctual(here, &[args, &database].concat()).output().unwrap().stdout);
+    let jobs: serde_json::Value = serde_json::from_str(&run(&["job", "list", "--json"])).unwrap();
+    let log = run(&["job", "logs", jobs["items"][0]["id"].as_str().unwrap()]);
+    assert!(log.contains("•••") && !log.contains("5733"), "{log}");
 }
 
 #[test]

@@ -176,6 +176,12 @@ fn no_password_is_shown_or_printed() {
             );
         }
     }
+    let url = "postgres://app:p@hunter2@127.0.0.1/app";
+    for args in [&["db", "status"][..], &["config", "check"], &["config", "show"], &["serve"]] {
+        let (code, said) = run(here, args, &[("PUNCTUAL_DATABASE", url)]);
+        assert_ne!(code, 0, "{said}");
+        assert!(said.contains("as `%40`") && !said.contains("hunter2"), "{said}");
+    }
 }
 
 #[test]

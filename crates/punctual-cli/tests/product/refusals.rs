@@ -199,7 +199,7 @@ fn settings_say_where_they_come_from() {
     std::fs::write(directory.path().join("punctual.toml"), "[worker]\nmax_running = 7\n").unwrap();
     let mut show =
         punctual(directory.path(), &["config", "show", "--json", "--listen", "127.0.0.1:1"]);
-    let url = "postgres://u:p@ss@host/app?password=sekret";
+    let url = "postgres://u:p%40ss@host/app?connect_timeout=3";
     show.env("PUNCTUAL_DATABASE", url);
     let output = show.env("PUNCTUAL__NODE__NAME", "from-env").output().unwrap();
     let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

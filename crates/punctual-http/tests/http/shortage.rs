@@ -8,7 +8,7 @@ use punctual_http::Config;
 use punctual_secrets::{Secrets, Source};
 use serde_json::{Value, json};
 
-use crate::{OK, Receiver, loopback, node};
+use crate::{OK, Receiver, loopback, network, node};
 
 /// Says that this process has few descriptors.
 const INSIDE: &str = "PUNCTUAL_TEST_FEW_DESCRIPTORS";
@@ -122,4 +122,26 @@ async fn a_lack_of_descriptors_releases_the_job_without_counting_the_attempt() {
     for (punctual, _) in nodes {
         punctual.stop().await;
     }
+}
+
+#[tokio::test]
+async fn without_descriptors_no_public_address_of_an_interface_is_reached() {
+    const TEST: &str = "shortage::without_descriptors_no_public_address_of_an_interface_is_reached";
+    if !network::is_inside(TEST) || !is_inside(TEST) {
+        return;
+    }
+    let trap = network::Trap::default();
+    trap.listen(80).await;
+    let punctual = node(Config::default()).await;
+    let taken = take_all();
+    let job = enqueue(&punctual, &json!({ "url": "http://8.8.4.4/" })).await;
+    let error = released(&punctual, job).await;
+    assert!(error.contains("cannot check whether 8.8.4.4 is an address of this"), "{error}");
+    drop(taken);
+    let finished = punctual.wait(job).await.unwrap();
+    assert_eq!(finished.state, JobState::Failed);
+    let error = finished.error.unwrap();
+    assert!(error.contains("it is an address of this machine"), "{error}");
+    assert_eq!(trap.count("8.8.4.4"), 0);
+    punctual.stop().await;
 }

@@ -74,7 +74,8 @@ fn varied(number: u32) -> NewJob {
     }
     if number % 5 == 1 {
         let (scope, lifetime) = (KeyScope::Tenant, KeyLifetime::For(Duration::from_secs(3_600)));
-        job.unique = Some(UniqueKey { key: number.to_string(), scope, lifetime });
+        job.unique =
+            Some(UniqueKey { key: number.to_string(), scope, lifetime, is_by_payload: false });
     }
     job
 }

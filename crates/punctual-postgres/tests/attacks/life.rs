@@ -63,7 +63,12 @@ async fn every_job_ends_once_whatever_happens_to_its_workers() {
                 job.priority = below(5) as i16;
                 if below(3) == 0 {
                     let (scope, lifetime) = (KeyScope::Tenant, KeyLifetime::Job);
-                    job.unique = Some(UniqueKey { key: below(30).to_string(), scope, lifetime });
+                    job.unique = Some(UniqueKey {
+                        key: below(30).to_string(),
+                        scope,
+                        lifetime,
+                        is_by_payload: false,
+                    });
                 }
                 if below(4) == 0 {
                     job.delay = Delay::For(Duration::from_millis(below(200)));

@@ -255,6 +255,7 @@ async fn one_key_makes_one_job_whoever_asks_and_however_often() {
                             key: below(keys).to_string(),
                             scope: KeyScope::Tenant,
                             lifetime: KeyLifetime::Job,
+                            is_by_payload: false,
                         }),
                         ..NewJob::new(mint(now), "q", "k", Json::null())
                     })
@@ -305,6 +306,7 @@ async fn a_key_that_is_being_taken_keeps_nobody_else_waiting() {
             key: key.to_owned(),
             scope: KeyScope::Tenant,
             lifetime: KeyLifetime::Job,
+            is_by_payload: false,
         }),
         ..NewJob::new(mint(now), "q", "k", Json::null())
     };
@@ -342,8 +344,12 @@ async fn a_duplicate_in_an_open_transaction_does_not_hold_up_the_holder() {
     let store = open(&schema).await;
     let node = join(&store).await;
     let now = store.now(AT).await.unwrap();
-    let unique =
-        UniqueKey { key: "k".to_owned(), scope: KeyScope::Tenant, lifetime: KeyLifetime::Job };
+    let unique = UniqueKey {
+        key: "k".to_owned(),
+        scope: KeyScope::Tenant,
+        lifetime: KeyLifetime::Job,
+        is_by_payload: false,
+    };
     let job = NewJob { unique: Some(unique), ..NewJob::new(mint(now), "q", "k", Json::null()) };
     store.enqueue(AT, std::slice::from_ref(&job)).await.unwrap();
     let mut client = connect().await;
@@ -467,8 +473,12 @@ async fn a_repeat_that_meets_its_first_try_leaves_the_key_alone() {
     let schema = Schema(schema());
     let store = open(&schema).await;
     let now = store.now(AT).await.unwrap();
-    let unique =
-        UniqueKey { key: "k".to_owned(), scope: KeyScope::Tenant, lifetime: KeyLifetime::Job };
+    let unique = UniqueKey {
+        key: "k".to_owned(),
+        scope: KeyScope::Tenant,
+        lifetime: KeyLifetime::Job,
+        is_by_payload: false,
+    };
     let job = NewJob { unique: Some(unique), ..NewJob::new(mint(now), "q", "k", Json::null()) };
     let mut client = connect().await;
     let first = client.transaction().await.unwrap();

@@ -1,6 +1,7 @@
 //! The same in a transaction of sqlx: the store's statements, parameters and decisions, in an order
 //! that has to be written twice because sqlx must be awaited. The tests hold both to one answer.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use punctual_core::Timestamp;
@@ -110,6 +111,11 @@ async fn enqueue_one(
     if let Err(message) = job.check_enqueued() {
         return Ok(EnqueueAnswer::Rejected(Rejection::Invalid(message)));
     }
+    let job = match &job.unique {
+        Some(_) => file_key(db, key).await?.with_key(job),
+        None => Cow::Borrowed(job),
+    };
+    let job = &*job;
     if let Some(name) = job.stored_key() {
         if row(db, sql::JOB_EXISTS, [rows::blob(job.id.as_bytes())]).await?.is_some() {
             return Ok(EnqueueAnswer::Created);

@@ -183,8 +183,12 @@ async fn set(store: &SqliteStore) -> Scene {
         }
         jobs.push(running.map(|job| job.id));
     }
-    let unique =
-        UniqueKey { key: "k".to_owned(), scope: KeyScope::Queue, lifetime: KeyLifetime::Job };
+    let unique = UniqueKey {
+        key: "k".to_owned(),
+        scope: KeyScope::Queue,
+        lifetime: KeyLifetime::Job,
+        is_by_payload: false,
+    };
     let mut ready = pair();
     ready[0].unique = Some(unique);
     ready[1].queue = "bulk".to_owned();

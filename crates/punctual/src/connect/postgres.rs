@@ -102,6 +102,16 @@ impl OpenPostgres {
         Ok(punctual_postgres::check_settings(&self.url, &self.options)?)
     }
 
+    /// The URL as connections read it: hosts, ports, user and password. Nothing is contacted, and the
+    /// password file is not read.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Invalid` for a URL that cannot be read, without a part of its password.
+    pub fn driver_config(&self) -> Result<tokio_postgres::Config> {
+        Ok(punctual_postgres::parse_url(&self.url)?)
+    }
+
     /// Says what is wrong with the tables and, behind a pooler, with the role, as far as it shows without
     /// reading them: nothing, if all is well.
     pub async fn check(self) -> Result<Vec<String>> {

@@ -42,9 +42,16 @@ impl Facts {
 fn subject(job: &NewJob) -> String {
     let Some(unique) = &job.unique else { return format!("job {} without a key", job.id) };
     match unique.scope {
-        KeyScope::Tenant => format!("key `{}`", unique.key),
-        KeyScope::Kind => format!("key `{}` among jobs of kind `{}`", unique.key, job.kind),
-        KeyScope::Queue => format!("key `{}` in queue `{}`", unique.key, job.queue),
+        KeyScope::Tenant => shown(unique),
+        KeyScope::Kind => format!("{} among jobs of kind `{}`", shown(unique), job.kind),
+        KeyScope::Queue => format!("{} in queue `{}`", shown(unique), job.queue),
+    }
+}
+
+fn shown(unique: &UniqueKey) -> String {
+    match unique.is_by_payload {
+        true => "key by payload".to_owned(),
+        false => format!("key `{}`", unique.key),
     }
 }
 
@@ -54,7 +61,7 @@ fn explain(job: &NewJob, facts: &Facts, subject: String) -> Why {
         return why("free", Reason::new("no_key", "the job has no unique key"));
     };
     let Some(holder) = &facts.holder else {
-        let text = format!("no job holds the key `{}`", unique.key);
+        let text = format!("no job holds the {}", shown(unique));
         return why("free", Reason::new("key_free", text));
     };
     why("held", held(job, unique, holder, &facts.cluster))
@@ -65,8 +72,8 @@ fn explain(job: &NewJob, facts: &Facts, subject: String) -> Why {
 fn held(job: &NewJob, unique: &UniqueKey, holder: &Holder, cluster: &Cluster) -> Reason {
     let id = holder.id;
     let who = match id == job.id {
-        true => format!("the key `{}` is held by this job itself, {id}", unique.key),
-        false => format!("the key `{}` is held by job {id}", unique.key),
+        true => format!("the {} is held by this job itself, {id}", shown(unique)),
+        false => format!("the {} is held by job {id}", shown(unique)),
     };
     let Some(found) = &holder.job else {
         let text = format!("{who}, which was deleted; the key has not expired yet");

@@ -43,7 +43,12 @@ async fn a_commit_makes_the_job_and_nothing_else_does(driver: Driver) {
 }
 
 fn key(name: &str, scope: KeyScope, lifetime: KeyLifetime) -> Option<UniqueKey> {
-    Some(UniqueKey { key: name.to_owned(), scope, lifetime })
+    Some(UniqueKey { key: name.to_owned(), scope, lifetime, is_by_payload: false })
+}
+
+fn by_payload() -> Option<UniqueKey> {
+    let key = key("", KeyScope::Kind, KeyLifetime::Job);
+    key.map(|key| UniqueKey { is_by_payload: true, ..key })
 }
 
 /// Jobs that differ from the usual in each of their settings.
@@ -73,6 +78,7 @@ fn varied() -> Vec<NewJob> {
         NewJob { start_within: Some(hours(5)), ..job() },
         NewJob { unique: key("k", KeyScope::Kind, KeyLifetime::For(hours(1))), ..job() },
         NewJob { unique: key("k", KeyScope::Queue, KeyLifetime::Job), ..job() },
+        NewJob { unique: by_payload(), ..job() },
         NewJob { origin: Some(origin), ..job() },
     ]
 }
@@ -110,6 +116,13 @@ async fn every_kind_of_job_is_written_as_the_store_writes_it(driver: Driver) {
             .map(|job| timeless(job.expect("it is there"), is_until));
         assert_eq!(found, expected);
     }
+    // A key by payload is the same, whoever writes the job.
+    let first = jobs.iter().find(|job| job.unique == by_payload()).expect("there is one");
+    let again = || NewJob { payload: first.payload.clone(), unique: by_payload(), ..job() };
+    let expected = theirs.store.enqueue(At::Database, &[again()]).await.expect("it works").answers;
+    assert_eq!(expected, [EnqueueAnswer::Duplicate(first.id)]);
+    assert_eq!(theirs.enqueue(&[again()]).await.answers(), expected);
+    assert_eq!(ours.enqueue(&[again()]).await.answers(), expected);
     // One of them has a start deadline, which is checked by the leader.
     for world in [&ours, &theirs] {
         let promoted = world.store.promote(At::Database, 1).await.expect("it works");

@@ -22,7 +22,7 @@ const ORDER: &str = "PUNCTUAL_TEST_CHILD";
 
 fn keyed(id: JobId) -> NewJob {
     let (scope, lifetime) = (KeyScope::Tenant, KeyLifetime::Job);
-    let unique = Some(UniqueKey { key: "k".to_owned(), scope, lifetime });
+    let unique = Some(UniqueKey { key: "k".to_owned(), scope, lifetime, is_by_payload: false });
     NewJob { id, unique, payload: punctual_store::Json::null(), ..job() }
 }
 

@@ -15,7 +15,7 @@ use crate::world::{World, done, job, settlement};
 
 fn keyed() -> NewJob {
     let (scope, lifetime) = (KeyScope::Tenant, KeyLifetime::Job);
-    let unique = Some(UniqueKey { key: "k".to_owned(), scope, lifetime });
+    let unique = Some(UniqueKey { key: "k".to_owned(), scope, lifetime, is_by_payload: false });
     NewJob { unique, ..job() }
 }
 

@@ -162,7 +162,12 @@ async fn every_end_is_written_as_the_store_writes_it(driver: Driver) {
         .map(|(end, mishap)| {
             let new = job();
             let key = new.id.to_string();
-            let unique = UniqueKey { key, scope: KeyScope::Tenant, lifetime: KeyLifetime::Job };
+            let unique = UniqueKey {
+                key,
+                scope: KeyScope::Tenant,
+                lifetime: KeyLifetime::Job,
+                is_by_payload: false,
+            };
             (NewJob { unique: Some(unique), ..new }, end, mishap)
         })
         .collect();

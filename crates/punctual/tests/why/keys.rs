@@ -9,7 +9,8 @@ use crate::codes;
 use crate::common::*;
 
 fn keyed(world: &World<'_>, scope: KeyScope, lifetime: KeyLifetime) -> NewJob {
-    let unique = Some(UniqueKey { key: "user-7".to_owned(), scope, lifetime });
+    let unique =
+        Some(UniqueKey { key: "user-7".to_owned(), scope, lifetime, is_by_payload: false });
     NewJob { unique, ..world.new_job() }
 }
 

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use rustix::fs::{Mode, OFlags};
@@ -9,6 +10,7 @@ use rustix::io::FdFlags;
 use serde_json::{Value, json};
 
 use super::{Place, run};
+use crate::cluster::Database;
 use crate::process::{Serving, punctual, text};
 
 const SETTINGS: &str = "[command]\nallow_api_argv = true\n";
@@ -37,6 +39,36 @@ fn the_token_of_the_server_is_masked_in_what_a_job_stores() {
     let id = succeeded["id"].as_str().unwrap();
     let log = text(&server.run(&["job", "logs", id, "--token", token]).stdout);
     assert_eq!((log.matches("•••").count(), log.matches(token).count()), (2, 0), "{log}");
+}
+
+/// What a job stores of a file that it prints.
+fn printed(server: &Serving, file: &Path) -> Value {
+    run(server, &json!({ "argv": ["cat", file] }))["result"]["stdout"].clone()
+}
+
+#[test]
+fn the_password_of_the_database_is_masked_in_what_a_job_stores() {
+    let place = Place::new(SETTINGS);
+    let database = Database::new();
+    let url = database.url();
+    let [first, second] = ["first-password-5731", "second-password-5732"];
+    let file = place.file("password", 0o600, &format!("{first}\n"));
+    let copy = place.file("copy", 0o600, first);
+    let path = file.to_str().unwrap();
+    let args = ["serve", "--database", &url, "--database-password-file", path];
+    let server = Serving::start(place.path(), &args);
+    assert_eq!(printed(&server, &file), "•••");
+    // A new password needs no restart, and the old one stays masked.
+    std::fs::write(&file, second).unwrap();
+    assert_eq!(printed(&server, &file), "•••");
+    assert_eq!(printed(&server, &copy), "•••");
+    assert_eq!(server.stop(), Some(0));
+
+    let separator = if url.contains('?') { '&' } else { '?' };
+    let url = format!("{url}{separator}password={first}");
+    let server = Serving::start_with(place.path(), &["serve"], &[("PUNCTUAL_DATABASE", &url)]);
+    assert_eq!(printed(&server, &copy), "•••");
+    assert_eq!(server.stop(), Some(0));
 }
 
 /// A server that does not run as root, to which nothing is closed. The programs of its jobs run as its
