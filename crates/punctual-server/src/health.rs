@@ -30,7 +30,9 @@ const CHECK_MAX: Duration = Duration::from_secs(60);
 
 /// The last check of the database, for all requests. While a check runs, other requests wait for it.
 #[derive(Default)]
-pub(crate) struct Readiness(Arc<Mutex<Option<(Instant, Result<(), NotReady>)>>>);
+pub(crate) struct Readiness(Arc<Mutex<Option<LastCheck>>>);
+
+type LastCheck = (Instant, Result<(), NotReady>);
 
 /// Why the process cannot do its work.
 #[derive(Clone, Debug, PartialEq, Eq)]
