@@ -33,10 +33,10 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// What a connection sends.
+/// A kind of connection, by the data that it sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FloodKind {
-    /// Nothing.
+    /// No data.
     Silent,
     /// A request head, byte by byte.
     TrickledHead,
@@ -46,7 +46,7 @@ enum FloodKind {
     HalfHead,
     /// A sign-in form in pieces of one byte, without its end.
     FormPieces,
-    /// Requests for pages, until the server can send no response, because none is read.
+    /// Requests for pages. The responses are not read, until the server cannot send more.
     UnreadPages,
     /// HTTP/2 requests for pages, compressed if possible, without a window for the responses.
     Http2WithoutWindow,
@@ -130,7 +130,7 @@ fn http2_post(padding: usize) -> Vec<u8> {
     .concat()
 }
 
-/// What connections of each kind send.
+/// The data that connections of each kind send.
 static TEXTS: LazyLock<[Vec<u8>; KINDS.len()]> = LazyLock::new(|| {
     KINDS.map(|kind| match kind {
         Silent => Vec::new(),
@@ -196,7 +196,7 @@ impl FloodConnection {
     fn write(&mut self) -> std::io::Result<()> {
         let text = &TEXTS[self.kind as usize];
         loop {
-            // Only requests for pages go on until the server does not read them.
+            // Requests for pages are repeated until the server does not read them.
             let from = if self.kind == UnreadPages { self.sent % text.len() } else { self.sent };
             let rest = &text[from.min(text.len())..];
             let is_trickle = matches!(self.kind, TrickledHead | TrickledPreface);
@@ -215,7 +215,7 @@ impl FloodConnection {
         }
     }
 
-    /// Reads what has come. The responses that this kind needs to be unread have no window.
+    /// Reads the received data. The responses that this kind needs to be unread have no window.
     fn is_open(&mut self) -> bool {
         let mut bytes = [0; 4_096];
         loop {
@@ -310,7 +310,7 @@ fn receiver() -> u16 {
     port
 }
 
-/// What a flood has shown.
+/// The measurements of a flood.
 #[derive(Default)]
 struct FloodReport {
     opened: usize,
