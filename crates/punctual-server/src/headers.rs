@@ -12,7 +12,8 @@ pub(crate) fn layer<B>() -> MapResponseLayer<fn(Response<B>) -> Response<B>> {
     MapResponseLayer::new(protect::<B> as fn(Response<B>) -> Response<B>)
 }
 
-fn protect<B>(mut response: Response<B>) -> Response<B> {
+/// Adds the headers to a response.
+pub(crate) fn protect<B>(mut response: Response<B>) -> Response<B> {
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("same-origin"));

@@ -1,5 +1,6 @@
 //! Health checks and metrics.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -24,9 +25,14 @@ pub(crate) async fn live() -> &'static str {
 /// How long a check of the database is valid for further requests.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
+/// How long a check may take.
+const CHECK_MAX: Duration = Duration::from_secs(60);
+
 /// The last check of the database, for all requests. While a check runs, other requests wait for it.
 #[derive(Default)]
-pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), NotReady>)>>);
+pub(crate) struct Readiness(Arc<Mutex<Option<LastCheck>>>);
+
+type LastCheck = (Instant, Result<(), NotReady>);
 
 /// Why the process cannot do its work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,20 +41,34 @@ struct NotReady {
     detail: String,
 }
 
+impl NotReady {
+    fn no_answer() -> NotReady {
+        NotReady { code: "unreachable", detail: "the database does not respond".to_owned() }
+    }
+}
+
 impl Readiness {
+    /// Returns the result of the last check, or of a new one. A check that has begun is finished and
+    /// counts, even if the client that asked for it has left: clients that leave at once must not cause
+    /// more checks than others.
     async fn check<F>(&self, check: impl FnOnce() -> F) -> Result<(), NotReady>
     where
-        F: Future<Output = Result<(), NotReady>>,
+        F: Future<Output = Result<(), NotReady>> + Send + 'static,
     {
-        let mut last = self.0.lock().await;
+        let mut last = self.0.clone().lock_owned().await;
         if let Some((at, result)) = last.as_ref()
             && now().duration_since(*at) < CHECK_EVERY
         {
             return result.clone();
         }
-        let result = check().await;
-        *last = Some((now(), result.clone()));
-        result
+        let checking = tokio::time::timeout(CHECK_MAX, check());
+        let checked = tokio::spawn(async move {
+            let result = checking.await.unwrap_or_else(|_| Err(NotReady::no_answer()));
+            *last = Some((now(), result.clone()));
+            result
+        });
+        // It fails only if the check panics, which is logged, or if the process ends.
+        checked.await.unwrap_or_else(|_| Err(NotReady::no_answer()))
     }
 }
 
@@ -57,7 +77,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-async fn check_database(punctual: &Punctual) -> Result<(), NotReady> {
+async fn check_database(punctual: Punctual) -> Result<(), NotReady> {
     let unreachable =
         |error: punctual::Error| NotReady { code: "unreachable", detail: error.to_string() };
     punctual.admin().now().await.map_err(unreachable)?;
@@ -79,7 +99,7 @@ async fn check(app: &App) -> Result<(), NotReady> {
         let detail = format!("node {} has lost contact with the database", health.node);
         return Err(NotReady { code: "out_of_touch", detail });
     }
-    app.readiness.check(|| check_database(app.punctual())).await
+    app.readiness.check(|| check_database(app.punctual().clone())).await
 }
 
 /// The process can do its work: it is in touch with the database. Only authenticated requests learn
@@ -89,6 +109,8 @@ pub(crate) async fn ready(State(app): State<App>, request: Request) -> Response 
         Some(token) => dashboard::visitor(token, request.headers()).is_some(),
         None => is_local(&request).is_ok(),
     };
+    // Its head and what was sent of its body are not needed while the database is checked.
+    drop(request);
     match check(&app).await {
         Ok(()) => (StatusCode::OK, "ok\n").into_response(),
         Err(NotReady { code, detail }) if may_know => {
@@ -184,29 +206,49 @@ async fn queues(app: &App) -> punctual::Result<Option<String>> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::sync::atomic::AtomicU64;
 
-    use futures_util::future::join_all;
+    use futures_util::future::{FutureExt, join_all};
 
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn requests_within_a_second_share_one_check_of_the_database() {
-        let (readiness, checks) = (Readiness::default(), Cell::new(0));
-        let check = || async {
-            checks.set(checks.get() + 1);
-            tokio::task::yield_now().await;
-            match checks.get() {
-                1 => Ok(()),
-                _ => Err(NotReady { code: "unreachable", detail: "gone".to_owned() }),
+        let (readiness, checks) = (Readiness::default(), Arc::<AtomicU64>::default());
+        let check = || {
+            let number = checks.fetch_add(1, Ordering::Relaxed);
+            async move {
+                tokio::task::yield_now().await;
+                match number {
+                    0 => Ok(()),
+                    _ => Err(NotReady::no_answer()),
+                }
             }
         };
         let all = join_all((0..100).map(|_| readiness.check(check))).await;
         assert!(all.iter().all(Result::is_ok));
-        assert_eq!(checks.get(), 1);
+        assert_eq!(checks.load(Ordering::Relaxed), 1);
         tokio::time::advance(CHECK_EVERY).await;
         let all = join_all((0..100).map(|_| readiness.check(check))).await;
         assert!(all.iter().all(Result::is_err));
-        assert_eq!(checks.get(), 2);
+        assert_eq!(checks.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_check_counts_even_if_its_client_leaves() {
+        let (readiness, checks) = (Readiness::default(), Arc::<AtomicU64>::default());
+        let check = || {
+            checks.fetch_add(1, Ordering::Relaxed);
+            async {
+                tokio::task::yield_now().await;
+                Ok(())
+            }
+        };
+        for _ in 0..100 {
+            // The client has left before the check has ended.
+            assert_eq!(readiness.check(check).now_or_never(), None);
+        }
+        assert_eq!(readiness.check(check).await, Ok(()));
+        assert_eq!(checks.load(Ordering::Relaxed), 1);
     }
 }

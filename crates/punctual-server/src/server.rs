@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -21,7 +21,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::access::{self, Gate, Token};
-use crate::ask::{BODY_BYTES_MAX, Meant};
+use crate::ask::Meant;
 use crate::closing::Closing;
 use crate::fault::Fault;
 use crate::feed::Feed;
@@ -226,7 +226,6 @@ impl Server {
                 CatchPanicLayer::custom(panicked),
                 middleware::from_fn_with_state(gate, access::check),
                 access::same_origin(),
-                DefaultBodyLimit::max(BODY_BYTES_MAX),
             ));
         let others = dashboard::router(app.clone())
             .merge(health())
@@ -236,7 +235,6 @@ impl Server {
                 headers::layer(),
                 CatchPanicLayer::custom(panicked),
                 middleware::from_fn(in_time),
-                DefaultBodyLimit::max(BODY_BYTES_MAX),
             ));
         let all = api.merge(others).with_state(app.clone());
         Routers { all, probes: overloaded(app, probe_gate) }
@@ -283,7 +281,8 @@ pub fn starting() -> Router {
         let detail = "the server is starting: its database cannot be reached yet";
         Fault::from(Problem::new(503, "unreachable", "Database unavailable", detail))
     };
-    Router::new().route("/healthz/live", get(health::live)).fallback(not_ready)
+    let layers = (headers::layer(), CatchPanicLayer::custom(panicked));
+    Router::new().route("/healthz/live", get(health::live)).fallback(not_ready).layer(layers)
 }
 
 /// Lets nobody wait for an answer for ever. It bounds the time until one begins: a stream goes on for as

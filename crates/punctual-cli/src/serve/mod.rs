@@ -153,8 +153,9 @@ async fn run(
     let (closing, started) = (Closing::default(), Arc::<OnceLock<Routers>>::default());
     let address = listens_at.unwrap_or(listen);
     let open_files = open_files();
+    let running_max = if roles.contains(&Role::Worker) { settings.worker.max_running } else { 0 };
     let answering = listener.map(|listener| {
-        let limits = connection_limits(open_files);
+        let limits = connection_limits(open_files, running_max);
         let routers = routers_once_started(&started);
         tokio::spawn(punctual_server::listen(listener, routers, limits, closing.clone()))
     });
@@ -237,9 +238,10 @@ fn unanswered() {
     tracing::warn!("requests still running after the shutdown timeout were aborted");
 }
 
-/// The limits of connections of a process that may open this many files. Logs them.
-fn connection_limits(open_files: Option<u64>) -> ConnectionLimits {
-    let limits = ConnectionLimits::for_open_files(open_files);
+/// The limits of connections of a process that may open this many files and run this many jobs. Logs
+/// them.
+fn connection_limits(open_files: Option<u64>, running_max: usize) -> ConnectionLimits {
+    let limits = ConnectionLimits::for_open_files(open_files, running_max);
     let (limit, per_address) = (limits.total, limits.per_address);
     tracing::info!(limit, per_address, open_files, "connections");
     if let Some(wanted) = limits.open_files_wanted() {

@@ -57,6 +57,10 @@ fn a_server_answers_that_it_waits_for_its_database_and_stops_on_the_first_signal
     let get = |path: &str| {
         let request = ureq::get(format!("http://{listen}{path}"));
         let mut response = request.config().http_status_as_error(false).build().call().unwrap();
+        let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+        assert_eq!(header("x-content-type-options"), "nosniff", "{path}");
+        assert_eq!(header("cross-origin-resource-policy"), "same-origin", "{path}");
+        assert_eq!(header("cache-control"), "no-store", "{path}");
         (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
     };
     assert_eq!(get("/healthz/live").0, 200);

@@ -69,8 +69,13 @@ pub(super) async fn page(State(ui): State<Ui>, request: Request, next: Next) -> 
     };
     // A refusal for people is a page.
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        let status = response.status();
-        response = (status, view.refusal(&problem)).into_response();
+        let mut page = (response.status(), view.refusal(&problem)).into_response();
+        for name in [header::WWW_AUTHENTICATE, header::RETRY_AFTER] {
+            if let Some(value) = response.headers_mut().remove(&name) {
+                page.headers_mut().insert(name, value);
+            }
+        }
+        response = page;
     }
     let headers = response.headers_mut();
     for (name, value) in

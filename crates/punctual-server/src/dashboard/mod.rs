@@ -26,6 +26,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::middleware;
 use axum::routing::{get, post};
+use tokio::sync::Semaphore;
 use tower_http::compression::CompressionLayer;
 
 use crate::access;
@@ -37,8 +38,13 @@ pub(crate) use session::visitor;
 #[derive(Clone)]
 pub(crate) struct Ui(Arc<Shared>);
 
+/// Sign-in forms that are read at the same time. Each may hold about 20 kB, and its client has not shown
+/// a token. More than one client address may open connections.
+const SIGN_INS_MAX: usize = 512;
+
 pub(crate) struct Shared {
     app: App,
+    sign_ins: Semaphore,
     live: live::Live,
     kept: series::Kept,
 }
@@ -56,8 +62,10 @@ impl Ui {
 /// Every page, its assets and its events.
 pub(crate) fn router<S: Clone + Send + Sync + 'static>(app: App) -> Router<S> {
     let live = live::Live::new(app.punctual().clone());
-    let ui = Ui(Arc::new(Shared { app, live, kept: series::Kept::default() }));
-    let pages = Router::new()
+    let has_token = app.server.token.is_some();
+    let sign_ins = Semaphore::new(SIGN_INS_MAX);
+    let ui = Ui(Arc::new(Shared { app, sign_ins, live, kept: series::Kept::default() }));
+    let mut pages = Router::new()
         .route("/", get(pages::overview::page))
         .route("/schedules", get(pages::schedules::page).post(act::many::schedules))
         .route("/schedules/{name}", get(pages::schedule::page))
@@ -90,12 +98,17 @@ pub(crate) fn router<S: Clone + Send + Sync + 'static>(app: App) -> Router<S> {
         .route("/ui/act/jobs/{id}/{action}", post(act::job))
         .route("/ui/act/queues/{name}/{action}", post(act::queue))
         .route("/ui/events", get(live::events))
-        .route("/logout", post(session::log_out))
+        .route("/logout", post(session::log_out));
+    // A compressor takes 300 kB until its response is read, so only clients with a token have one. A
+    // server without a token serves this machine, where compression saves nothing.
+    if has_token {
+        pages = pages.layer(CompressionLayer::new());
+    }
+    pages
         .layer(middleware::from_fn_with_state(ui.clone(), gate::known))
         .route("/login", get(session::page).post(session::log_in))
         .layer(access::same_origin())
         .layer(middleware::from_fn_with_state(ui.clone(), gate::page))
         .route("/ui/{hash}/{name}", get(assets::serve))
-        .with_state(ui);
-    pages.layer(CompressionLayer::new())
+        .with_state(ui)
 }

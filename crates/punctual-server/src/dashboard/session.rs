@@ -3,12 +3,13 @@
 //! The cookie says who came and until when, with a code that only somebody who has the token can make:
 //! every node of a cluster with the same token knows it, nothing is kept, and another token ends it.
 
-use axum::extract::{Query, State};
+use axum::extract::{FromRequest, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use hmac::{Hmac, KeyInit, Mac};
 use maud::{Markup, html};
 use punctual::Timestamp;
+use punctual_api::Problem;
 use sha2::Sha256;
 
 use super::Ui;
@@ -66,9 +67,14 @@ pub(super) struct Wanted {
     next: String,
 }
 
+/// The longest address that is opened after the sign-in, as a form has one.
+const NEXT_BYTES_MAX: usize = 1_024;
+
 /// Where people sign in.
 pub(super) async fn page(view: View, Query(wanted): Query<Wanted>) -> Markup {
-    form(&view, &wanted.next, None)
+    // It is part of the page, and anyone may ask for many of them.
+    let next = if wanted.next.len() > NEXT_BYTES_MAX { "" } else { &wanted.next };
+    form(&view, next, None)
 }
 
 fn form(view: &View, next: &str, wrong: Option<&str>) -> Markup {
@@ -100,19 +106,26 @@ pub(super) struct Given {
     next: String,
 }
 
-/// Signs in.
-pub(super) async fn log_in(
-    State(ui): State<Ui>,
-    view: View,
-    headers: HeaderMap,
-    FormBody(given): SmallForm<Given>,
-) -> Response {
+/// Signs in. Anyone may send the form, so that the number of forms that are read at the same time is
+/// bounded.
+pub(super) async fn log_in(State(ui): State<Ui>, view: View, request: Request) -> Response {
     let Some(token) = &ui.0.app.server.token else {
         return Redirect::to(&view.to("/")).into_response();
     };
+    let is_secure = is_secure(request.headers());
+    let form_body = match ui.0.sign_ins.try_acquire() {
+        // The permit is held until the form is read.
+        Ok(_permit) => SmallForm::<Given>::from_request(request, &ui).await,
+        Err(_) => Err(too_many_sign_ins()),
+    };
+    let FormBody(given) = match form_body {
+        Ok(form_body) => form_body,
+        Err(fault) => return fault.into_response(),
+    };
     if !token.is(given.token.trim()) {
         let again = form(&view, &given.next, Some("Invalid token."));
-        return (StatusCode::UNAUTHORIZED, again).into_response();
+        let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
+        return (StatusCode::UNAUTHORIZED, challenge, again).into_response();
     }
     let who = given.who.trim();
     let who = if who.is_empty() { "dashboard" } else { who };
@@ -126,9 +139,15 @@ pub(super) async fn log_in(
     };
     let mac = hex(&mac.finalize().into_bytes());
     let value = format!("{until}.{}.{mac}", hex(who.as_bytes()));
-    let cookie = cookie(&view, &value, SECONDS, is_secure(&headers));
+    let cookie = cookie(&view, &value, SECONDS, is_secure);
     let to = view.to(own_place(&given.next).unwrap_or("/"));
     ([(header::SET_COOKIE, cookie)], Redirect::to(&to)).into_response()
+}
+
+fn too_many_sign_ins() -> Fault {
+    let detail = "the server is reading as many sign-in forms as it may";
+    let problem = Problem::new(503, "overloaded", "Too many sign-ins", detail);
+    problem.hint("try again in a moment, or use the API token").into()
 }
 
 /// Is there a proxy that ends TLS, so that between it and the browser nothing goes in the clear?

@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use futures_util::{FutureExt, stream};
 use punctual::Punctual;
 use punctual_server::{Server, Token};
 
@@ -155,6 +156,44 @@ async fn a_refusal_names_the_way_to_authenticate() {
         assert_eq!(refused.status, StatusCode::UNAUTHORIZED, "{path}");
         assert_eq!(refused.headers["www-authenticate"], "Bearer", "{path}");
     }
+    // Those of the dashboard as well, which are pages.
+    for what in ["POST /logout", "POST /ui/act/queues/default/pause", "GET /ui/events"] {
+        let (method, path) = what.split_once(' ').unwrap();
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let refused = world.ask(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(refused.status, StatusCode::UNAUTHORIZED, "{what}");
+        assert_eq!(refused.headers["www-authenticate"], "Bearer", "{what}");
+    }
+    let refused = sign_in(&world, Body::from("token=wrong")).await;
+    assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(refused.headers["www-authenticate"], "Bearer");
+}
+
+/// Sends the form that anyone may send.
+async fn sign_in(world: &World, body: Body) -> crate::Answer {
+    let request = Request::post("/login").header("host", "localhost");
+    let request = request.header("content-type", "application/x-www-form-urlencoded");
+    world.ask(request.body(body).unwrap()).await
+}
+
+#[tokio::test]
+async fn the_number_of_sign_in_forms_that_are_read_is_limited() {
+    let token = Token::new("0123456789abcdef").unwrap();
+    let world = World::of(Punctual::memory().start().await.unwrap(), Some(token));
+    let form = || Body::from("token=0123456789abcdef");
+    // Forms that never end.
+    let pending = || stream::pending::<Result<Vec<u8>, std::convert::Infallible>>();
+    let unfinished = (0..512).map(|_| Box::pin(sign_in(&world, Body::from_stream(pending()))));
+    let mut unfinished: Vec<_> = unfinished.collect();
+    for form in &mut unfinished {
+        assert!(form.now_or_never().is_none());
+    }
+    let refused = sign_in(&world, form()).await;
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.headers["retry-after"], "1");
+    assert!(refused.body.as_str().unwrap().contains("Too many sign-ins"), "{}", refused.body);
+    unfinished.pop();
+    assert_eq!(sign_in(&world, form()).await.status, StatusCode::SEE_OTHER);
 }
 
 #[tokio::test]
@@ -182,6 +221,48 @@ async fn no_response_is_stored_or_handed_to_other_sites() {
 }
 
 #[tokio::test]
+async fn refusals_streams_and_files_have_the_same_headers() {
+    let token = Token::new("0123456789abcdef").unwrap();
+    let world = World::of(Punctual::memory().start().await.unwrap(), Some(token));
+    let login = Request::get("/login").header("host", "localhost").body(Body::empty()).unwrap();
+    let login = world.ask(login).await.body;
+    let (_, style) = login.as_str().unwrap().split_once("rel=\"stylesheet\" href=\"").unwrap();
+    let (style, _) = style.split_once('"').unwrap();
+    let (signed_in, forever) = ("Bearer 0123456789abcdef", "public, max-age=31536000, immutable");
+    let check = async |what: &str, authorization: &str, body: String, expected: (u16, &str)| {
+        let (method, path) = what.split_once(' ').unwrap();
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let request = request.header("authorization", authorization);
+        let request = request.header("content-type", "application/json");
+        // The body of a stream does not end.
+        let response = world.respond(request.body(Body::from(body)).unwrap()).await;
+        let headers = response.headers();
+        let cache_control = headers["cache-control"].to_str().unwrap();
+        assert_eq!((response.status().as_u16(), cache_control), expected, "{what}");
+        assert_eq!(headers["x-content-type-options"], "nosniff", "{what}");
+        assert_eq!(headers["cross-origin-resource-policy"], "same-origin", "{what}");
+    };
+    let too_large = format!("{{\"kind\":\"{}\"}}", "a".repeat(1 << 20));
+    for (what, authorization, expected) in [
+        (&*format!("GET {style}"), "", (200, forever)),
+        ("GET /ui/0/app.js", "", (404, "no-store")),
+        ("GET /", "", (303, "no-store")),
+        ("GET /api/v1/nodes", "", (401, "no-store")),
+        ("POST /logout", "", (401, "no-store")),
+        ("GET /ui/events", "", (401, "no-store")),
+        ("GET /ui/events", signed_in, (200, "no-cache")),
+        ("GET /api/v1/events", signed_in, (200, "no-cache")),
+        ("DELETE /api/v1/nodes", signed_in, (405, "no-store")),
+        ("DELETE /login", "", (405, "no-store")),
+    ] {
+        check(what, authorization, String::new(), expected).await;
+    }
+    check("POST /api/v1/jobs", signed_in, too_large, (413, "no-store")).await;
+    world.punctual.stop().await;
+    check("GET /healthz/ready", signed_in, String::new(), (503, "no-store")).await;
+}
+
+#[tokio::test]
 async fn only_authenticated_requests_learn_why_the_server_is_not_ready() {
     let token = Token::new("0123456789abcdef").unwrap();
     let world = World::of(Punctual::memory().start().await.unwrap(), Some(token));
@@ -203,7 +284,7 @@ async fn only_authenticated_requests_learn_why_the_server_is_not_ready() {
 /// A body that fails the test when more of it is read than this.
 fn body_of(pieces: usize, most: usize) -> Body {
     let mut read = 0;
-    Body::from_stream(futures_util::stream::iter((0..pieces).map(move |_| {
+    Body::from_stream(stream::iter((0..pieces).map(move |_| {
         read += 1;
         assert!(read <= most, "{read} KiB were read");
         Ok::<_, std::convert::Infallible>(vec![b'a'; 1_024])
@@ -214,11 +295,7 @@ fn body_of(pieces: usize, most: usize) -> Body {
 async fn a_sign_in_form_is_refused_before_it_is_read_as_a_whole() {
     let token = Token::new("0123456789abcdef").unwrap();
     let world = World::of(Punctual::memory().start().await.unwrap(), Some(token));
-    let sign_in = async |body: Body| {
-        let request = Request::post("/login").header("host", "localhost");
-        let request = request.header("content-type", "application/x-www-form-urlencoded");
-        world.ask(request.body(body).unwrap()).await.status
-    };
+    let sign_in = async |body: Body| sign_in(&world, body).await.status;
     assert_eq!(sign_in(Body::from("a".repeat(8_193))).await, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(sign_in(body_of(900, 9)).await, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(sign_in(body_of(8, 8)).await, StatusCode::UNAUTHORIZED);

@@ -27,6 +27,7 @@ fn wide() -> ConnectionLimits {
     ConnectionLimits {
         total: 100,
         per_address: 100,
+        files_kept: 0,
         probes: 2,
         probe_time: long,
         first_head: long,
@@ -144,13 +145,17 @@ async fn an_idle_connection_is_closed_after_its_response() {
 #[tokio::test]
 async fn a_request_body_that_stops_is_answered_with_408() {
     let limits = ConnectionLimits { body: SHORT, ..wide() };
-    let server = Listening::start(limits).await;
+    let punctual = Punctual::memory().start().await.unwrap();
+    let token = Some(Token::new("0123456789abcdef").unwrap());
+    let server = Server { token, ..Server::new(punctual) };
+    let server = Listening::of(server.routers(), limits).await;
     for (path, kind) in
         [("/api/v1/jobs", "application/json"), ("/login", "application/x-www-form-urlencoded")]
     {
         let mut stream = server.connect().await;
         let request = format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Authorization: Bearer 0123456789abcdef\r\n\
              Content-Type: {kind}\r\nContent-Length: 100\r\n\r\n{{"
         );
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -202,13 +207,66 @@ async fn an_http2_client_that_opens_no_window_is_closed() {
     let limits = ConnectionLimits { stalled: SHORT, idle: SHORT, ..wide() };
     let server = Listening::of(routers, limits).await;
     let mut stream = server.connect().await;
+    stream.write_all(&http2_get(&[1], "/")).await.unwrap();
+    timeout(PATIENCE, ended.recv()).await.expect("the response is dropped").unwrap();
+}
+
+/// The preface of HTTP/2, SETTINGS with `INITIAL_WINDOW_SIZE` = 0, and a GET request for each stream.
+fn http2_get(streams: &[u8], path: &str) -> Vec<u8> {
     let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    // SETTINGS with INITIAL_WINDOW_SIZE = 0.
     sent.extend([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0]);
-    // HEADERS of stream 1 with END_STREAM and END_HEADERS: GET http://localhost/.
-    sent.extend([0, 0, 14, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x41, 9]);
-    sent.extend(b"localhost");
-    stream.write_all(&sent).await.unwrap();
+    for stream in streams {
+        sent.extend(http2_head(*stream, path));
+    }
+    sent
+}
+
+/// HEADERS with END_STREAM and END_HEADERS: `GET http://localhost` and a path, accepting gzip.
+fn http2_head(stream: u8, path: &str) -> Vec<u8> {
+    let mut head = vec![0x82, 0x86, 0x44, u8::try_from(path.len()).unwrap()];
+    head.extend(path.as_bytes());
+    head.extend(b"\x41\x09localhost\x90");
+    let length = u8::try_from(head.len()).unwrap();
+    [&[0, 0, length, 1, 5, 0, 0, 0, stream], &head[..]].concat()
+}
+
+#[tokio::test]
+async fn a_live_request_does_not_keep_a_stalled_one_of_the_same_connection() {
+    let (mut routers, mut ended) = endless();
+    routers.all = routers.all.route("/quick", get(|| async { "" }));
+    let limits = ConnectionLimits { stalled: SHORT, idle: SHORT, ..wide() };
+    let server = Listening::of(routers, limits).await;
+    let (mut read, mut write) = server.connect().await.into_split();
+    write.write_all(&http2_get(&[1], "/")).await.unwrap();
+    let mut bytes = Vec::new();
+    let live = async {
+        let mut every = interval(SHORT / 4);
+        // More often than the response may stall. The server closes the connection at some point.
+        for stream in (3..=255).step_by(2) {
+            every.tick().await;
+            if write.write_all(&http2_head(stream, "/quick")).await.is_err() {
+                return;
+            }
+        }
+        panic!("the connection is still open");
+    };
+    tokio::join!(live, read.read_to_end(&mut bytes)).1.unwrap_or_default();
+    ended.try_recv().expect("the response is dropped");
+}
+
+#[tokio::test]
+async fn a_connection_has_a_limited_number_of_http2_requests() {
+    let (routers, mut ended) = endless();
+    let server = Listening::of(routers, wide()).await;
+    let mut stream = server.connect().await;
+    // SETTINGS_MAX_CONCURRENT_STREAMS is the second frame that a client learns; it is 16.
+    stream.write_all(&http2_get(&[1], "/")).await.unwrap();
+    let mut settings = [0; 64];
+    stream.read_exact(&mut settings[..9]).await.unwrap();
+    let length = usize::from(settings[2]);
+    stream.read_exact(&mut settings[..length]).await.unwrap();
+    assert!(settings[..length].chunks(6).any(|it| it == [0, 3, 0, 0, 0, 16]), "{settings:?}");
+    drop(stream);
     timeout(PATIENCE, ended.recv()).await.expect("the response is dropped").unwrap();
 }
 
@@ -290,17 +348,28 @@ async fn closing_ends_idle_connections_and_answers_requests_in_progress() {
             "done"
         }
     };
-    let all = Router::new().route("/slow", get(answer)).route("/", get(|| async { "quick" }));
+    let all = Router::new()
+        .route("/slow", get(answer))
+        .route("/", get(|| async { "quick" }))
+        .route("/empty", get(|| async {}));
     let server = Listening::of(Routers { probes: all.clone(), all }, wide()).await;
     let mut idle = server.connect().await;
     idle.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     let mut silent = server.connect().await;
+    let mut half = server.connect().await;
+    half.write_all(b"GET / HTTP/1.1\r\nHo").await.unwrap();
+    // It accepts no announcement of the end.
+    let mut deaf = server.connect().await;
+    deaf.write_all(&http2_get(&[1], "/empty")).await.unwrap();
+    deaf.peek(&mut [0]).await.unwrap();
     let mut slow = server.connect().await;
     slow.write_all(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     asked.recv().await.unwrap();
     server.closing.begin();
     assert!(rest(&mut idle).await.ends_with("quick"));
     assert_eq!(rest(&mut silent).await, "");
+    assert_eq!(rest(&mut half).await, "");
+    rest(&mut deaf).await;
     assert!(!server.task.is_finished());
     go.send(()).unwrap();
     assert!(rest(&mut slow).await.ends_with("done"));

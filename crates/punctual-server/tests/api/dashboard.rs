@@ -196,12 +196,38 @@ async fn the_first_steps_lead_to_where_the_page_was_asked_for() {
 }
 
 #[tokio::test]
-async fn pages_are_compressed() {
-    let (_punctual, router) = server(None, false).await;
-    let request =
-        Request::get("/schedules").header("host", "localhost").header("accept-encoding", "gzip");
-    let page = ask(&router, request, "").await;
-    assert_eq!(page.headers[header::CONTENT_ENCODING], "gzip");
+async fn pages_are_compressed_for_clients_with_a_token_only() {
+    let token = Token::new("0123456789abcdef").unwrap();
+    let (punctual, without_token) = server(None, false).await;
+    let with_token = Server { token: Some(token), ..Server::new(punctual.clone()) }.router();
+    let encoding = async |router: &Router, path: &str, authorization: &str| {
+        let request = Request::get(path).header("host", "localhost");
+        let request = request.header("accept-encoding", "gzip");
+        let page = ask(router, request.header("authorization", authorization), "").await;
+        page.headers.get(header::CONTENT_ENCODING).cloned()
+    };
+    let signed_in = "Bearer 0123456789abcdef";
+    assert_eq!(encoding(&with_token, "/schedules", signed_in).await.unwrap(), "gzip");
+    // Anyone may ask for these, and a compressor takes much memory.
+    let login = ask(&with_token, Request::get("/login").header("host", "localhost"), "").await;
+    let (_, style) = login.text.split_once("rel=\"stylesheet\" href=\"").unwrap();
+    let (style, _) = style.split_once('"').unwrap();
+    for path in ["/login", style, "/schedules", "/ui/events"] {
+        assert_eq!(encoding(&with_token, path, "").await, None, "{path}");
+    }
+    assert_eq!(encoding(&without_token, "/schedules", "").await, None);
+}
+
+#[tokio::test]
+async fn a_long_address_is_no_part_of_the_sign_in_form() {
+    let token = Token::new("0123456789abcdef").unwrap();
+    let (_punctual, router) = server(Some(token), false).await;
+    for (length, is_kept) in [(1_024, true), (1_025, false)] {
+        let next = "x".repeat(length);
+        let login = format!("/login?next={next}");
+        let page = ask(&router, Request::get(login).header("host", "localhost"), "").await;
+        assert_eq!(page.text.contains(&next), is_kept, "{length}");
+    }
 }
 
 #[tokio::test]
