@@ -46,7 +46,7 @@ pub(crate) struct Scheduler {
     pub(crate) timing: Timing,
     pub(crate) size: BatchSize,
     pub(crate) skips: SkipLog,
-    pub(crate) ahead: AheadWatch,
+    pub(crate) ahead: Arc<AheadWatch>,
 }
 
 /// What one pass found and decided.
@@ -197,15 +197,6 @@ impl Scheduler {
         Ok(written)
     }
 
-    /// Counts the schedules that are ahead of the clock.
-    async fn search_ahead(&mut self, now: Timestamp) -> Result<()> {
-        let call = self.store.schedules_ahead(now, limits::PAGE_MAX);
-        let ahead = within(&*self.env, self.timing.call, call).await?;
-        let is_news = self.ahead.searched(self.env.elapsed(), ahead.schedules.len());
-        telemetry::schedules_ahead(&ahead, is_news);
-        Ok(())
-    }
-
     /// Counts what was fired, the first rows of a plan; a job that is due soon is looked after by this
     /// node.
     fn note(&self, plan: &SlotPlan, rows: usize, at: Timestamp) {
@@ -246,9 +237,7 @@ impl Service for Scheduler {
         let due = within(&*self.env, self.timing.call, call).await?;
         let looked = self.env.elapsed();
         let up_to = self.database.told_time(due.at, sent);
-        if self.ahead.look(fence.term, due.at, sent) {
-            self.search_ahead(due.at).await?;
-        }
+        self.ahead.look(fence.term, due.at, sent);
 
         let batch = self.decide(&due, up_to, most);
         let mut written = Written::default();

@@ -616,7 +616,7 @@ impl Store for PostgresStore {
     }
 
     async fn schedules_ahead(&self, now: Timestamp, most: usize) -> Result<AheadSchedules> {
-        attempt!(self.pool, Harmless, conn => look::schedules_ahead(conn, now, most))
+        attempt!(self.upkeep, Harmless, conn => look::schedules_ahead(conn, now, most))
     }
 
     async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {

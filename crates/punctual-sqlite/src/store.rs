@@ -541,7 +541,7 @@ impl Store for SqliteStore {
     }
 
     async fn schedules_ahead(&self, now: Timestamp, most: usize) -> Result<AheadSchedules> {
-        self.readers.rows(move |db| look::schedules_ahead(db, now, most)).await
+        self.readers.upkeep(move |db| look::schedules_ahead(db, now, most)).await
     }
 
     async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {

@@ -99,6 +99,8 @@ async fn the_maintenance_leader_waits_for_no_list_and_is_not_rejected() {
     let all = JobFilter::default();
     let page = tokio::time::timeout(Duration::from_secs(20), store.upkeep_jobs(&all, None, 10));
     assert!(page.await.expect("it waits for the list").unwrap().items.is_empty());
+    let ahead = tokio::time::timeout(Duration::from_secs(20), store.schedules_ahead(NOW, 10));
+    assert!(ahead.await.expect("it waits for the list").unwrap().schedules.is_empty());
     drop((list, admitted));
 }
 

@@ -133,6 +133,7 @@ async fn the_engine_waits_for_no_read_of_an_api_request() {
         assert!(matches!(settled[..], [Settled::Applied(_)]), "{settled:?}");
         // The maintenance leader is neither rejected nor delayed.
         store.upkeep_jobs(&JobFilter::default(), None, 10).await.unwrap();
+        assert!(store.schedules_ahead(NOW, 10).await.unwrap().schedules.is_empty());
     };
     tokio::time::timeout(PATIENCE, engine).await.expect("it waits for API requests");
     drop(release);
