@@ -397,9 +397,14 @@ impl Store for SqliteStore {
         most: usize,
     ) -> Result<Page<Event, EventCursor>> {
         let after = after.clone();
-        // By the writer, between two transactions: whatever has an instant before `until` is there, and
-        // nothing with such an instant comes later. A reader beside it may look while one is written.
-        self.writer.write(1, move |db| events::events(db, &after, until, most)).await
+        let permit = self.readers.admit_list()?;
+        // A transaction takes its instants after it has begun, and only one writes at a time. So when this
+        // one, which does nothing, has had its turn, all events up to `until` are committed, those of other
+        // processes included. A reader whose snapshot is older can miss one that is being written, and
+        // its client goes on behind it. The reading itself would delay all writes.
+        self.writer.write(1, |_| Ok(())).await?;
+        let read = move |db: &rusqlite::Connection| events::events(db, &after, until, most);
+        self.readers.admitted_list(permit, read).await
     }
 
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {
