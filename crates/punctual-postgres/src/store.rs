@@ -39,7 +39,8 @@ const WRITE_LANES: usize = 2;
 const SPARE_LANES: usize = 2;
 /// Connections for claiming.
 const CLAIM_LANES: usize = 2;
-/// Connections for what leaders do: one for the schedules, one for timers and the leases of the dead.
+/// Connections for timers, start deadlines, the leases of the dead and job counts. They are services of
+/// their own, and each statement may take two seconds.
 const LEADER_LANES: usize = 2;
 /// Connections for reads of the maintenance leader. The second one is made when a count of all jobs,
 /// which takes seconds, occupies the first.
@@ -57,8 +58,12 @@ pub struct PostgresStore {
     claims: Pool,
     /// Heartbeats of this process, which wait for no other request, and those of remote workers.
     pub(crate) beats: [Pool; 2],
-    /// A slot must not wait for lists.
-    leads: Pool,
+    /// Finds and fires due slots, one statement at a time: a slot waits for no other statement.
+    fires: Pool,
+    /// Elects leaders, which must not wait for what leaders do.
+    roles: Pool,
+    /// Writes of the maintenance leader, which must not wait for lists.
+    pub(crate) leads: Pool,
     /// Reads of the maintenance leader, which must not wait for lists; not connected elsewhere.
     upkeep: Pool,
     pub(crate) count_time: CountTime,
@@ -129,6 +134,8 @@ impl PostgresStore {
             unverified,
             claims: lanes(CLAIM_LANES),
             beats: [lanes(1), lanes(1)],
+            fires: lanes(1),
+            roles: lanes(1),
             leads: lanes(LEADER_LANES),
             upkeep: Pool::new(connector.clone(), UPKEEP_LANES),
             count_time: CountTime::default(),
@@ -398,13 +405,13 @@ impl Store for PostgresStore {
         lease: Duration,
     ) -> Result<Acquired> {
         limits::check_name("role", role, false).map_err(StoreError::invalid)?;
-        attempt!(self.leads, Harmless, conn => leaders::acquire(conn, at, role, node, nonce, lease))
+        attempt!(self.roles, Harmless, conn => leaders::acquire(conn, at, role, node, nonce, lease))
     }
 
     async fn resign(&self, at: At, fence: &Fence) -> Result<bool> {
         let message = self.shared.wake.about_roles();
         let channel = &self.channel;
-        let resigned = attempt!(self.leads, Harmless, conn => leaders::resign(conn, at, fence, channel, &message))?;
+        let resigned = attempt!(self.roles, Harmless, conn => leaders::resign(conn, at, fence, channel, &message))?;
         if resigned {
             self.shared.wake.ring_roles();
         }
@@ -574,9 +581,9 @@ impl Store for PostgresStore {
 
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due> {
         let (due, unreadable) =
-            attempt!(self.leads, Harmless, conn => fire::due(conn, at, shard, most))?;
+            attempt!(self.fires, Harmless, conn => fire::due(conn, at, shard, most))?;
         if !unreadable.is_empty() {
-            attempt!(self.leads, Harmless, conn => fire::set_aside(conn, &unreadable))?;
+            attempt!(self.fires, Harmless, conn => fire::set_aside(conn, &unreadable))?;
         }
         Ok(due)
     }
@@ -590,7 +597,7 @@ impl Store for PostgresStore {
     ) -> Result<Fired> {
         rules::check_plans(plans)?;
         let (fired, made) =
-            attempt!(self.leads, Never, conn => fire::fire(conn, at, fence, lease, plans))?;
+            attempt!(self.fires, Never, conn => fire::fire(conn, at, fence, lease, plans))?;
         if !made.is_empty() {
             self.shared.enqueued(fired.at, made.iter().map(|job| &**job));
         }

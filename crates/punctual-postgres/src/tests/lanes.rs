@@ -40,6 +40,40 @@ async fn what_leaders_do_waits_behind_nobodys_lists() {
     drop(list);
 }
 
+/// Each statement of the maintenance leader may take two seconds, and several run at a time. Slots fire
+/// and leaders are elected meanwhile.
+#[tokio::test]
+async fn slots_and_roles_wait_for_no_statement_of_the_maintenance_leader() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let id = NodeId::mint(NOW, [1; 10]);
+    store.join(AT, &node(id)).await.unwrap();
+    let held = [store.leads.take().await.unwrap(), store.leads.take().await.unwrap()];
+    let is_waiting = tokio::select! {
+        biased;
+        _ = store.promote(AT, 10) => false,
+        led = lead(&store, id) => led,
+    };
+    assert!(is_waiting, "the maintenance leader has another connection");
+    drop(held);
+    store.promote(AT, 10).await.unwrap();
+}
+
+/// Acquires the role of the schedules, finds and fires what is due, and resigns.
+async fn lead(store: &PostgresStore, id: NodeId) -> bool {
+    let lead = async {
+        let (nonce, lease) = (Nonce::mint(NOW, [2; 10]), Duration::from_secs(5));
+        let won = store.acquire(AT, "scheduler/0", id, nonce, lease).await.unwrap();
+        let Acquired::Won { term, .. } = won else { panic!("{won:?}") };
+        let fence = Fence { role: "scheduler/0".to_owned(), term, nonce };
+        store.due(AT, 0, 10).await.unwrap();
+        assert!(store.fire(AT, &fence, lease, &[]).await.unwrap().until.is_some());
+        store.resign(AT, &fence).await.unwrap()
+    };
+    let led = tokio::time::timeout(Duration::from_secs(20), lead).await;
+    led.expect("it waits for the maintenance leader")
+}
+
 /// Remote workers are many, and a server must not be declared dead because of them.
 #[tokio::test]
 async fn the_heartbeat_of_a_server_waits_for_no_remote_worker() {
