@@ -65,6 +65,8 @@ struct Written {
     applied: usize,
     /// Has anything changed since it was read?
     is_stale: bool,
+    /// Were held slots of further schedules made due?
+    has_woken: bool,
     /// When held slots are examined again.
     held_until: Option<Timestamp>,
 }
@@ -172,7 +174,7 @@ impl Scheduler {
             let name = schedule.map_or("", |schedule| &schedule.name);
             self.skips.add(self.env.elapsed(), name, slots);
         }
-        let mut written = Written::default();
+        let mut written = Written { has_woken: fired.woken > 0, ..Written::default() };
         for (plan, answer) in plans.iter().zip(&fired.answers) {
             match answer {
                 FireAnswer::Applied => {
@@ -253,8 +255,8 @@ impl Service for Scheduler {
                 written = fired?;
             }
         }
-        let Written { applied, is_stale, held_until } = written;
-        if is_stale || batch.has_more && applied > 0 {
+        let Written { applied, is_stale, has_woken, held_until } = written;
+        if is_stale || has_woken || batch.has_more && applied > 0 {
             return Ok(Report::new(applied, Rest::None));
         }
         let since = self.env.elapsed().saturating_sub(looked);

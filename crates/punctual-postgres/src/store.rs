@@ -51,6 +51,7 @@ const UPKEEP_LANES: usize = 2;
 /// Its connections live on threads of its own, so that it can be used from any Tokio runtime that
 /// has a clock. Dropping it ends what it has started.
 pub struct PostgresStore {
+    driver: Arc<Driver>,
     pub(crate) connector: Arc<Connector>,
     pub(crate) shared: Arc<Shared>,
     /// For reads and rare writes.
@@ -144,6 +145,7 @@ impl PostgresStore {
             enqueues: Gather::start(&driver, enqueue, WRITE_LANES),
             keyed: Gather::start(&driver, keyed, 1),
             settles: Gather::start(&driver, settle, WRITE_LANES),
+            driver,
             days_ahead: options.days_ahead,
             listens: options.listens,
             connector,
@@ -370,7 +372,14 @@ impl Store for PostgresStore {
 
     async fn join(&self, at: At, node: &NodeInfo) -> Result<Timestamp> {
         node.check()?;
-        attempt!(self.pool, Harmless, conn => nodes::join(conn, &self.shared.wake, at, node))
+        let (joined, are_locked) =
+            attempt!(self.pool, Harmless, conn => nodes::join(conn, &self.shared.wake, at, node))?;
+        if are_locked {
+            let queues = awaited_queues(node).into_iter().map(str::to_owned).collect();
+            let (pool, shared) = (self.pool.clone(), self.shared.clone());
+            self.driver.spawn(nodes::wake_locked(pool, shared, at, queues));
+        }
+        Ok(joined)
     }
 
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use punctual_core::job::RetryPolicy;
 use punctual_core::{NodeId, Nonce};
 use punctual_store::{
-    Acquired, At, BeatAsk, CountRequest, CountResponse, ErrorKind, Fence, JobFilter, ReapAsk,
-    Store, limits,
+    Acquired, At, BeatAsk, CountRequest, CountResponse, ErrorKind, Fence, JobFilter, NodeInfo,
+    ReapAsk, Store, Topic, limits,
 };
 
 use super::{NOW, Schema, job, node};
@@ -105,6 +105,31 @@ async fn the_heartbeat_of_a_server_waits_for_no_remote_worker() {
     tokio::time::timeout(Duration::from_secs(20), beats).await.expect("the server beats");
     drop(held);
     assert!(store.beat(AT, &remote).await.unwrap().alive);
+}
+
+/// A fire that has locked schedules with held slots delays no node that joins, and may hold these slots
+/// again without seeing the node. They are woken when it has ended.
+#[tokio::test]
+async fn a_join_waits_for_no_schedule_and_wakes_it_later() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let held = "INSERT INTO {schema}.schedule (id, tenant, name, owner, set_name, shard, enabled, revision, stamp,
+          next_slot, held_queue, held_since, held_until, created_at, changed_at, spec)
+        SELECT '00000000-0000-0000-0000-000000000001', '', 's', '', '', 0, true, 1, 1,
+          t.at, '@b', t.at, t.at + interval '15 minutes', t.at, t.at, '{}'
+        FROM (SELECT to_timestamp(1800000000) AS at) AS t";
+    let mut client = super::connect().await;
+    client.batch_execute(&crate::sql::qualify(held, &schema.0)).await.unwrap();
+    let locked = client.transaction().await.unwrap();
+    let lock = "SELECT FROM {schema}.schedule FOR NO KEY UPDATE";
+    locked.batch_execute(&crate::sql::qualify(lock, &schema.0)).await.unwrap();
+    let mut hints = store.hints(Topic::Schedules);
+    let info = NodeInfo { queues: vec!["@b".to_owned()], ..node(NodeId::mint(NOW, [1; 10])) };
+    store.join(AT, &info).await.unwrap();
+    assert!(store.due(AT, 0, 10).await.unwrap().schedules.is_empty());
+    locked.rollback().await.unwrap();
+    tokio::time::timeout(Duration::from_secs(20), hints.heard()).await.expect("it is woken");
+    assert_eq!(store.due(AT, 0, 10).await.unwrap().schedules.len(), 1);
 }
 
 #[tokio::test]
