@@ -1,5 +1,5 @@
 -- Enters a node, or enters it again, and makes schedules due whose held slots it may run, those that wait longest
--- first. Tells how many were found, and how many of them nobody had locked. Index: the primary keys, schedule_held.
+-- first. Returns how many were found, and how many of them were not locked. Index: the primary keys, schedule_held.
 -- Waits for no row: SKIP LOCKED.
 WITH clock AS MATERIALIZED (SELECT coalesce($7, clock_timestamp()) AS now),
 joined AS (

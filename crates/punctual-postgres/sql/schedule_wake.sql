@@ -1,5 +1,5 @@
--- Makes schedules due whose slots are held for nodes of some queues, those that wait longest first. Tells how many
--- were found, and how many of them nobody had locked. Index: the primary key, schedule_held.
+-- Makes schedules due whose slots are held for nodes of some queues, those that wait longest first. Returns how many
+-- were found, and how many of them were not locked. Index: the primary key, schedule_held.
 -- Waits for no row: SKIP LOCKED.
 WITH clock AS MATERIALIZED (SELECT coalesce($1, clock_timestamp()) AS now),
 waiting AS MATERIALIZED (

@@ -8,14 +8,11 @@ use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::*;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
-use tokio_postgres::types::Type;
 
 use crate::connect::Connector;
-use crate::connection::Conn;
 use crate::counts::{self, Change, CountTime};
 use crate::driver::Driver;
 use crate::enqueue::Enqueue;
-use crate::error::Outcome;
 use crate::gather::Gather;
 use crate::history::{self, History};
 use crate::in_transaction::InTransaction;
@@ -29,7 +26,7 @@ pub(crate) use crate::shared::Shared;
 use crate::wake;
 use crate::{
     check, claim, cluster_key, events, expiry, fire, jobs, keys, leaders, lists, look, migrate,
-    nodes, notes, partitions, queues, rows, schedules, sets, sql, upkeep,
+    nodes, notes, partitions, queues, rows, schedules, sets, spoil, sql, upkeep,
 };
 
 /// Connections for enqueueing, and as many for settling: two are enough to keep the server at work
@@ -171,51 +168,10 @@ impl PostgresStore {
     /// Makes something unreadable, if it is there; for tests.
     #[doc(hidden)]
     pub async fn spoil(&self, what: rules::Spoil) -> Result<()> {
-        attempt!(self.pool, Harmless, conn => spoil(conn, what))
+        attempt!(self.pool, Harmless, conn => spoil::spoil(conn, what))
     }
 }
 
-/// PostgreSQL keeps to its types, so that damage is a value that none of ours has.
-async fn spoil(conn: &mut Conn, what: rules::Spoil) -> Outcome<()> {
-    use rules::Spoil;
-    let (id, texts): (uuid::Uuid, &[&str]) = match what {
-        Spoil::Body(job) => {
-            (job.as_uuid(), &["UPDATE {schema}.job SET timeout_us = -1 WHERE id = $1"])
-        }
-        Spoil::Tags(job) => (job.as_uuid(), &["UPDATE {schema}.job SET tags = '7' WHERE id = $1"]),
-        Spoil::Seat(job) => (
-            job.as_uuid(),
-            &[
-                "UPDATE {schema}.job_ready SET attempt = -1 WHERE job = $1",
-                "UPDATE {schema}.job_timer SET attempt = -1 WHERE job = $1",
-                "UPDATE {schema}.job_wait SET attempt = -1 WHERE job = $1",
-                "UPDATE {schema}.job_lease SET attempt = -1 WHERE job = $1",
-            ],
-        ),
-        Spoil::Lease(job) => (
-            job.as_uuid(),
-            &[
-                "UPDATE {schema}.job_lease SET lease = '00000000-0000-0000-0000-000000000000' WHERE job = $1",
-            ],
-        ),
-        Spoil::Unfinished(job) => (
-            job.as_uuid(),
-            &[
-                "INSERT INTO {schema}.job_live (schedule, job) SELECT schedule, id FROM {schema}.job WHERE id = $1",
-            ],
-        ),
-        Spoil::Schedule(id) => {
-            (id.as_uuid(), &["UPDATE {schema}.schedule SET spec = NULL WHERE id = $1"])
-        }
-    };
-    for text in texts {
-        let text = sql::qualify(text, conn.texts().schema());
-        conn.query_text(&text, &[(&id, Type::UUID)]).await?;
-    }
-    Ok(())
-}
-
-/// Checks the schema, and brings it up to date if it may.
 /// Checks the schema, creates or migrates it if it may, and returns the cluster key.
 async fn open(connector: &Connector, pool: &Pool, options: &Options) -> Result<ClusterKey> {
     let mut conn = pool.take().await?;

@@ -399,9 +399,9 @@ impl Store for SqliteStore {
         let after = after.clone();
         let permit = self.readers.admit_list()?;
         // A transaction takes its instants after it has begun, and only one writes at a time. So when this
-        // one, which does nothing, has had its turn, all events up to `until` are committed, those of other
-        // processes included. A reader whose snapshot is older can miss one that is being written, and
-        // its client goes on behind it. The reading itself would delay all writes.
+        // empty one has committed, all events up to `until` are committed, those of other processes
+        // included. An older snapshot can lack an event whose transaction is under way, and the client
+        // would never read it. The reading itself would delay all writes.
         self.writer.write(1, |_| Ok(())).await?;
         let read = move |db: &rusqlite::Connection| events::events(db, &after, until, most);
         self.readers.admitted_list(permit, read).await

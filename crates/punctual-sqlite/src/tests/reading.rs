@@ -215,7 +215,7 @@ async fn events_are_read_as_lists_are() {
     held.end().await;
 }
 
-/// A client goes on behind the last event that it has read, so an event that is being written with an
+/// A client continues after the last event that it has read, so an event that is being written with an
 /// earlier instant must not appear later.
 #[tokio::test]
 async fn events_wait_for_the_transaction_that_is_under_way() {
