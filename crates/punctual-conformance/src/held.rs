@@ -65,6 +65,42 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
+/// A join must not take long, however many schedules wait for the node. Each fire of such schedules wakes
+/// further ones.
+pub async fn a_bounded_number_of_held_schedules_is_woken_at_once(world: &World<'_>) {
+    let fence = world.lead("scheduler/0", world.join().await).await;
+    let mut schedules = Vec::new();
+    for number in 0..limits::HELD_WAKE_MAX + 10 {
+        schedules.push(world.schedule(&format!("{number:03}")).await);
+    }
+    world.pass(60);
+    let (later, earlier) = schedules.split_at(10);
+    for part in [earlier, later] {
+        let plans: Vec<SlotPlan> = part.iter().map(|one| world.plan_on(one, "@b")).collect();
+        let fired = world.fire(&fence, &plans).await;
+        assert!(fired.answers.iter().all(|answer| matches!(answer, FireAnswer::Held(..))));
+        assert_eq!(fired.woken, 0);
+        world.pass(1);
+    }
+    let due = async || world.store().due(world.at(), 0, limits::FIRE_MAX).await.unwrap().schedules;
+    let ids = |schedules: &[Schedule]| {
+        let mut ids: Vec<_> = schedules.iter().map(|schedule| schedule.id).collect();
+        ids.sort_unstable();
+        ids
+    };
+    world.join_for("@c").await;
+    assert_eq!(due().await, []);
+    world.join_for("@b").await;
+    let woken = due().await;
+    assert_eq!(ids(&woken), ids(earlier), "those that wait longest come first");
+    let plans: Vec<SlotPlan> = woken.iter().map(|one| world.plan_on(one, "@b")).collect();
+    assert_eq!(world.fire(&fence, &plans[..1]).await.woken, 10);
+    let fired = world.fire(&fence, &plans[1..]).await;
+    assert!(fired.answers.iter().all(|answer| *answer == FireAnswer::Applied));
+    assert_eq!(fired.woken, 0, "none is left");
+    assert_eq!(ids(&due().await), ids(later));
+}
+
 /// A node may serve the queue and not handle the kind.
 pub async fn a_slot_is_held_until_a_node_of_its_queue_handles_its_kind(world: &World<'_>) {
     let fence = world.lead("scheduler/0", world.join().await).await;

@@ -142,6 +142,7 @@ macro_rules! suite {
             hints: new_work_is_hinted, a_free_place_in_a_limited_queue_is_hinted, a_freed_role_is_hinted,
                 a_new_schedule_is_hinted, a_node_that_can_run_held_slots_is_hinted;
             held: held_slots_are_due_when_a_node_of_their_queue_joins,
+                a_bounded_number_of_held_schedules_is_woken_at_once,
                 a_slot_is_held_until_a_node_of_its_queue_handles_its_kind,
                 held_slots_are_part_of_the_schedule;
             schedules: a_schedule_is_created_once, a_name_is_taken_within_its_tenant,

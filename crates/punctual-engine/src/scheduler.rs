@@ -46,7 +46,7 @@ pub(crate) struct Scheduler {
     pub(crate) timing: Timing,
     pub(crate) size: BatchSize,
     pub(crate) skips: SkipLog,
-    pub(crate) ahead: AheadWatch,
+    pub(crate) ahead: Arc<AheadWatch>,
 }
 
 /// What one pass found and decided.
@@ -65,6 +65,8 @@ struct Written {
     applied: usize,
     /// Has anything changed since it was read?
     is_stale: bool,
+    /// Were held slots of further schedules made due?
+    has_woken: bool,
     /// When held slots are examined again.
     held_until: Option<Timestamp>,
 }
@@ -172,7 +174,7 @@ impl Scheduler {
             let name = schedule.map_or("", |schedule| &schedule.name);
             self.skips.add(self.env.elapsed(), name, slots);
         }
-        let mut written = Written::default();
+        let mut written = Written { has_woken: fired.woken > 0, ..Written::default() };
         for (plan, answer) in plans.iter().zip(&fired.answers) {
             match answer {
                 FireAnswer::Applied => {
@@ -195,15 +197,6 @@ impl Scheduler {
             }
         }
         Ok(written)
-    }
-
-    /// Counts the schedules that are ahead of the clock.
-    async fn search_ahead(&mut self, now: Timestamp) -> Result<()> {
-        let call = self.store.schedules_ahead(now, limits::PAGE_MAX);
-        let ahead = within(&*self.env, self.timing.call, call).await?;
-        let is_news = self.ahead.searched(self.env.elapsed(), ahead.schedules.len());
-        telemetry::schedules_ahead(&ahead, is_news);
-        Ok(())
     }
 
     /// Counts what was fired, the first rows of a plan; a job that is due soon is looked after by this
@@ -246,9 +239,7 @@ impl Service for Scheduler {
         let due = within(&*self.env, self.timing.call, call).await?;
         let looked = self.env.elapsed();
         let up_to = self.database.told_time(due.at, sent);
-        if self.ahead.look(fence.term, due.at, sent) {
-            self.search_ahead(due.at).await?;
-        }
+        self.ahead.look(fence.term, due.at, sent);
 
         let batch = self.decide(&due, up_to, most);
         let mut written = Written::default();
@@ -264,8 +255,8 @@ impl Service for Scheduler {
                 written = fired?;
             }
         }
-        let Written { applied, is_stale, held_until } = written;
-        if is_stale || batch.has_more && applied > 0 {
+        let Written { applied, is_stale, has_woken, held_until } = written;
+        if is_stale || has_woken || batch.has_more && applied > 0 {
             return Ok(Report::new(applied, Rest::None));
         }
         let since = self.env.elapsed().saturating_sub(looked);

@@ -8,7 +8,7 @@ use punctual_store::{ErrorKind, NodeInfo, Result, Store, Topic, limits};
 use tokio::sync::Notify;
 
 use crate::EngineError;
-use crate::ahead::AheadWatch;
+use crate::ahead::{AheadSearch, AheadWatch};
 use crate::batch::BatchSize;
 use crate::beat::Beat;
 use crate::breaker::Breaker;
@@ -189,6 +189,18 @@ impl Session {
         };
         self.run(expirer, &passed.wake, &self.quiet);
         if config.schedules {
+            let ahead = Arc::<AheadWatch>::default();
+            self.run(
+                AheadSearch {
+                    env: env.clone(),
+                    store: store.clone(),
+                    roles: roles.clone(),
+                    timing,
+                    watch: ahead.clone(),
+                },
+                &ahead.wake,
+                &self.quiet,
+            );
             self.run(
                 Scheduler {
                     env: env.clone(),
@@ -200,7 +212,7 @@ impl Session {
                     timing,
                     size: BatchSize::new(limits::FIRE_MAX),
                     skips: SkipLog::default(),
-                    ahead: AheadWatch::default(),
+                    ahead,
                 },
                 &wakes.scheduler,
                 &self.quiet,

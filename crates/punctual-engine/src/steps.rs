@@ -8,7 +8,6 @@ use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, NodeId};
 use punctual_store::{Fence, Promoted, Result, Store, Topic, limits};
 
-use crate::ahead::AheadWatch;
 use crate::batch::BatchSize;
 use crate::beat::Beat;
 use crate::claimer::Claimer;
@@ -106,7 +105,7 @@ impl Steps {
                 timing,
                 size: BatchSize::new(limits::FIRE_MAX),
                 skips: SkipLog::default(),
-                ahead: AheadWatch::default(),
+                ahead: Arc::default(),
             },
             claimer: Claimer::new(store.clone(), executor, node, config, Arc::default()),
             scribe: Scribe { env: env.clone(), store: store.clone(), log, patience: timing.call },

@@ -311,7 +311,7 @@ CREATE TABLE {schema}.schedule (
   CONSTRAINT schedule_name UNIQUE (tenant, name)
 ) WITH (fillfactor = 70);
 CREATE INDEX schedule_due ON {schema}.schedule (shard, due_at, id) WHERE due_at IS NOT NULL;
-CREATE INDEX schedule_held ON {schema}.schedule (held_queue, id) WHERE held_queue IS NOT NULL;
+CREATE INDEX schedule_held ON {schema}.schedule (held_queue, held_since, id) WHERE held_queue IS NOT NULL;
 CREATE INDEX schedule_set_member ON {schema}.schedule (tenant, set_name, name) WHERE set_name <> '';
 
 -- Sets of schedules, and the generation of each that is in force.

@@ -1,7 +1,7 @@
 //! What is due, and turning slots into jobs.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
@@ -18,7 +18,7 @@ use crate::connection::{Bound, Conn};
 use crate::error::Outcome;
 use crate::rounds::rounds;
 use crate::rows::{self, Instant, Read};
-use crate::{jobs, leaders, sql};
+use crate::{jobs, leaders, nodes, sql};
 
 /// For how long a lease is locked by whoever notes its job's progress, with room to spare.
 const LOCKED_FOR: Duration = Duration::from_millis(20);
@@ -139,6 +139,7 @@ pub(crate) async fn fire<'a>(
             refused: 0,
             unplaced: 0,
             skipped: Vec::new(),
+            woken: 0,
         };
         return Ok((fired, Vec::new()));
     };
@@ -155,9 +156,9 @@ pub(crate) async fn fire<'a>(
     }
     let by = (fence.term, leader.node);
     let (made, busy) = (Vec::new(), Vec::new());
-    let skipped = Vec::new();
+    let (skipped, freed) = (Vec::new(), BTreeSet::new());
     let mut firing =
-        Firing { at, now, by, live, marks, made, busy, refused: 0, unplaced: 0, skipped };
+        Firing { at, now, by, live, marks, made, busy, refused: 0, unplaced: 0, skipped, freed };
     let mut answers = vec![FireAnswer::Stale; plans.len()];
     let mut last = Writes::default();
     for round in rounds(plans.iter().map(|plan| plan.schedule)) {
@@ -168,13 +169,18 @@ pub(crate) async fn fire<'a>(
     let now = firing.now;
     call_off_again(conn, now, &firing.busy).await?;
     write(conn, now, &firing.marks, &last).await?;
+    let mut woken = 0;
+    if !firing.freed.is_empty() {
+        let queues: Vec<String> = std::mem::take(&mut firing.freed).into_iter().collect();
+        (woken, _) = nodes::wake_held(conn, At::Fixed(now), &queues).await?;
+    }
     match last.jobs.is_empty() {
         true => conn.commit().await?,
         false => last.bodies().commit(conn, now).await?,
     }
     let Firing { made, refused, unplaced, skipped, .. } = firing;
     let until = Some(leader.until);
-    Ok((Fired { at: now, until, answers, refused, unplaced, skipped }, made))
+    Ok((Fired { at: now, until, answers, refused, unplaced, skipped, woken }, made))
 }
 
 /// A fire that is under way.
@@ -193,6 +199,8 @@ struct Firing<'a> {
     refused: usize,
     unplaced: usize,
     skipped: Vec<SkippedSlots>,
+    /// Queues that schedules waited for and that have nodes now.
+    freed: BTreeSet<String>,
 }
 
 impl<'a> Firing<'a> {
@@ -295,6 +303,7 @@ impl<'a> Firing<'a> {
         mark.stamp = rules::next_stamp(mark.stamp, self.now);
         let checked = plan.check(mark.next_slot, mark.held.as_ref(), &self.live, self.now);
         Some(checked.inspect(|advance| {
+            self.freed.extend(advance.freed_queue(mark.held.as_ref()).map(str::to_owned));
             mark.next_slot = advance.next_slot;
             mark.last_slot = advance.last_slot().or(mark.last_slot);
             mark.held.clone_from(&advance.held);

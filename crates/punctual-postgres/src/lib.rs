@@ -46,6 +46,7 @@ mod sets;
 mod settings;
 mod settle;
 mod shared;
+mod spoil;
 mod sql;
 mod store;
 mod tls;

@@ -1,6 +1,8 @@
 //! Nodes and their heartbeats.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 use punctual_store::{
@@ -9,15 +11,29 @@ use punctual_store::{
 };
 use uuid::Uuid;
 
-use crate::connection::Conn;
+use crate::connect::sleep;
+use crate::connection::{Bound, Conn};
 use crate::error::Outcome;
 use crate::history::Watch;
+use crate::pool::Pool;
+use crate::retry::run;
 use crate::rows::{self, Instant};
 use crate::settle::settle_within;
+use crate::shared::Shared;
 use crate::{jobs, sql};
 
-/// Enters a node, and makes schedules due whose held slots it may run.
-pub(crate) async fn join(conn: &mut Conn, at: At, info: &NodeInfo) -> Outcome<JoinResponse> {
+/// How often schedules are woken that were locked when a node joined, and the pause before each time:
+/// longer together than a fire takes that has locked them.
+const WAKES_MAX: usize = 5;
+const WAKE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Enters a node, and makes schedules due whose held slots it may run. Returns whether some of them
+/// were locked.
+pub(crate) async fn join(
+    conn: &mut Conn,
+    at: At,
+    info: &NodeInfo,
+) -> Outcome<(JoinResponse, bool)> {
     let joined = conn
         .query_one(
             &sql::NODE_JOIN,
@@ -35,7 +51,44 @@ pub(crate) async fn join(conn: &mut Conn, at: At, info: &NodeInfo) -> Outcome<Jo
             ],
         )
         .await?;
-    Ok(JoinResponse { at: rows::instant(&joined, 0)?, wakes_schedules: rows::get(&joined, 1)? })
+    let (found, woken): (i64, i64) = (rows::get(&joined, 1)?, rows::get(&joined, 2)?);
+    let response = JoinResponse { at: rows::instant(&joined, 0)?, wakes_schedules: woken > 0 };
+    Ok((response, woken < found))
+}
+
+/// Makes schedules due whose slots are held for nodes of these queues. Returns how many, and whether
+/// some of them were locked.
+pub(crate) async fn wake_held(
+    conn: &mut Conn,
+    at: At,
+    queues: &[String],
+) -> Outcome<(usize, bool)> {
+    let bound: Bound<'_> = &[&rows::at(at), &queues, &rows::count(limits::HELD_WAKE_MAX)];
+    let row = conn.query_one(&sql::SCHEDULE_WAKE, bound).await?;
+    let (found, woken): (i64, i64) = (rows::get(&row, 0)?, rows::get(&row, 1)?);
+    Ok((usize::try_from(woken).unwrap_or_default(), woken < found))
+}
+
+/// Wakes the schedules that were locked when a node joined. The fire that had locked them may have held
+/// their slots again without seeing the node. The node itself does not wait for it: those that stay
+/// locked, or cannot be woken, are examined when their time comes.
+pub(crate) async fn wake_locked(pool: Pool, shared: Arc<Shared>, at: At, queues: Vec<String>) {
+    for _ in 0..WAKES_MAX {
+        sleep(WAKE_PAUSE).await;
+        match run!(pool, join, conn => wake_held(conn, at, &queues)) {
+            Ok((woken, are_locked)) => {
+                if woken > 0 {
+                    shared.wake.tell_schedules();
+                }
+                if !are_locked {
+                    return;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "waking held schedules for a node that joined failed");
+            }
+        }
+    }
 }
 
 pub(crate) async fn beat(

@@ -9,14 +9,11 @@ use punctual_store::backend::Backend;
 use punctual_store::*;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
-use tokio_postgres::types::Type;
 
 use crate::connect::Connector;
-use crate::connection::Conn;
 use crate::counts::{self, Change, CountTime};
 use crate::driver::Driver;
 use crate::enqueue::Enqueue;
-use crate::error::Outcome;
 use crate::gather::Gather;
 use crate::history::{self, History};
 use crate::in_transaction::InTransaction;
@@ -30,7 +27,7 @@ pub(crate) use crate::shared::Shared;
 use crate::wake;
 use crate::{
     check, claim, cluster_key, events, expiry, fire, jobs, keys, leaders, lists, look, migrate,
-    nodes, notes, partitions, queues, rows, schedules, sets, sql, upkeep,
+    nodes, notes, partitions, queues, rows, schedules, sets, spoil, sql, upkeep,
 };
 
 /// Connections for enqueueing, and as many for settling: two are enough to keep the server at work
@@ -40,7 +37,8 @@ const WRITE_LANES: usize = 2;
 const SPARE_LANES: usize = 2;
 /// Connections for claiming.
 const CLAIM_LANES: usize = 2;
-/// Connections for what leaders do: one for the schedules, one for timers and the leases of the dead.
+/// Connections for timers, start deadlines, the leases of the dead and job counts. They are services of
+/// their own, and each statement may take two seconds.
 const LEADER_LANES: usize = 2;
 /// Connections for reads of the maintenance leader. The second one is made when a count of all jobs,
 /// which takes seconds, occupies the first.
@@ -51,6 +49,7 @@ const UPKEEP_LANES: usize = 2;
 /// Its connections live on threads of its own, so that it can be used from any Tokio runtime that
 /// has a clock. Dropping it ends what it has started.
 pub struct PostgresStore {
+    driver: Arc<Driver>,
     pub(crate) connector: Arc<Connector>,
     pub(crate) shared: Arc<Shared>,
     /// For reads and rare writes.
@@ -58,8 +57,12 @@ pub struct PostgresStore {
     claims: Pool,
     /// Heartbeats of this process, which wait for no other request, and those of remote workers.
     pub(crate) beats: [Pool; 2],
-    /// A slot must not wait for lists.
-    leads: Pool,
+    /// Finds and fires due slots, one statement at a time: a slot waits for no other statement.
+    fires: Pool,
+    /// Elects leaders, which must not wait for what leaders do.
+    roles: Pool,
+    /// Writes of the maintenance leader, which must not wait for lists.
+    pub(crate) leads: Pool,
     /// Reads of the maintenance leader, which must not wait for lists; not connected elsewhere.
     upkeep: Pool,
     pub(crate) count_time: CountTime,
@@ -130,6 +133,8 @@ impl PostgresStore {
             unverified,
             claims: lanes(CLAIM_LANES),
             beats: [lanes(1), lanes(1)],
+            fires: lanes(1),
+            roles: lanes(1),
             leads: lanes(LEADER_LANES),
             upkeep: Pool::new(connector.clone(), UPKEEP_LANES),
             count_time: CountTime::default(),
@@ -138,6 +143,7 @@ impl PostgresStore {
             enqueues: Gather::start(&driver, enqueue, WRITE_LANES),
             keyed: Gather::start(&driver, keyed, 1),
             settles: Gather::start(&driver, settle, WRITE_LANES),
+            driver,
             days_ahead: options.days_ahead,
             listens: options.listens,
             connector,
@@ -163,51 +169,10 @@ impl PostgresStore {
     /// Makes something unreadable, if it is there; for tests.
     #[doc(hidden)]
     pub async fn spoil(&self, what: rules::Spoil) -> Result<()> {
-        attempt!(self.pool, Repeat::Safe, conn => spoil(conn, what))
+        attempt!(self.pool, Repeat::Safe, conn => spoil::spoil(conn, what))
     }
 }
 
-/// PostgreSQL keeps to its types, so that damage is a value that none of ours has.
-async fn spoil(conn: &mut Conn, what: rules::Spoil) -> Outcome<()> {
-    use rules::Spoil;
-    let (id, texts): (uuid::Uuid, &[&str]) = match what {
-        Spoil::Body(job) => {
-            (job.as_uuid(), &["UPDATE {schema}.job SET timeout_us = -1 WHERE id = $1"])
-        }
-        Spoil::Tags(job) => (job.as_uuid(), &["UPDATE {schema}.job SET tags = '7' WHERE id = $1"]),
-        Spoil::Seat(job) => (
-            job.as_uuid(),
-            &[
-                "UPDATE {schema}.job_ready SET attempt = -1 WHERE job = $1",
-                "UPDATE {schema}.job_timer SET attempt = -1 WHERE job = $1",
-                "UPDATE {schema}.job_wait SET attempt = -1 WHERE job = $1",
-                "UPDATE {schema}.job_lease SET attempt = -1 WHERE job = $1",
-            ],
-        ),
-        Spoil::Lease(job) => (
-            job.as_uuid(),
-            &[
-                "UPDATE {schema}.job_lease SET lease = '00000000-0000-0000-0000-000000000000' WHERE job = $1",
-            ],
-        ),
-        Spoil::Unfinished(job) => (
-            job.as_uuid(),
-            &[
-                "INSERT INTO {schema}.job_live (schedule, job) SELECT schedule, id FROM {schema}.job WHERE id = $1",
-            ],
-        ),
-        Spoil::Schedule(id) => {
-            (id.as_uuid(), &["UPDATE {schema}.schedule SET spec = NULL WHERE id = $1"])
-        }
-    };
-    for text in texts {
-        let text = sql::qualify(text, conn.texts().schema());
-        conn.query_text(&text, &[(&id, Type::UUID)]).await?;
-    }
-    Ok(())
-}
-
-/// Checks the schema, and brings it up to date if it may.
 /// Checks the schema, creates or migrates it if it may, and returns the cluster key.
 async fn open(connector: &Connector, pool: &Pool, options: &Options) -> Result<ClusterKey> {
     let mut conn = pool.take().await?;
@@ -283,7 +248,7 @@ impl Backend for PostgresStore {
 
     fn raise_hint(&self, operation: Operation, topic: Topic) {
         match (operation, topic) {
-            // The writers of these batches raise the hint: they know at which place in a queue jobs stand.
+            // The writers of these batches raise the hint: they know the positions of the jobs in their queues.
             (Operation::enqueue | Operation::settle | Operation::fire, _) => {}
             (_, Topic::Work) => self.shared.put_in_line(),
             (_, Topic::Schedules) => self.shared.wake.tell_schedules(),
@@ -366,7 +331,13 @@ impl Backend for PostgresStore {
     }
 
     async fn join(&self, at: At, node: &NodeInfo) -> Result<JoinResponse> {
-        run!(self.pool, join, conn => nodes::join(conn, at, node))
+        let (joined, are_locked) = run!(self.pool, join, conn => nodes::join(conn, at, node))?;
+        if are_locked {
+            let queues = awaited_queues(node).into_iter().map(str::to_owned).collect();
+            let (pool, shared) = (self.pool.clone(), self.shared.clone());
+            self.driver.spawn(nodes::wake_locked(pool, shared, at, queues));
+        }
+        Ok(joined)
     }
 
     async fn beat(&self, at: At, ask: &BeatAsk) -> Result<Beaten> {
@@ -395,13 +366,13 @@ impl Backend for PostgresStore {
         nonce: Nonce,
         lease: Duration,
     ) -> Result<Acquired> {
-        run!(self.leads, acquire, conn => leaders::acquire(conn, at, role, node, nonce, lease))
+        run!(self.roles, acquire, conn => leaders::acquire(conn, at, role, node, nonce, lease))
     }
 
     async fn resign(&self, at: At, fence: &Fence) -> Result<bool> {
         let message = self.shared.wake.about_roles();
         let channel = &self.channel;
-        run!(self.leads, resign, conn => leaders::resign(conn, at, fence, channel, &message))
+        run!(self.roles, resign, conn => leaders::resign(conn, at, fence, channel, &message))
     }
 
     async fn leaders(&self) -> Result<Vec<Leader>> {
@@ -537,9 +508,9 @@ impl Backend for PostgresStore {
     }
 
     async fn due(&self, at: At, shard: i16, most: usize) -> Result<Due> {
-        let (due, unreadable) = run!(self.leads, due, conn => fire::due(conn, at, shard, most))?;
+        let (due, unreadable) = run!(self.fires, due, conn => fire::due(conn, at, shard, most))?;
         if !unreadable.is_empty() {
-            run!(self.leads, due, conn => fire::set_aside(conn, &unreadable))?;
+            run!(self.fires, due, conn => fire::set_aside(conn, &unreadable))?;
         }
         Ok(due)
     }
@@ -552,7 +523,7 @@ impl Backend for PostgresStore {
         plans: &[SlotPlan],
     ) -> Result<Fired> {
         let (fired, made) =
-            run!(self.leads, fire, conn => fire::fire(conn, at, fence, lease, plans))?;
+            run!(self.fires, fire, conn => fire::fire(conn, at, fence, lease, plans))?;
         if !made.is_empty() {
             self.shared.enqueued(fired.at, made.iter().map(|job| &**job));
         }
@@ -577,7 +548,7 @@ impl Backend for PostgresStore {
     }
 
     async fn schedules_ahead(&self, now: Timestamp, most: usize) -> Result<AheadSchedules> {
-        run!(self.pool, schedules_ahead, conn => look::schedules_ahead(conn, now, most))
+        run!(self.upkeep, schedules_ahead, conn => look::schedules_ahead(conn, now, most))
     }
 
     async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {

@@ -292,7 +292,7 @@ CREATE TABLE punctual_schedule (
   UNIQUE (tenant, name)
 ) STRICT;
 CREATE INDEX punctual_schedule_due ON punctual_schedule (shard, due_at, id) WHERE due_at IS NOT NULL;
-CREATE INDEX punctual_schedule_held ON punctual_schedule (held_queue, id) WHERE held_queue IS NOT NULL;
+CREATE INDEX punctual_schedule_held ON punctual_schedule (held_queue, held_since, id) WHERE held_queue IS NOT NULL;
 CREATE INDEX punctual_schedule_set_member ON punctual_schedule (tenant, set_name, name) WHERE set_name <> '';
 
 -- Sets of schedules, and the generation of each that is in force.

@@ -1,5 +1,6 @@
 //! What is due, and turning slots into jobs.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
@@ -10,7 +11,7 @@ use punctual_store::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Outcome;
-use crate::{jobs, leaders, lists, rows, sql};
+use crate::{jobs, leaders, lists, nodes, rows, sql};
 
 /// What is due, and which schedules cannot be read and must be set aside.
 pub(crate) fn due(
@@ -63,6 +64,7 @@ pub(crate) fn fire(
             refused: 0,
             unplaced: 0,
             skipped: Vec::new(),
+            woken: 0,
         });
     };
     let mut live = Vec::new();
@@ -71,11 +73,22 @@ pub(crate) fn fire(
     }
     let firing = Firing { now, term: fence.term, node: leader.node, live };
     let until = Some(leader.until);
-    let mut fired =
-        Fired { at: now, until, answers: Vec::new(), refused: 0, unplaced: 0, skipped: Vec::new() };
+    let mut fired = Fired {
+        at: now,
+        until,
+        answers: Vec::new(),
+        refused: 0,
+        unplaced: 0,
+        skipped: Vec::new(),
+        woken: 0,
+    };
+    let mut freed = BTreeSet::new();
     for plan in plans {
-        let answer = firing.fire(db, plan, &mut fired)?;
+        let answer = firing.fire(db, plan, &mut fired, &mut freed)?;
         fired.answers.push(answer);
+    }
+    if !freed.is_empty() {
+        fired.woken = nodes::wake_held(db, now, freed.iter().map(String::as_str))?;
     }
     Ok(fired)
 }
@@ -116,7 +129,13 @@ fn mark(db: &Connection, schedule: ScheduleId) -> Outcome<Option<Mark>> {
 }
 
 impl Firing {
-    fn fire(&self, db: &Connection, plan: &SlotPlan, fired: &mut Fired) -> Outcome<FireAnswer> {
+    fn fire(
+        &self,
+        db: &Connection,
+        plan: &SlotPlan,
+        fired: &mut Fired,
+        freed: &mut BTreeSet<String>,
+    ) -> Outcome<FireAnswer> {
         let Firing { now, term, node, .. } = *self;
         let mark = mark(db, plan.schedule)?;
         let is_current =
@@ -134,6 +153,7 @@ impl Firing {
                 return Ok(FireAnswer::SetAside(reason));
             }
         };
+        freed.extend(advance.freed_queue(mark.held.as_ref()).map(str::to_owned));
         let held = advance.held.as_ref();
         db.prepare_cached(sql::SCHEDULE_ADVANCE)?.execute(params![
             mark.rowid,

@@ -25,11 +25,20 @@ pub(crate) fn join(db: &Connection, now: Timestamp, info: &NodeInfo) -> Outcome<
         now.as_micros(),
         MAINTENANCE,
     ])?;
+    Ok((now, wake_held(db, now, awaited_queues(info))? > 0))
+}
+
+/// Makes schedules due whose slots are held for nodes of these queues; how many.
+pub(crate) fn wake_held<'q>(
+    db: &Connection,
+    now: Timestamp,
+    queues: impl IntoIterator<Item = &'q str>,
+) -> Outcome<usize> {
     let (mut wake, mut room) = (db.prepare_cached(sql::SCHEDULE_WAKE)?, limits::HELD_WAKE_MAX);
-    for queue in awaited_queues(info) {
+    for queue in queues {
         room -= wake.execute(params![queue, now.as_micros(), rows::rows(room)])?;
     }
-    Ok((now, room < limits::HELD_WAKE_MAX))
+    Ok(limits::HELD_WAKE_MAX - room)
 }
 
 pub(crate) fn beat(db: &Connection, now: Timestamp, ask: &BeatAsk) -> Outcome<Beaten> {

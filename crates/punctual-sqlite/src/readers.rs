@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use punctual_store::{ErrorKind, ListLimit, Result, StoreError};
+use punctual_store::{ErrorKind, ListLimit, ListPermit, Result, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
@@ -82,8 +82,25 @@ impl Readers {
         &self,
         read: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
     ) -> Result<T> {
+        self.admitted_list(self.admit_list()?, read).await
+    }
+
+    /// Admits a list that something else has to precede.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Retry`] if too many lists are being read.
+    pub(crate) fn admit_list(&self) -> Result<ListPermit> {
+        self.limit.admit()
+    }
+
+    /// Reads a list that was admitted.
+    pub(crate) async fn admitted_list<T: Send + 'static>(
+        &self,
+        permit: ListPermit,
+        read: impl FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+    ) -> Result<T> {
         // The permit belongs to the read: it is kept if the caller stops waiting.
-        let permit = self.limit.admit()?;
         let read = move |db: &Connection| {
             let outcome = read(db);
             drop(permit);

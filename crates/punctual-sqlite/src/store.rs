@@ -380,9 +380,14 @@ impl Backend for SqliteStore {
         most: usize,
     ) -> Result<Page<Event, EventCursor>> {
         let after = after.clone();
-        // By the writer, between two transactions: whatever has an instant before `until` is there, and
-        // nothing with such an instant comes later. A reader beside it may look while one is written.
-        self.writer.write(1, move |db| events::events(db, &after, until, most)).await
+        let permit = self.readers.admit_list()?;
+        // A transaction takes its instants after it has begun, and only one writes at a time. So when this
+        // empty one has committed, all events up to `until` are committed, those of other processes
+        // included. An older snapshot can lack an event whose transaction is under way, and the client
+        // would never read it. The reading itself would delay all writes.
+        self.writer.write(1, |_| Ok(())).await?;
+        let read = move |db: &rusqlite::Connection| events::events(db, &after, until, most);
+        self.readers.admitted_list(permit, read).await
     }
 
     async fn create_schedule(&self, at: At, new: &NewSchedule) -> Result<Schedule> {
@@ -516,7 +521,7 @@ impl Backend for SqliteStore {
     }
 
     async fn schedules_ahead(&self, now: Timestamp, most: usize) -> Result<AheadSchedules> {
-        self.readers.rows(move |db| look::schedules_ahead(db, now, most)).await
+        self.readers.upkeep(move |db| look::schedules_ahead(db, now, most)).await
     }
 
     async fn sums(&self, ask: &SumAsk) -> Result<Vec<RollupSum>> {

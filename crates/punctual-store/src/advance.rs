@@ -162,6 +162,14 @@ impl<'a> Advance<'a> {
         self.awaited.as_deref()
     }
 
+    /// The queue that the schedule waited for until now, if a node of it runs one of its slots: then it
+    /// can run those of other schedules that wait for it.
+    pub fn freed_queue<'h>(&self, held: Option<&'h HeldSlots>) -> Option<&'h str> {
+        let queue = held?.queue.as_str();
+        let is_its = |row: &SlotRow| row.job.as_ref().is_some_and(|job| job.queue == queue);
+        (self.held.is_none() && self.slots.iter().any(is_its)).then_some(queue)
+    }
+
     /// The last slot that is decided, if any is.
     pub fn last_slot(&self) -> Option<Timestamp> {
         self.slots.last().map(|row| row.end.unwrap_or(row.slot))

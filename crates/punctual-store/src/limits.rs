@@ -34,9 +34,10 @@ pub const FIRE_SLOTS_MAX: usize = 2_000;
 /// Jobs that the slots of one plan become where each node has its own: as many as those of all plans.
 /// With more nodes, older slots are missed.
 pub const PLACE_MAX: usize = FIRE_SLOTS_MAX;
-/// Schedules with held slots that a node makes due when it joins: each is a write of the transaction
-/// in which it joins. Further ones are examined when their time comes.
-pub const HELD_WAKE_MAX: usize = 10_000;
+/// Schedules with held slots that one transaction makes due: the one in which a node joins, and then
+/// each one that fires such slots. Each is a write to all indexes of the table, and a join must not
+/// take too long.
+pub const HELD_WAKE_MAX: usize = 500;
 /// Unfinished jobs of a schedule that are looked at when it fires, and the most that wait for one
 /// another: a schedule whose workers are gone has any number.
 pub const LIVE_MAX: usize = 1_000;

@@ -234,6 +234,9 @@ pub struct Fired {
     pub unplaced: usize,
     /// The slots that were decided without a job.
     pub skipped: Vec<SkippedSlots>,
+    /// Further schedules whose held slots were made due, because a node runs slots that were held for
+    /// the same queue.
+    pub woken: usize,
 }
 
 /// What became of one plan.

@@ -128,6 +128,30 @@ async fn a_fire_that_takes_too_long_is_sent_again_with_half_of_its_schedules_and
     assert_eq!(decided, limits::FIRE_MAX / 4 - 1);
 }
 
+/// The search for schedules that are ahead of the clock is a diagnosis: no slot waits for it, whether it
+/// fails or does not end, and it is repeated until it succeeds.
+#[tokio::test(start_paused = true)]
+async fn slots_fire_while_the_search_for_schedules_ahead_fails() {
+    for fault in [Fault::Request, Fault::Silence] {
+        let world = World::new();
+        let schedule = create(&world, "mails", &often()).await;
+        let line = Arc::<Line>::default();
+        line.fail(&["schedules_ahead"], fault);
+        let node = world.start_on(&line, config("a", 3), on("mail", done)).await;
+        world.soon(node.leadership(SCHEDULER).won()).await;
+        world.pass(s(25)).await;
+        let ledger = ledger(&world, schedule.id).await;
+        assert_eq!(ledger.len(), 2, "{ledger:?}");
+        assert!(ledger.iter().all(|view| view.decided_at.since(view.slot) < ms(20)), "{ledger:?}");
+        assert!(line.calls("schedules_ahead") > 1);
+        line.heal();
+        world.pass(s(5)).await;
+        line.take_calls();
+        world.pass(s(60)).await;
+        assert_eq!(line.calls("schedules_ahead"), 0);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_schedule_that_is_made_or_changed_is_fired_without_delay() {
     let world = World::new();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use punctual_core::job::RetryPolicy;
 use punctual_core::{NodeId, Nonce};
 use punctual_store::{
-    Acquired, At, BeatAsk, CountRequest, CountResponse, ErrorKind, Fence, JobFilter, ReapAsk,
-    Store, limits,
+    Acquired, At, BeatAsk, CountRequest, CountResponse, ErrorKind, Fence, JobFilter, NodeInfo,
+    ReapAsk, Store, Topic, limits,
 };
 
 use super::{NOW, Schema, job, node};
@@ -38,6 +38,40 @@ async fn what_leaders_do_waits_behind_nobodys_lists() {
     };
     tokio::time::timeout(Duration::from_secs(20), lead).await.expect("it waits for the list");
     drop(list);
+}
+
+/// Each statement of the maintenance leader may take two seconds, and several run at a time. Slots fire
+/// and leaders are elected meanwhile.
+#[tokio::test]
+async fn slots_and_roles_wait_for_no_statement_of_the_maintenance_leader() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let id = NodeId::mint(NOW, [1; 10]);
+    store.join(AT, &node(id)).await.unwrap();
+    let held = [store.leads.take().await.unwrap(), store.leads.take().await.unwrap()];
+    let is_waiting = tokio::select! {
+        biased;
+        _ = store.promote(AT, 10) => false,
+        led = lead(&store, id) => led,
+    };
+    assert!(is_waiting, "the maintenance leader has another connection");
+    drop(held);
+    store.promote(AT, 10).await.unwrap();
+}
+
+/// Acquires the role of the schedules, finds and fires what is due, and resigns.
+async fn lead(store: &PostgresStore, id: NodeId) -> bool {
+    let lead = async {
+        let (nonce, lease) = (Nonce::mint(NOW, [2; 10]), Duration::from_secs(5));
+        let won = store.acquire(AT, "scheduler/0", id, nonce, lease).await.unwrap();
+        let Acquired::Won { term, .. } = won else { panic!("{won:?}") };
+        let fence = Fence { role: "scheduler/0".to_owned(), term, nonce };
+        store.due(AT, 0, 10).await.unwrap();
+        assert!(store.fire(AT, &fence, lease, &[]).await.unwrap().until.is_some());
+        store.resign(AT, &fence).await.unwrap()
+    };
+    let led = tokio::time::timeout(Duration::from_secs(20), lead).await;
+    led.expect("it waits for the maintenance leader")
 }
 
 /// Remote workers are many, and a server must not be declared dead because of them.
@@ -73,6 +107,31 @@ async fn the_heartbeat_of_a_server_waits_for_no_remote_worker() {
     assert!(store.beat(AT, &remote).await.unwrap().alive);
 }
 
+/// A fire that has locked schedules with held slots delays no node that joins, and may hold these slots
+/// again without seeing the node. They are woken when it has ended.
+#[tokio::test]
+async fn a_join_waits_for_no_schedule_and_wakes_it_later() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let held = "INSERT INTO {schema}.schedule (id, tenant, name, owner, set_name, shard, enabled, revision, stamp,
+          next_slot, held_queue, held_since, held_until, created_at, changed_at, spec)
+        SELECT '00000000-0000-0000-0000-000000000001', '', 's', '', '', 0, true, 1, 1,
+          t.at, '@b', t.at, t.at + interval '15 minutes', t.at, t.at, '{}'
+        FROM (SELECT to_timestamp(1800000000) AS at) AS t";
+    let mut client = super::connect().await;
+    client.batch_execute(&crate::sql::qualify(held, &schema.0)).await.unwrap();
+    let locked = client.transaction().await.unwrap();
+    let lock = "SELECT FROM {schema}.schedule FOR NO KEY UPDATE";
+    locked.batch_execute(&crate::sql::qualify(lock, &schema.0)).await.unwrap();
+    let mut hints = store.hints(Topic::Schedules);
+    let info = NodeInfo { queues: vec!["@b".to_owned()], ..node(NodeId::mint(NOW, [1; 10])) };
+    store.join(AT, &info).await.unwrap();
+    assert!(store.due(AT, 0, 10).await.unwrap().schedules.is_empty());
+    locked.rollback().await.unwrap();
+    tokio::time::timeout(Duration::from_secs(20), hints.heard()).await.expect("it is woken");
+    assert_eq!(store.due(AT, 0, 10).await.unwrap().schedules.len(), 1);
+}
+
 #[tokio::test]
 async fn lists_beyond_the_bound_are_rejected_at_once() {
     let schema = Schema::new();
@@ -99,6 +158,8 @@ async fn the_maintenance_leader_waits_for_no_list_and_is_not_rejected() {
     let all = JobFilter::default();
     let page = tokio::time::timeout(Duration::from_secs(20), store.upkeep_jobs(&all, None, 10));
     assert!(page.await.expect("it waits for the list").unwrap().items.is_empty());
+    let ahead = tokio::time::timeout(Duration::from_secs(20), store.schedules_ahead(NOW, 10));
+    assert!(ahead.await.expect("it waits for the list").unwrap().schedules.is_empty());
     drop((list, admitted));
 }
 

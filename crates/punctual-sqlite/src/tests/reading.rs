@@ -4,9 +4,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use punctual_core::job::{Outcome, RetryPolicy, decide};
-use punctual_core::{LeaseId, NodeId, ScheduleId};
+use punctual_core::{LeaseId, NodeId, ScheduleId, Timestamp};
 use punctual_store::{
-    At, BeatAsk, ClaimAsk, ErrorKind, JobFilter, QueueShare, Settled, Settlement, Store, limits,
+    Actor, At, BeatAsk, ClaimAsk, ErrorKind, EventCursor, JobFilter, QueueShare, Settled,
+    Settlement, Store, limits,
 };
 
 use super::{NOW, fresh, job, node};
@@ -133,6 +134,7 @@ async fn the_engine_waits_for_no_read_of_an_api_request() {
         assert!(matches!(settled[..], [Settled::Applied(_)]), "{settled:?}");
         // The maintenance leader is neither rejected nor delayed.
         store.upkeep_jobs(&JobFilter::default(), None, 10).await.unwrap();
+        assert!(store.schedules_ahead(NOW, 10).await.unwrap().schedules.is_empty());
     };
     tokio::time::timeout(PATIENCE, engine).await.expect("it waits for API requests");
     drop(release);
@@ -192,6 +194,54 @@ async fn lists_beyond_the_bound_are_rejected_at_once() {
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Retry);
     held.end().await;
     list().await.unwrap();
+}
+
+/// Clients that replay a day of events must not delay writes.
+#[tokio::test]
+async fn events_are_read_as_lists_are() {
+    let (_directory, store) = fresh();
+    let store = std::sync::Arc::new(store);
+    let start = EventCursor::at(Timestamp::EPOCH);
+    let held = HeldLists::start(&store, LIST_READERS).await;
+    let mut events = Box::pin(store.events(&start, NOW, 10));
+    assert!(is_pending(events.as_mut()).await);
+    store.enqueue(AT, &[job(1)]).await.unwrap();
+    assert!(is_pending(events.as_mut()).await, "the writer reads them");
+    held.end().await;
+    assert!(events.await.unwrap().items.is_empty());
+    let held = HeldLists::start(&store, limits::LISTS_MAX).await;
+    let refused = tokio::time::timeout(PATIENCE, store.events(&start, NOW, 10));
+    assert_eq!(refused.await.expect("it waits").unwrap_err().kind(), ErrorKind::Retry);
+    held.end().await;
+}
+
+/// A client continues after the last event that it has read, so an event that is being written with an
+/// earlier instant must not appear later.
+#[tokio::test]
+async fn events_wait_for_the_transaction_that_is_under_way() {
+    let (_directory, store) = fresh();
+    let store = std::sync::Arc::new(store);
+    let (started, runs) = tokio::sync::oneshot::channel();
+    let (release, wait) = mpsc::channel::<()>();
+    let mut started = Some(started);
+    let other = store.clone();
+    let written = tokio::spawn(async move {
+        let write = move |db: &rusqlite::Connection| {
+            if let Some(started) = started.take() {
+                let _ = started.send(());
+                let _ = wait.recv();
+            }
+            crate::upkeep::note(db, NOW, &Actor::new("ana", "needed"), "pause", "queue mail")
+        };
+        other.writer.write(1, write).await
+    });
+    runs.await.unwrap();
+    let start = EventCursor::at(Timestamp::EPOCH);
+    let mut events = Box::pin(store.events(&start, NOW, 10));
+    assert!(is_pending(events.as_mut()).await);
+    drop(release);
+    written.await.unwrap().unwrap();
+    assert_eq!(events.await.unwrap().items.len(), 1);
 }
 
 #[tokio::test]

@@ -22,10 +22,26 @@ impl State {
             running: 0,
         };
         self.nodes.insert(info.id, node);
-        let queues = awaited_queues(info);
-        let held = self.schedules.values_mut().filter_map(|schedule| schedule.held.as_mut());
-        let awaiting = held.filter(|held| queues.contains(&held.queue.as_str()));
-        awaiting.take(limits::HELD_WAKE_MAX).map(|held| held.until = now).count()
+        self.wake_held(now, &awaited_queues(info))
+    }
+
+    /// Makes schedules due whose slots are held for nodes of these queues, those that wait longest
+    /// first; how many.
+    pub(super) fn wake_held(&mut self, now: Timestamp, queues: &[&str]) -> usize {
+        let mut woken = 0;
+        for queue in queues {
+            let schedules = self.schedules.values_mut();
+            let held =
+                schedules.filter_map(|schedule| Some((schedule.id, schedule.held.as_mut()?)));
+            let mut waiting: Vec<_> =
+                held.filter(|(_, held)| held.queue == *queue && held.until > now).collect();
+            waiting.sort_by_key(|(id, held)| (held.since, *id));
+            for (_, held) in waiting.into_iter().take(limits::HELD_WAKE_MAX - woken) {
+                held.until = now;
+                woken += 1;
+            }
+        }
+        woken
     }
 
     pub(super) fn beat(&mut self, now: Timestamp, ask: &BeatAsk) -> Beaten {

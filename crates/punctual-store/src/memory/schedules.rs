@@ -1,5 +1,6 @@
 //! Schedules and their ledger.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use punctual_core::{JobId, ScheduleId, Timestamp};
@@ -220,6 +221,7 @@ impl State {
                 refused: 0,
                 unplaced: 0,
                 skipped: Vec::new(),
+                woken: 0,
             };
         };
         let mut fired = Fired {
@@ -229,11 +231,15 @@ impl State {
             refused: 0,
             unplaced: 0,
             skipped: Vec::new(),
+            woken: 0,
         };
+        let mut freed = BTreeSet::new();
         for plan in plans {
-            let answer = self.fire_one(now, &leader, plan, &mut fired);
+            let answer = self.fire_one(now, &leader, plan, &mut fired, &mut freed);
             fired.answers.push(answer);
         }
+        let freed: Vec<&str> = freed.iter().map(String::as_str).collect();
+        fired.woken = self.wake_held(now, &freed);
         fired
     }
 
@@ -259,6 +265,7 @@ impl State {
         leader: &Leader,
         plan: &SlotPlan,
         fired: &mut Fired,
+        freed: &mut BTreeSet<String>,
     ) -> FireAnswer {
         let nodes = self.nodes.values().filter(|node| node.dead_at.is_none());
         let live: Vec<NodeInfo> = nodes.map(|node| node.info.clone()).collect();
@@ -277,6 +284,7 @@ impl State {
                 return FireAnswer::SetAside(reason);
             }
         };
+        freed.extend(advance.freed_queue(schedule.held.as_ref()).map(str::to_owned));
         let decided_to = advance.decided_to(now);
         schedule.next_slot = advance.next_slot;
         schedule.held.clone_from(&advance.held);
