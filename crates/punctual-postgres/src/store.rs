@@ -252,7 +252,7 @@ impl Backend for PostgresStore {
             (Operation::enqueue | Operation::settle | Operation::fire, _) => {}
             (_, Topic::Work) => self.shared.put_in_line(),
             (_, Topic::Schedules) => self.shared.wake.tell_schedules(),
-            // Other processes were told in the transaction.
+            // The transaction has notified other processes.
             (_, Topic::Roles) => self.shared.wake.ring_roles(),
         }
     }

@@ -27,18 +27,18 @@
 macro_rules! store_operations {
     ($generate:ident) => {
         $generate! {
-            /// What time it is.
+            /// Returns the time.
             [Tenant, Safe]
             async fn now(&self, at: At) -> Timestamp {}
-            /// Which schema the store has.
+            /// Returns the version of the schema, and of the database.
             [Tenant, Safe]
             async fn schema(&self) -> Schema {}
-            /// What is amiss with how the store is set up, where history is kept for so long, as far as it shows
-            /// without reading what the store holds: nothing, if all is well.
+            /// Returns problems in the configuration of the database, for history that is kept for this
+            /// long. Reads no jobs or schedules. Empty if there is no problem.
             [Cluster, Safe, rows |faults| faults.len()]
             async fn faults(&self, at: At, retention: &Retention) -> Vec<String> {}
-            /// Checks whether writes can succeed. After a write that found the disk full, it writes to find out
-            /// whether there is space again; otherwise it costs nothing.
+            /// Checks whether writes can succeed. After a write that found the disk full, it writes to find
+            /// out whether there is space again; otherwise it costs nothing.
             ///
             /// # Errors
             ///
@@ -46,50 +46,49 @@ macro_rules! store_operations {
             [Cluster, Safe]
             async fn check_writable(&self) -> () {}
             // Jobs
-            /// Writes jobs; each row has an answer of its own, and a refused one keeps no other out.
+            /// Inserts jobs. Each job has its own result, and a rejected job does not affect the others.
             [Tenant, Safe, hint Work if Enqueued::has_new, rows |_| jobs.len()]
             async fn enqueue(&self, at: At, jobs: &[NewJob]) -> Enqueued {
                 rules::check_count(jobs.len(), limits::ENQUEUE_MAX, "jobs")?;
             }
-            /// Takes due jobs in the order of queues and ranks, under the lease that fences their
-            /// settlement.
+            /// Claims due jobs, in the order of queues and priorities. Each job carries the lease that
+            /// fences its settlement.
             [Engine, Once, rows |claimed| claimed.jobs.len()]
             async fn claim(&self, at: At, ask: &ClaimAsk) -> Claimed {
                 ask.check()?;
             }
-            /// Which job holds the unique key of this one now, if any: it may be the job itself. A key whose
-            /// time is over is held by nobody.
+            /// Returns the job that holds the unique key of this job, which can be the job itself. An
+            /// expired key has no holder.
             [Tenant, Safe]
             async fn key_holder(&self, at: At, job: &NewJob) -> Option<JobId> {}
-            /// Applies decided transitions, each with the jobs that follow it; a stale lease is reported, not
-            /// applied, and nothing follows.
+            /// Applies decided transitions, and enqueues the follow-up jobs of each. A stale lease is
+            /// reported; its transition and its follow-up jobs are not applied.
             [Engine, Safe, hint Work if |settled| settled.has_work(batch), rows |_| batch.len()]
             async fn settle(&self, at: At, batch: &[Settlement]) -> Settlements {
                 rules::check_settlements(batch)?;
             }
-            /// Calls a job off: at once if it waits, by asking its worker if it runs.
+            /// Cancels a job: a waiting job at once, a running job by a request to its worker.
             [Tenant, Once]
             async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> CancelAnswer {
                 let actor = &actor.kept()?;
             }
-            /// Makes ended jobs ready again, with all their attempts before them: none is spent, none of
-            /// their budget is used, their steps are forgotten, and they expire no more, since somebody wants
-            /// them now.
+            /// Makes finished jobs ready again with a full set of attempts and a full budget. Deletes their
+            /// steps and their start deadlines.
             [Tenant, Once, hint Work, rows |_| jobs.len()]
             async fn requeue(&self, at: At, jobs: &[JobId], actor: &Actor) -> Vec<RequeueAnswer> {
                 rules::check_count(jobs.len(), limits::REQUEUE_MAX, "jobs")?;
                 let actor = &actor.kept()?;
             }
-            /// Gives a waiting job another queue, priority or due time. A unique key that holds for its
-            /// queue goes with it.
+            /// Moves a waiting job to another queue, priority or due time. A unique key that is scoped to
+            /// the queue moves with it.
             [Tenant, Once, hint Work]
             async fn place(&self, at: At, job: JobId, to: &Placement, actor: &Actor) -> MoveAnswer {
                 to.check()?;
                 let actor = &actor.kept()?;
             }
-            // What handlers note
-            /// Keeps the result of a step of a job, while this lease of it is in force; the first result of
-            /// a name stays. At most [`limits::STEPS_MAX`] for a job.
+            // What handlers save
+            /// Saves the result of a step of a job under this lease. The first result of a name is kept. A
+            /// job has at most [`limits::STEPS_MAX`] steps.
             [Engine, Safe]
             async fn save_step(
                 &self,
@@ -101,16 +100,16 @@ macro_rules! store_operations {
             ) -> StepAnswer {
                 rules::check_step(name, result)?;
             }
-            /// The steps of a job, in the order of their instants and then of their names.
+            /// Lists the steps of a job by time, then by name.
             [Tenant, Safe, rows |steps| steps.len()]
             async fn steps(&self, job: JobId) -> Vec<StepView> {}
-            /// Writes lines of logs. A line that is there already stays as it is; those of a job that is not
-            /// there are left out, since nothing would ever drop them.
+            /// Inserts log lines. Existing lines are not changed. Lines of jobs that do not exist are left
+            /// out, because no prune would delete them.
             [Engine, Safe, rows |_| lines.len()]
             async fn write_log(&self, at: At, lines: &[LogLine]) -> Timestamp {
                 LogLine::check(lines)?;
             }
-            /// The log of a job, attempt by attempt, in the order of its lines.
+            /// Lists the log of a job by attempt and line number.
             [Tenant, Safe, rows |page| page.items.len()]
             async fn log(
                 &self,
@@ -118,7 +117,7 @@ macro_rules! store_operations {
                 after: Option<LogCursor>,
                 most: usize,
             ) -> Page<LogView, LogCursor> {}
-            /// The same from its end, the newest line first: those before this place.
+            /// Lists the log of a job, newest line first, before this position.
             [Tenant, Safe, rows |page| page.items.len()]
             async fn newest_log(
                 &self,
@@ -127,30 +126,30 @@ macro_rules! store_operations {
                 most: usize,
             ) -> Page<LogView, LogCursor> {}
             // Nodes and leaders
-            /// Enters a node that has just started.
+            /// Inserts a node that has just started.
             [Engine, Safe, hint Schedules if |joined| joined.wakes_schedules]
             async fn join(&self, at: At, node: &NodeInfo) -> JoinResponse {
                 node.check()?;
             }
-            /// One heartbeat: the node is alive and still leads its roles. One that was declared dead
-            /// changes nothing by it.
+            /// Records a heartbeat: the node is alive and still leads its roles. The heartbeat of a node
+            /// that was declared dead changes nothing.
             [Engine, Safe]
             async fn beat(&self, at: At, ask: &BeatAsk) -> Beaten {
                 ask.check()?;
             }
-            /// Gives back what a node holds under these leases, as if it had settled each job as
-            /// released; at most [`limits::RELEASE_MAX`] jobs, the next beat tells of the others.
+            /// Releases the jobs that a node holds under these leases, at most [`limits::RELEASE_MAX`]. The
+            /// response to the next heartbeat names the remaining ones.
             [Engine, Safe, hint Work, rows |_| leases.len()]
             async fn release(&self, at: At, node: NodeId, leases: &[LeaseId]) -> Released {
                 rules::check_release(leases)?;
             }
-            /// Takes a node that holds no job any more from the list.
+            /// Removes a node that holds no jobs.
             [Engine, Safe]
             async fn leave(&self, at: At, node: NodeId) -> () {}
-            /// The nodes, by id.
+            /// Lists the nodes by id.
             [Cluster, Safe, rows |nodes| nodes.len()]
             async fn nodes(&self) -> Vec<Node> {}
-            /// Takes a role whose lease has run out.
+            /// Acquires a role whose lease has expired.
             [Engine, Safe]
             async fn acquire(
                 &self,
@@ -162,47 +161,48 @@ macro_rules! store_operations {
             ) -> Acquired {
                 limits::check_name("role", role, false).map_err(StoreError::invalid)?;
             }
-            /// Gives a role up at once; false if the term was lost already.
+            /// Resigns a role at once. Returns false if the term was lost before.
             [Engine, Safe, hint Roles if |is_resigned| *is_resigned]
             async fn resign(&self, at: At, fence: &Fence) -> bool {}
-            /// Who leads what, by role.
+            /// Lists the leader of each role.
             [Cluster, Safe, rows |leaders| leaders.len()]
             async fn leaders(&self) -> Vec<Leader> {}
-            /// Past changes of a role's term, newest first.
+            /// Lists past changes of the leader of a role, newest first.
             [Cluster, Safe, rows |changes| changes.len()]
             async fn leader_changes(&self, role: &str, most: usize) -> Vec<LeaderChange> {}
             // Upkeep
-            /// Moves what waited long enough to the ready set: first due timers, then one job of each
-            /// schedule that has none unfinished but those that wait, its oldest; to the timers if it is
-            /// due later.
+            /// Makes jobs ready that have waited long enough: due timers first, then the oldest blocked job
+            /// of each schedule without unfinished jobs other than blocked ones. A job that is due later
+            /// becomes a timer.
             [Engine, Safe, hint Work if Promoted::has_any]
             async fn promote(&self, at: At, most: usize) -> Promoted {
                 rules::check_count(most, limits::PROMOTE_MAX, "timers")?;
             }
-            /// Ends jobs that wait past their start deadline: they fail without an attempt, and what they held is
-            /// free. The deadlines to check are listed when jobs are written, and only for jobs that have one; see
-            /// [`Promoted::next_deadline`].
+            /// Fails jobs that wait past their start deadline. They fail without an attempt, and their
+            /// unique key and their place are free. The deadlines to check are written with the jobs, and
+            /// only for jobs that have one; see [`Promoted::next_deadline`].
             [Engine, Once, rows |expired| expired.jobs.len()]
             async fn expire(&self, at: At, request: &ExpireRequest) -> ExpireResponse {
                 request.check()?;
             }
-            /// Declares silent nodes dead and takes their leases back. Ends the attempts of live remote workers
-            /// (nodes with the label [`rules::REMOTE_LABEL`]) that exceed their time: other nodes do it themselves.
+            /// Declares silent nodes dead and revokes their leases. Ends the attempts of live remote
+            /// workers (nodes with the label [`rules::REMOTE_LABEL`]) that exceed their time; other nodes
+            /// end theirs themselves.
             [Engine, Once, hint Work if Reaped::has_work, rows |reaped| reaped.jobs.len()]
             async fn reap(&self, at: At, ask: &ReapAsk) -> Reaped {
                 ask.check()?;
             }
-            /// Drops history that is older than it must be kept.
+            /// Deletes history that is older than the retention.
             [Engine, Once]
             async fn prune(&self, at: At, retention: &Retention, most: usize) -> Pruned {
                 rules::check_count(most, limits::PRUNE_MAX, "rows per table")?;
             }
-            /// Adds to the per-minute counters.
+            /// Adds to the counters per minute.
             [Engine, Once, rows |_| counts.len()]
             async fn roll_up(&self, counts: &[RollupCount]) -> () {
                 rules::check_counts(counts)?;
             }
-            /// Reads the per-minute counters, oldest first.
+            /// Lists the counters per minute, oldest first.
             [Tenant, Safe, rows |page| page.items.len()]
             async fn rollups(
                 &self,
@@ -210,26 +210,26 @@ macro_rules! store_operations {
                 after: Option<&RollupCursor>,
                 most: usize,
             ) -> Page<RollupCount, RollupCursor> {}
-            /// Adds the per-minute counters up by stretches of time, oldest first, by metric and queue.
+            /// Returns sums of the counters per minute by interval, metric and queue, oldest first.
             [Tenant, Safe, rows |sums| sums.len()]
             async fn sums(&self, ask: &SumAsk) -> Vec<RollupSum> {
                 ask.check()?;
             }
-            /// Notes what somebody did.
+            /// Inserts an entry into the audit log.
             [Tenant, Once]
             async fn audit(&self, at: At, entry: &AuditEntry) -> () {
                 let entry = &entry.kept()?;
             }
-            /// What was done, newest first.
+            /// Lists the audit log, newest first.
             [Tenant, Safe, rows |page| page.items.len()]
             async fn audits(
                 &self,
                 after: Option<AuditCursor>,
                 most: usize,
             ) -> Page<AuditView, AuditCursor> {}
-            /// What has happened after this and not later than `until`, oldest first. An event appears when
-            /// its transaction commits, which may be later than its instant: whoever must not miss one asks
-            /// for what is old enough.
+            /// Lists events after this position and up to `until`, oldest first. An event appears when its
+            /// transaction commits, which can be later than its time. A caller that must not miss an event
+            /// sets `until` to a time before all open transactions.
             [Tenant, Safe, rows |page| page.items.len()]
             async fn events(
                 &self,
@@ -238,13 +238,13 @@ macro_rules! store_operations {
                 most: usize,
             ) -> Page<Event, EventCursor> {}
             // Schedules
-            /// Creates a schedule; a name that is taken is a conflict.
+            /// Creates a schedule. A name that exists is a conflict.
             [Tenant, Safe, hint Schedules]
             async fn create_schedule(&self, at: At, new: &NewSchedule) -> Schedule {
                 new.check()?;
                 let new = &NewSchedule { actor: new.actor.kept()?, ..new.clone() };
             }
-            /// Changes a schedule, if it is still as the caller saw it.
+            /// Changes a schedule if it has not changed since the caller read it.
             [Tenant, Once, hint Schedules]
             async fn change_schedule(
                 &self,
@@ -256,7 +256,8 @@ macro_rules! store_operations {
             ) -> EditAnswer {
                 let actor = &actor.kept()?;
             }
-            /// Removes a schedule; its ledger and jobs stay until they are pruned.
+            /// Deletes a schedule if it has not changed since the caller read it. Its ledger and jobs are
+            /// kept until they are pruned.
             [Tenant, Once, hint Schedules]
             async fn delete_schedule(
                 &self,
@@ -267,17 +268,17 @@ macro_rules! store_operations {
             ) -> EditAnswer {
                 let actor = &actor.kept()?;
             }
-            /// One schedule.
+            /// Returns a schedule.
             [Tenant, Safe]
             async fn schedule(&self, id: ScheduleId) -> Option<Schedule> {}
-            /// One schedule by its name.
+            /// Returns a schedule by its name.
             [Tenant, Safe]
             async fn schedule_named(&self, tenant: &str, name: &str) -> Option<Schedule> {}
-            /// A tenant's schedules by name, after the given one.
+            /// Lists the schedules of a tenant by name, after this name.
             [Tenant, Safe, rows |schedules| schedules.len()]
             async fn schedules(&self, tenant: &str, after: Option<&str>, most: usize) -> Vec<Schedule> {}
-            /// The schedules of a set among a tenant's, by name, after the given one; none are of the set
-            /// without a name.
+            /// Lists the schedules of a set of a tenant by name, after this name. Schedules without a set
+            /// belong to no set.
             [Tenant, Safe, rows |schedules| schedules.len()]
             async fn schedules_of(
                 &self,
@@ -286,16 +287,16 @@ macro_rules! store_operations {
                 after: Option<&str>,
                 most: usize,
             ) -> Vec<Schedule> {}
-            /// Writes schedules of a set, all or none, unless a higher generation of it is in force; from
-            /// then on this one is. Without entries that is all it does.
+            /// Writes all schedules of a set, or none if a higher generation of the set exists. Afterwards
+            /// this generation is the highest one, even if there are no entries.
             [Tenant, Once, hint Schedules if Registered::has_schedules, rows |_| ask.entries.len()]
             async fn register(&self, at: At, ask: &Registration) -> Registered {
                 let ask = &ask.kept()?;
             }
-            /// The generation of a set that is in force, if there was one.
+            /// Returns the highest generation of a set.
             [Tenant, Safe]
             async fn generation(&self, set: &str) -> Option<i64> {}
-            /// The revisions of a schedule, newest first.
+            /// Lists the revisions of a schedule, newest first.
             [Tenant, Safe, rows |page| page.items.len()]
             async fn revisions(
                 &self,
@@ -303,16 +304,15 @@ macro_rules! store_operations {
                 after: Option<RevisionCursor>,
                 most: usize,
             ) -> Page<RevisionView, RevisionCursor> {}
-            /// The schedules that have something to decide: those that are due since less than
-            /// [`rules::FRESH`] first, earliest first, and then the others; of those, if there are any, at
-            /// least a tenth. One whose row cannot be read is set aside instead, so that it keeps no other
-            /// from firing.
+            /// Returns schedules with slots to decide: those that have been due for less than
+            /// [`rules::FRESH`] first, earliest first, then the others, which get at least a tenth of the
+            /// limit. A schedule whose row cannot be read is quarantined, so that the others can fire.
             [Engine, Safe, rows |due| due.schedules.len()]
             async fn due(&self, at: At, shard: i16, most: usize) -> Due {}
-            /// Advances each watermark and inserts its slots' jobs, or neither; nothing at all for a
-            /// leader whose term is over. What becomes of a slot whose schedule has unfinished jobs is
-            /// decided here, from those that are there: see [`Seats`]; and which nodes its jobs are for,
-            /// from those that are alive: see [`place`].
+            /// Advances each watermark and inserts the jobs of its slots, in one transaction. Changes
+            /// nothing if the term of the leader is over. The transaction decides from the unfinished jobs
+            /// of a schedule what happens to overlapping slots ([`Seats`]), and from the live nodes which
+            /// nodes run the jobs ([`place`]).
             [Engine, Once, hint Work, rows |_| plans.len()]
             async fn fire(
                 &self,
@@ -323,7 +323,7 @@ macro_rules! store_operations {
             ) -> Fired {
                 rules::check_plans(plans)?;
             }
-            /// The ledger of a schedule, newest first.
+            /// Lists the ledger of a schedule, newest first.
             [Tenant, Safe, rows |page| page.items.len()]
             async fn slots(
                 &self,
@@ -331,17 +331,19 @@ macro_rules! store_operations {
                 after: Option<SlotCursor>,
                 most: usize,
             ) -> Page<SlotView, SlotCursor> {}
-            /// The newest slots of each of these schedules, in the order of the question, with how their jobs
-            /// go or went; at most [`limits::RECENT_SCHEDULES_MAX`] schedules, and `most` slots of each.
+            /// Returns the newest slots of each of these schedules and the state of their jobs, in the
+            /// order of the request. At most [`limits::RECENT_SCHEDULES_MAX`] schedules, and `most` slots
+            /// of each.
             [Tenant, Safe, rows |slots| slots.len()]
             async fn recent_slots(&self, schedules: &[ScheduleId], most: usize) -> Vec<SlotRun> {
                 look::check_recent(schedules)?;
             }
-            /// The schedules that have something to decide next, those of every tenant, earliest first.
+            /// Lists the schedules of all tenants by their next slot, earliest first.
             [Cluster, Safe, rows |schedules| schedules.len()]
             async fn upcoming(&self, shard: i16, most: usize) -> Vec<Schedule> {}
-            /// Enabled schedules that are ahead of this instant ([`Schedule::ahead_until`]), the furthest ahead
-            /// first. Examines the newest [`limits::EXAMINE_MAX`] ledger rows that were decided later.
+            /// Lists enabled schedules that are ahead of this time ([`Schedule::ahead_until`]), the
+            /// furthest ahead first. Examines the newest [`limits::EXAMINE_MAX`] ledger rows that were
+            /// decided later.
             [Engine, Safe]
             async fn schedules_ahead(&self, now: Timestamp, most: usize) -> AheadSchedules {}
             // Queues and lists
@@ -357,25 +359,24 @@ macro_rules! store_operations {
                 limits::check_name("queue", name, false).map_err(StoreError::invalid)?;
                 let actor = &actor.kept()?;
             }
-            /// Queues that have a setting, by name.
+            /// Lists the queues that have a setting, by name.
             [Tenant, Safe, rows |queues| queues.len()]
             async fn queues(&self) -> Vec<Queue> {}
-            /// Job counts by queue and kind: those that [`Store::count_queues`] stored, so that the cost of
-            /// a request does not grow with the number of jobs. If none are stored, there were few jobs or
-            /// nothing has counted yet, and up to [`limits::COUNT_REQUEST_MAX`] jobs are counted now: see
-            /// [`QueueCounts::is_partial`].
+            /// Returns job counts by queue and kind, as [`Store::count_queues`] stored them, so that the
+            /// cost of a request does not grow with the number of jobs. If no counts are stored, up to
+            /// [`limits::COUNT_REQUEST_MAX`] jobs are counted now: see [`QueueCounts::is_partial`].
             [Tenant, Safe]
             async fn queue_stats(&self, after: Option<&StatsCursor>, most: usize) -> QueueCounts {}
             /// Counts all unfinished and failed jobs and replaces the stored counts, under the term of the
-            /// request. With at most [`limits::COUNT_LIVE_MAX`] jobs it removes the stored counts instead,
-            /// so that each request counts. The count is a read of its own before the transaction that
-            /// writes: it takes long, and the fence must not be locked meanwhile.
+            /// request. With at most [`limits::COUNT_LIVE_MAX`] jobs it deletes the stored counts instead,
+            /// so that each request counts. It counts before the transaction that writes, because counting
+            /// takes long and would keep the fence locked.
             [Engine, Safe]
             async fn count_queues(&self, at: At, request: &CountRequest) -> CountResponse {}
-            /// One job with its attempts.
+            /// Returns a job with its attempts.
             [Tenant, Safe]
             async fn job(&self, id: JobId) -> Option<JobDetail> {}
-            /// Jobs, newest first.
+            /// Lists jobs, newest first.
             [Tenant, Safe, rows |page| page.items.len()]
             async fn jobs(
                 &self,
@@ -383,8 +384,8 @@ macro_rules! store_operations {
                 after: Option<Cursor>,
                 most: usize,
             ) -> Page<JobView, Cursor> {}
-            /// The same as [`Store::jobs`], for the maintenance leader: it does not wait for the lists that
-            /// API requests read, and is not rejected because of their number.
+            /// Lists jobs like [`Store::jobs`], for the maintenance leader: it does not wait for the lists
+            /// of API requests, and is not rejected because of their number.
             [Engine, Safe, rows |page| page.items.len()]
             async fn upkeep_jobs(
                 &self,
@@ -392,8 +393,8 @@ macro_rules! store_operations {
                 after: Option<Cursor>,
                 most: usize,
             ) -> Page<JobView, Cursor> {}
-            /// The attempts that are under way, and those of jobs whose ids are not older than `since`, all of
-            /// jobs whose ids are older than `until`; newest job first, at most [`limits::SPANS_MAX`].
+            /// Lists running attempts, and attempts of jobs whose ids are not older than `since`, all of
+            /// jobs whose ids are older than `until`. Newest job first, at most [`limits::SPANS_MAX`].
             [Tenant, Safe, rows |spans| spans.len()]
             async fn spans(&self, since: Timestamp, until: Timestamp, most: usize) -> Vec<Span> {}
         }

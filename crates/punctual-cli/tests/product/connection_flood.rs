@@ -229,7 +229,7 @@ impl FloodConnection {
 }
 
 /// Opens connections, keeps them, and opens new ones for those that the server closes, several times a
-/// second. Without a kind, connections of all kinds take turns.
+/// second. Without a kind, connections of all kinds alternate.
 fn flood(
     server: SocketAddr,
     kind: Option<FloodKind>,

@@ -17,13 +17,13 @@ fn exec(here: &Path, server: &str, args: &[&str], line: &str) -> Output {
     command.args(["exec", "backup", "--", "sh", "-c", line]).output().unwrap()
 }
 
-fn told(output: &Output) -> (Option<i32>, String, String) {
+fn exit_and_output(output: &Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// It ran once, its code was passed on, and whoever reads stderr knows that nobody else will.
+/// It ran once, its exit code was passed on, and stderr says that the run is not recorded.
 fn is_not_recorded(here: &Path, output: &Output, code: i32) {
-    let (ended, _, err) = told(output);
+    let (ended, _, err) = exit_and_output(output);
     assert_eq!(ended, Some(code), "{err}");
     assert!(err.contains("not recorded: ") && err.lines().count() == 1, "{err}");
     assert_eq!(std::fs::read_to_string(here.join("ran")).unwrap(), "x\n");
@@ -44,10 +44,15 @@ fn a_crontab_line_is_recorded_by_a_server() {
     let here = place.path();
     let serving = Serving::start_with(here, &["serve"], &[("PUNCTUAL_TOKEN", TOKEN)]);
     let failing = exec(here, &serving.url, &[], "echo out; echo err >&2; echo x >> ran; exit 3");
-    assert_eq!(told(&failing), (Some(3), "out\n".to_owned(), "err\n".to_owned()));
+    assert_eq!(exit_and_output(&failing), (Some(3), "out\n".to_owned(), "err\n".to_owned()));
     assert_eq!(std::fs::read_to_string(here.join("ran")).unwrap(), "x\n");
     let long = exec(here, &serving.url, &[], "seq 1 12000");
-    assert_eq!((long.status.code(), long.stdout.len()), (Some(0), 60_894), "{:?}", told(&long).2);
+    assert_eq!(
+        (long.status.code(), long.stdout.len()),
+        (Some(0), 60_894),
+        "{:?}",
+        exit_and_output(&long).2
+    );
 
     let ask = |args: &[&str]| serving.ask(&[args, &["--token", TOKEN]].concat());
     let jobs = ask(&["job", "list", "--kind", "exec"]);
@@ -75,11 +80,11 @@ fn a_crontab_line_is_recorded_by_a_server() {
     let other = format!("sqlite://{}", here.join("other.db").display());
     let args = ["--database", &other];
     let elsewhere = exec(here, "http://127.0.0.1:1", &args, "exit 6");
-    assert_eq!(told(&elsewhere), (Some(6), String::new(), String::new()));
+    assert_eq!(exit_and_output(&elsewhere), (Some(6), String::new(), String::new()));
     let listed = punctual(here, &["job", "list", "--database", &other]).output().unwrap();
     assert!(text(&listed.stdout).contains("exec"), "{}", text(&listed.stdout));
     let both = ["--server", &serving.url, "--database", &other];
-    let (code, _, err) = told(&exec(here, &serving.url, &both, "true"));
+    let (code, _, err) = exit_and_output(&exec(here, &serving.url, &both, "true"));
     assert_eq!(code, Some(2));
     assert!(err.contains("cannot be combined"), "{err}");
 }
@@ -95,7 +100,10 @@ fn the_password_file_of_the_environment_is_masked_in_the_log() {
     let mut command = punctual(here, &database);
     command.env("PUNCTUAL__DATABASE__PASSWORD_FILE", &file);
     let output = command.args(["exec", "backup", "--", "cat", "password"]).output().unwrap();
-    assert_eq!(told(&output), (Some(0), "password-of-the-file-5733\n".into(), String::new()));
+    assert_eq!(
+        exit_and_output(&output),
+        (Some(0), "password-of-the-file-5733\n".into(), String::new())
+    );
     let run =
         |args: &[&str]| text(&punctual(here, &[args, &database].concat()).output().unwrap().stdout);
     let jobs: serde_json::Value = serde_json::from_str(&run(&["job", "list", "--json"])).unwrap();

@@ -116,7 +116,7 @@ async fn every_kind_of_job_is_written_as_the_store_writes_it(driver: Driver) {
             .map(|job| timeless(job.expect("it is there"), is_until));
         assert_eq!(found, expected);
     }
-    // A key by payload is the same, whoever writes the job.
+    // A key by payload is the same for every driver.
     let first = jobs.iter().find(|job| job.unique == by_payload()).expect("there is one");
     let again = || NewJob { payload: first.payload.clone(), unique: by_payload(), ..job() };
     let expected = theirs.store.enqueue(At::Database, &[again()]).await.expect("it works").answers;
