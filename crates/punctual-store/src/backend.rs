@@ -1,4 +1,4 @@
-//! The trait that a database implements to become a [`Store`](crate::Store).
+//! The trait that a database implements to become a [`Store`].
 
 use async_trait::async_trait;
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};

@@ -31,7 +31,10 @@ macro_rules! define_operation {
         #[expect(non_camel_case_types, reason = "a variant has the name of its method")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Operation {
-            $( $(#[doc = $doc])+ $name, )+
+            $(
+                #[doc = concat!("[`Store::", stringify!($name), "`](crate::Store::", stringify!($name), ")")]
+                $name,
+            )+
         }
 
         impl Operation {
