@@ -368,8 +368,7 @@ impl Stage {
 
     /// Ends an attempt.
     pub async fn settle(&self, job: &ClaimedJob, outcome: Outcome) {
-        let usual = policy();
-        let policy = RetryPolicy { backoff: job.backoff().unwrap_or(usual.backoff), ..usual };
+        let policy = job.backoff().map_or_else(policy, |backoff| RetryPolicy { backoff });
         let transition = punctual_core::job::decide(&job.standing(), outcome, &policy, self.now());
         let item = Settlement {
             job: job.id,

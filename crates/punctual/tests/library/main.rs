@@ -9,6 +9,8 @@ mod leaving;
 mod logged;
 mod logging;
 mod mistakes;
+mod partitions;
+mod queues;
 mod registering;
 mod remote;
 mod remote_statements;
