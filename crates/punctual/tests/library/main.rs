@@ -19,6 +19,7 @@ mod steps;
 mod testing;
 mod towers;
 mod transacting;
+mod waiting;
 
 use punctual::testing::Frozen;
 use punctual::{Builder, Job, Punctual};
