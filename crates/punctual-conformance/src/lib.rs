@@ -42,6 +42,8 @@ pub mod realign;
 pub mod schedules;
 pub mod sets;
 pub mod settle;
+#[cfg(unix)]
+pub mod support;
 pub mod then;
 pub mod unreadable;
 pub mod upkeep;
