@@ -122,7 +122,7 @@ fn policy() -> RetryPolicy {
     let ms = Duration::from_millis;
     let backoff =
         Backoff { base: ms(50), growth: Growth::Exponential, cap: ms(400), spread: Spread::Full };
-    RetryPolicy { backoff, rules: Vec::new() }
+    RetryPolicy { backoff }
 }
 
 pub(crate) fn hurried() -> Config {

@@ -22,7 +22,16 @@ pub(crate) struct DatabaseAccess {
     pub(crate) password_file: Option<PathBuf>,
     /// Are PostgreSQL servers on other machines accepted without verification?
     pub(crate) allow_insecure: bool,
+    /// Are SQLite files on network and user-space file systems accepted?
+    pub(crate) any_file_system: bool,
+    /// The number of future days that have their own partitions on PostgreSQL.
+    pub(crate) partition_days: u32,
 }
+
+/// The default of `database.partition_days`.
+pub(crate) const PARTITION_DAYS: u32 = 14;
+/// The maximum of `database.partition_days`. Each day has a partition in each of several tables.
+const PARTITION_DAYS_MAX: u32 = 366;
 
 /// A database that is not open yet.
 pub(crate) enum Database {
@@ -40,22 +49,37 @@ impl DatabaseAccess {
             password_file: Option<PathBuf>,
             #[serde(default)]
             allow_insecure: bool,
+            #[serde(default)]
+            any_file_system: bool,
+            #[serde(default = "default_partition_days")]
+            partition_days: u32,
         }
         let settings: Settings =
             Figment::from(Env::prefixed(VARIABLES)).extract().map_err(|error| {
                 let key = error.path.join("__").to_uppercase();
                 Failure::usage(format!("environment variable `{VARIABLES}{key}`: {}", error.kind))
             })?;
-        let Settings { password_file, allow_insecure } = settings;
-        Ok(DatabaseAccess { url: url.to_owned(), password_file, allow_insecure })
+        let Settings { password_file, allow_insecure, any_file_system, partition_days } = settings;
+        check_partition_days(partition_days)?;
+        Ok(DatabaseAccess {
+            url: url.to_owned(),
+            password_file,
+            allow_insecure,
+            any_file_system,
+            partition_days,
+        })
     }
 
     /// The database, not open yet.
     pub(crate) fn open(&self) -> Result<Database, Failure> {
         Ok(match split(&self.url)? {
-            ("sqlite", path) => Database::Sqlite(Punctual::sqlite(path)),
+            ("sqlite", path) => {
+                Database::Sqlite(Punctual::sqlite(path).any_file_system(self.any_file_system))
+            }
             _ => {
-                let open = Punctual::postgres(&self.url).allow_insecure(self.allow_insecure);
+                let open = Punctual::postgres(&self.url)
+                    .allow_insecure(self.allow_insecure)
+                    .partition_days(self.partition_days);
                 Database::Postgres(Box::new(match &self.password_file {
                     Some(file) => open.password_file(file),
                     None => open,
@@ -120,6 +144,20 @@ impl DatabaseAccess {
             _ => Ok(()),
         }
     }
+}
+
+fn default_partition_days() -> u32 {
+    PARTITION_DAYS
+}
+
+/// Rejects more days than the number of partitions allows.
+pub(crate) fn check_partition_days(days: u32) -> Result<(), Failure> {
+    if days <= PARTITION_DAYS_MAX {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "database.partition_days: {days} is too many; the maximum is {PARTITION_DAYS_MAX}"
+    )))
 }
 
 /// The kind of database, and the text after `://`.

@@ -71,7 +71,7 @@ fn cancelled() -> StoreError {
 macro_rules! define_faulty {
     ($(
         $(#[doc = $doc:literal])+
-        [$caller:ident, $repeat:ident $(, hint $topic:ident $(if $when:expr)?)? $(, rows $rows:expr)?]
+        [$caller:ident, $repeat:ident $(, hint $topic:ident $(if $when:expr)?)* $(, rows $rows:expr)?]
         async fn $name:ident(&self $(, $argument:ident: $type:ty)* $(,)?) -> $response:ty
         { $($check:tt)* }
     )+) => {

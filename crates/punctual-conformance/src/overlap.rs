@@ -456,7 +456,7 @@ pub async fn a_blocked_job_is_shown_as_what_it_is(world: &World<'_>) {
     let mut newest_first: Vec<_> = jobs[1..].iter().map(|job| (*job, JobState::Blocked)).collect();
     newest_first.sort_by(|left, right| right.cmp(left));
     let blocked = JobFilter { state: Some(JobState::Blocked), ..JobFilter::default() };
-    assert_eq!(blocked.source(), Some(Source::Blocked));
+    assert_eq!(blocked.source(), Source::Blocked);
     assert_eq!(list(blocked.clone()).await, newest_first);
     let schedule = Some(firing.schedule.id);
     assert_eq!(list(JobFilter { schedule, ..blocked.clone() }).await, newest_first);

@@ -352,7 +352,7 @@ pub(crate) const LIFETIME: Duration = Duration::from_secs(15);
 /// Five seconds between attempts.
 pub(crate) fn policy() -> RetryPolicy {
     let backoff = Backoff { growth: Growth::Fixed, spread: Spread::None, ..Backoff::default() };
-    RetryPolicy { backoff, rules: Vec::new() }
+    RetryPolicy { backoff }
 }
 
 /// Somebody with a reason.

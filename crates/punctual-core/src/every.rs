@@ -84,14 +84,6 @@ impl Every {
         Ok(Every { interval: interval as i64, phase: phase as i64, spread })
     }
 
-    /// The same interval, counted from `origin` instead of the Unix epoch.
-    ///
-    /// Slots are whole seconds, so a fraction of `origin` is dropped.
-    pub fn anchored(self, origin: Timestamp) -> Every {
-        let phase = (self.phase + origin.floor_seconds()).rem_euclid(self.interval);
-        Every { phase, spread: false, ..self }
-    }
-
     /// The distance between two slots, in seconds.
     pub fn interval_seconds(&self) -> i64 {
         self.interval

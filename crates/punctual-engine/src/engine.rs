@@ -18,8 +18,9 @@ use crate::level::Level;
 use crate::places::Places;
 use crate::schedules::Schedules;
 use crate::service::{caught, within};
-use crate::session::{Over, Parts, STOP, STOP_NOW, Session};
+use crate::session::{Over, STOP, STOP_NOW, Session};
 use crate::telemetry;
+use crate::wiring::Parts;
 use crate::work::Work;
 
 /// A running node. Dropping it stops the node at once, without waiting; the node ends within a second.
@@ -305,7 +306,7 @@ impl Outcome {
 
 impl Current {
     fn of(session: &Session) -> Current {
-        Current { node: session.node, work: session.work.clone() }
+        Current { node: session.life.node, work: session.life.work.clone() }
     }
 }
 

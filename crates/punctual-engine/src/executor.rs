@@ -49,8 +49,7 @@ impl Executor {
         };
         let limit = time_limit(&job, self.timeout);
         if let Some(backoff) = job.backoff() {
-            let usual = policy.unwrap_or_else(|| self.work.policy().clone());
-            policy = Some(RetryPolicy { backoff, ..usual });
+            policy = Some(RetryPolicy { backoff });
         }
         let Some(stop) = self.work.started(key, limit, policy) else { return };
         let executor = self.clone();

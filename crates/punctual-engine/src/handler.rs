@@ -86,7 +86,7 @@ impl Handlers {
     pub fn add(&mut self, kind: &str, handler: impl Handler) -> bool {
         let is_new = !self.0.contains_key(kind);
         if is_new {
-            let policy = handler.policy().cloned();
+            let policy = handler.policy().copied();
             self.0.insert(kind.to_owned(), Known { handler: Arc::new(handler), policy });
         }
         is_new

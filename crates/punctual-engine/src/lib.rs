@@ -43,6 +43,7 @@ mod stop;
 mod stranded;
 pub mod telemetry;
 mod watchdog;
+mod wiring;
 mod work;
 
 pub use apply::{Applied, Manner, Step, Wanted, What};

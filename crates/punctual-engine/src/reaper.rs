@@ -46,7 +46,7 @@ impl Service for Reaper {
             fence,
             lease: timing.leader_lease,
             node_lifetime: timing.dead,
-            policy: self.config.policy.clone(),
+            policy: self.config.policy,
             most: REAP_AT_ONCE,
         };
         let call = self.store.reap(self.env.at(), &ask);

@@ -6,26 +6,22 @@ use std::sync::Arc;
 
 use punctual_core::job::{AttemptOutcome, JobState};
 use punctual_core::{JobId, NodeId};
-use punctual_store::{Fence, Promoted, Result, Store, Topic, limits};
+use punctual_store::{Fence, Promoted, Result, Store};
 
-use crate::batch::BatchSize;
 use crate::beat::Beat;
 use crate::claimer::Claimer;
 use crate::config::Config;
 use crate::database::Database;
 use crate::env::Env;
-use crate::executor::Executor;
-use crate::expirer::{EXPIRE_MAX, Expirer};
+use crate::expirer::Expirer;
 use crate::handler::Handlers;
 use crate::leader::{MAINTENANCE, Roles, SCHEDULER, Seeker};
-use crate::log::{Log, Scribe};
+use crate::log::Scribe;
 use crate::places::Places;
-use crate::promoter::Timers;
 use crate::scheduler::Scheduler;
 use crate::service::{Rest, Service};
 use crate::settler::Settler;
-use crate::skip_log::SkipLog;
-use crate::work::{Wakes, Work};
+use crate::wiring::{NodeLife, Parts};
 
 /// The services of a node that fires schedules and, if it has handlers, runs jobs.
 pub struct Steps {
@@ -54,73 +50,31 @@ impl Steps {
         config: Config,
         handlers: Handlers,
     ) -> Steps {
-        let (timing, config) = (config.timing, Arc::new(config));
-        let roles = Arc::new(Roles::new(env.clone(), &timing));
+        let roles = Arc::new(Roles::new(env.clone(), &config.timing));
         if config.schedules {
             roles.want(SCHEDULER);
         }
-        let (places, wakes) = (Arc::new(Places::new(config.max_running)), Wakes::default());
-        let log = Arc::new(Log::new(wakes.scribe.clone()));
-        let work = Arc::new(Work::new(env.clone(), &config, places, wakes));
-        let database = Arc::new(Database::new(env.clone(), &timing));
-        let beat = Beat {
-            env: env.clone(),
-            store: store.clone(),
-            database: database.clone(),
-            work: work.clone(),
-            roles: roles.clone(),
-            node,
-            timing,
-            dead: Arc::default(),
-        };
-        let hints = store.hints(Topic::Roles);
-        let seeker = Seeker { store: store.clone(), roles: roles.clone(), node, timing, hints };
-        let timers = Arc::new(Timers::new(env.clone(), &timing, Arc::default()));
-        let executor = Executor {
-            env: env.clone(),
-            work: work.clone(),
+        let parts = Parts {
+            database: Arc::new(Database::new(env.clone(), &config.timing)),
+            places: Arc::new(Places::new(config.max_running)),
+            env,
+            store,
+            config: Arc::new(config),
             handlers: Arc::new(handlers),
-            log: log.clone(),
-            timeout: config.timeout,
+            roles: roles.clone(),
+            counts: Arc::default(),
+            out_of_time: Arc::default(),
         };
+        let life = NodeLife::new(Arc::new(parts), node);
         Steps {
-            expirer: Expirer {
-                env: env.clone(),
-                store: store.clone(),
-                roles: roles.clone(),
-                database: database.clone(),
-                counts: Arc::default(),
-                passed: Arc::default(),
-                promoter: Arc::default(),
-                size: BatchSize::new(EXPIRE_MAX),
-                timing,
-            },
-            scheduler: Scheduler {
-                env: env.clone(),
-                store: store.clone(),
-                database,
-                roles: roles.clone(),
-                timers: timers.clone(),
-                counts: Arc::default(),
-                timing,
-                size: BatchSize::new(limits::FIRE_MAX),
-                skips: SkipLog::default(),
-                ahead: Arc::default(),
-            },
-            claimer: Claimer::new(store.clone(), executor, node, config, Arc::default()),
-            scribe: Scribe { env: env.clone(), store: store.clone(), log, patience: timing.call },
-            settler: Settler {
-                env,
-                store,
-                work,
-                timers,
-                counts: Arc::default(),
-                patience: timing.call,
-                size: BatchSize::new(limits::SETTLE_MAX),
-            },
             roles,
-            beat,
-            seeker,
+            beat: life.beat(),
+            seeker: life.seeker(),
+            scheduler: life.scheduler(),
+            claimer: life.claimer(),
+            settler: life.settler(),
+            scribe: life.scribe(),
+            expirer: life.expirer(),
         }
     }
 

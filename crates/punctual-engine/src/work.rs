@@ -161,7 +161,7 @@ impl Work {
             give_up: timing.give_up,
             cancel_grace: timing.cancel_grace,
             watched_every: timing.beat,
-            policy: config.policy.clone(),
+            policy: config.policy,
             places,
             state: Mutex::default(),
             beaten: AtomicU64::new(0),
@@ -288,11 +288,6 @@ impl Work {
         if state.leases.is_empty() {
             self.wakes.emptied.notify_waiters();
         }
-    }
-
-    /// When jobs are tried again of whose waits nobody says more.
-    pub(crate) fn policy(&self) -> &RetryPolicy {
-        &self.policy
     }
 
     /// How many jobs the node holds.

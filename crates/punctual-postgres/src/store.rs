@@ -248,6 +248,7 @@ impl Backend for PostgresStore {
 
     fn raise_hint(&self, operation: Operation, topic: Topic) {
         match (operation, topic) {
+            (_, Topic::Finished) => self.shared.wake.ring_finished(),
             // The writers of these batches raise the hint: they know the positions of the jobs in their queues.
             (Operation::enqueue | Operation::settle | Operation::fire, _) => {}
             (_, Topic::Work) => self.shared.put_in_line(),

@@ -10,6 +10,7 @@ mod then;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use punctual_conformance::support::ThrowawaySchema;
 use punctual_core::{JobId, NodeId, Timestamp};
 use punctual_store::{Json, NewJob, NodeInfo};
 use tokio_postgres::{Client, NoTls};
@@ -33,13 +34,13 @@ pub(super) async fn connect() -> Client {
 }
 
 /// A schema that is dropped at the end.
-pub(super) struct Schema(pub(super) String);
+pub(super) struct Schema(pub(super) ThrowawaySchema);
 
 impl Schema {
     pub(super) fn new() -> Schema {
         static SCHEMAS: AtomicU64 = AtomicU64::new(0);
         let number = SCHEMAS.fetch_add(1, Ordering::Relaxed);
-        Schema(format!("inside_{}_{number}", std::process::id()))
+        Schema(ThrowawaySchema(format!("inside_{}_{number}", std::process::id())))
     }
 
     pub(super) fn options(&self) -> Options {
@@ -48,21 +49,6 @@ impl Schema {
 
     pub(super) async fn open(&self) -> PostgresStore {
         PostgresStore::connect(&url(), self.options()).await.unwrap()
-    }
-}
-
-impl Drop for Schema {
-    fn drop(&mut self) {
-        // A test that failed can still hold locks.
-        let text = format!("SET lock_timeout = '10s'; DROP SCHEMA IF EXISTS {} CASCADE", self.0);
-        // A test's own runtime may be the one that is ending.
-        let dropped = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.unwrap().block_on(async { connect().await.batch_execute(&text).await })
-        });
-        if let Ok(Err(error)) = dropped.join() {
-            eprintln!("{} was left behind: {error}", self.0);
-        }
     }
 }
 

@@ -84,6 +84,12 @@ impl Wake {
         self.bell.ring(Topic::Roles);
     }
 
+    /// Jobs have finished. Other processes poll: a notification for each batch of results would delay all
+    /// commits that notify.
+    pub(crate) fn ring_finished(&self) {
+        self.bell.ring(Topic::Finished);
+    }
+
     /// What other processes are told of a role that is free.
     pub(crate) fn about_roles(&self) -> String {
         self.message(ROLES)

@@ -3,13 +3,14 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use common::{Fresh, Schema, connect, direct_url, options, schema};
 use punctual_conformance::cluster::{Cluster, give};
+use punctual_conformance::support::may_mount;
 use punctual_core::{JobId, NodeId, Timestamp, hash};
 use punctual_postgres::{Options, PostgresStore};
 use punctual_store::{
@@ -209,33 +210,6 @@ fn job(number: u32, bytes: usize) -> NewJob {
     let payload = Json::new(&text).expect("it is JSON");
     let id = JobId::mint(Timestamp::from_seconds(1_800_000_000), random);
     NewJob::new(id, "default", "send", payload)
-}
-
-/// Runs the test of this name once more, in a namespace in which it may mount and from which no
-/// mount can stay behind; true if it is there already.
-fn may_mount(test: &str) -> bool {
-    const INSIDE: &str = "PUNCTUAL_TEST_MAY_MOUNT";
-    if std::env::var_os(INSIDE).is_some() {
-        return true;
-    }
-    let is_root = fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0);
-    // Below a `chroot` the root is no mount, whose propagation could be changed.
-    let can_be_private = Command::new("unshare")
-        .args(["--mount", "--propagation", "private", "true"])
-        .stderr(std::process::Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    let propagation = if can_be_private || !is_root { "private" } else { "unchanged" };
-    let mut unshare = Command::new("unshare");
-    unshare.args(["--mount", "--propagation", propagation]);
-    if !is_root {
-        unshare.arg("--map-root-user");
-    }
-    let program = std::env::current_exe().expect("a test is a program");
-    unshare.arg(program).args(["--exact", test, "--nocapture"]).env(INSIDE, "1");
-    let status = unshare.status().expect("`unshare` of util-linux, to make file systems");
-    assert!(status.success(), "{test} failed in its namespace: {status}");
-    false
 }
 
 /// A small file system, for as long as this lives.

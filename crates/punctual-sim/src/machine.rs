@@ -91,7 +91,7 @@ fn config(number: u32, zone: Option<&str>, chance: &Chance, is_deaf: bool) -> Co
         order: chance.pick(&[QueueOrder::Strict, QueueOrder::Weighted]),
         max_running: MAX_RUNNING,
         timeout: Duration::from_secs(6),
-        policy: RetryPolicy { backoff, ..RetryPolicy::default() },
+        policy: RetryPolicy { backoff },
         shutdown_grace: Duration::from_secs(1),
         timing: Timing { poll, ..mix::timing() },
         ..Config::default()

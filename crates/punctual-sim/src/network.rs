@@ -299,7 +299,7 @@ struct Direct(Arc<Database>);
 macro_rules! define_direct {
     ($(
         $(#[doc = $doc:literal])+
-        [$caller:ident, $repeat:ident $(, hint $topic:ident $(if $when:expr)?)? $(, rows $rows:expr)?]
+        [$caller:ident, $repeat:ident $(, hint $topic:ident $(if $when:expr)?)* $(, rows $rows:expr)?]
         async fn $name:ident(&self $(, $argument:ident: $type:ty)* $(,)?) -> $response:ty
         { $($check:tt)* }
     )+) => {

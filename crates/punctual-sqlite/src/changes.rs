@@ -29,7 +29,7 @@ impl Changes {
             while !is_told.load(Ordering::Acquire) {
                 let Some(version) = asker.data_version() else { return };
                 if last.replace(version).is_some_and(|last| last != version) {
-                    for topic in [Topic::Work, Topic::Roles, Topic::Schedules] {
+                    for topic in [Topic::Work, Topic::Roles, Topic::Schedules, Topic::Finished] {
                         bell.ring(topic);
                     }
                 }

@@ -4,19 +4,19 @@ use std::path::Path;
 
 use punctual_store::{ErrorKind, Result, StoreError};
 
-/// Refuses a network or user-space file system.
-pub(crate) fn check(path: &Path) -> Result<()> {
-    judge(path, magic(path))
+/// Refuses a network or user-space file system, unless any is allowed.
+pub(crate) fn check(path: &Path, is_any_ok: bool) -> Result<()> {
+    judge(path, magic(path), is_any_ok)
 }
 
-fn judge(path: &Path, magic: Option<u64>) -> Result<()> {
-    match magic.and_then(unreliable) {
+fn judge(path: &Path, magic: Option<u64>, is_any_ok: bool) -> Result<()> {
+    match magic.filter(|_| !is_any_ok).and_then(unreliable) {
         None => Ok(()),
         Some(name) => {
             let message = format!(
                 "`{}` is on {name}, where file locks and syncs are not reliable; use a local \
-                 disk, or PostgreSQL for several machines (the option `any_file_system` disables \
-                 this check)",
+                 disk, or PostgreSQL for several machines (the setting `database.any_file_system`, in \
+                 Rust `OpenSqlite::any_file_system`, disables this check)",
                 path.display()
             );
             Err(StoreError::new(ErrorKind::Denied, message))
@@ -71,17 +71,22 @@ mod tests {
 
     #[test]
     fn a_user_space_mount_is_refused_with_a_way_out() {
-        let error = judge(Path::new("/mnt/share/jobs.db"), Some(0x6573_5546)).unwrap_err();
+        let error = judge(Path::new("/mnt/share/jobs.db"), Some(0x6573_5546), false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied);
-        insta::assert_snapshot!(error, @"`/mnt/share/jobs.db` is on FUSE, where file locks and syncs are not reliable; use a local disk, or PostgreSQL for several machines (the option `any_file_system` disables this check)");
+        insta::assert_snapshot!(error, @"`/mnt/share/jobs.db` is on FUSE, where file locks and syncs are not reliable; use a local disk, or PostgreSQL for several machines (the setting `database.any_file_system`, in Rust `OpenSqlite::any_file_system`, disables this check)");
+    }
+
+    #[test]
+    fn any_file_system_is_accepted_on_request() {
+        assert_eq!(judge(Path::new("/mnt/share/jobs.db"), Some(0x6573_5546), true), Ok(()));
     }
 
     #[test]
     fn the_directories_of_this_machine_are_reliable() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(check(&directory.path().join("new.db")), Ok(()));
+        assert_eq!(check(&directory.path().join("new.db"), false), Ok(()));
         if Path::new("/dev/shm").exists() {
-            assert_eq!(check(Path::new("/dev/shm/new.db")), Ok(()));
+            assert_eq!(check(Path::new("/dev/shm/new.db"), false), Ok(()));
         }
     }
 }

@@ -176,7 +176,7 @@ pub(crate) fn jobs(
     after: Option<Cursor>,
     most: usize,
 ) -> Outcome<Page<JobView, Cursor>> {
-    let Some(source) = filter.source() else { return Ok(Pager::new(most).page()) };
+    let source = filter.source();
     let (statement, bound) = jobs_statement(source, filter, after);
     let cursor = |row: &Row| {
         let ended = if filter.is_by_end() { rows::instant_opt(row, 19)? } else { None };

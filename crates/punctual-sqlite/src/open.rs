@@ -102,9 +102,7 @@ impl Owned {
 pub(crate) fn writer(path: &Path, options: Options) -> Result<Owned> {
     check_version(rusqlite::version_number())?;
     let path = place(path)?;
-    if !options.any_file_system {
-        file_system::check(&path)?;
-    }
+    file_system::check(&path, options.any_file_system)?;
     check_access(&path)?;
     check_not_link(&lock_path(&path))?;
     check_not_lost(&path)?;

@@ -1,10 +1,11 @@
 //! Bad situations, and the sentence that each gives.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use punctual_conformance::support::may_mount;
 use punctual_core::{JobId, Timestamp};
 use punctual_sqlite::{Options, SqliteStore};
 use punctual_store::{At, EnqueueAnswer, ErrorKind, JobFilter, Json, NewJob, Store, StoreError};
@@ -41,33 +42,6 @@ fn job(number: u32, bytes: usize) -> NewJob {
     random[6..].copy_from_slice(&number.to_be_bytes());
     let payload = Json::new(&"x".repeat(bytes)).expect("it is JSON");
     NewJob::new(JobId::mint(NOW, random), "default", "send", payload)
-}
-
-/// Runs the test of this name once more, in a namespace in which it may mount and from which no
-/// mount can stay behind; true if it is there already.
-fn may_mount(test: &str) -> bool {
-    const INSIDE: &str = "PUNCTUAL_TEST_MAY_MOUNT";
-    if std::env::var_os(INSIDE).is_some() {
-        return true;
-    }
-    let is_root = fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0);
-    // Below a `chroot` the root is no mount, whose propagation could be changed.
-    let can_be_private = Command::new("unshare")
-        .args(["--mount", "--propagation", "private", "true"])
-        .stderr(std::process::Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    let propagation = if can_be_private || !is_root { "private" } else { "unchanged" };
-    let mut unshare = Command::new("unshare");
-    unshare.args(["--mount", "--propagation", propagation]);
-    if !is_root {
-        unshare.arg("--map-root-user");
-    }
-    let program = std::env::current_exe().expect("a test is a program");
-    unshare.arg(program).args(["--exact", test, "--nocapture"]).env(INSIDE, "1");
-    let status = unshare.status().expect("`unshare` of util-linux, to make file systems");
-    assert!(status.success(), "{test} failed in its namespace: {status}");
-    false
 }
 
 /// Something mounted, for as long as this lives.

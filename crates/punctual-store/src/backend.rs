@@ -9,7 +9,7 @@ use crate::*;
 macro_rules! define_backend {
     ($(
         $(#[doc = $doc:literal])+
-        [$caller:ident, $repeat:ident $(, hint $topic:ident $(if $when:expr)?)? $(, rows $rows:expr)?]
+        [$caller:ident, $repeat:ident $(, hint $topic:ident $(if $when:expr)?)* $(, rows $rows:expr)?]
         async fn $name:ident(&self $(, $argument:ident: $type:ty)* $(,)?) -> $response:ty
         { $($check:tt)* }
     )+) => {

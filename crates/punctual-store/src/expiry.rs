@@ -45,6 +45,11 @@ pub struct ExpireResponse {
 }
 
 impl ExpireResponse {
+    /// Has a job finished?
+    pub fn has_finished(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
     /// The response before anything is done.
     pub fn nothing(at: Timestamp) -> ExpireResponse {
         ExpireResponse { at, led: false, jobs: Vec::new(), is_more: false }

@@ -17,6 +17,9 @@ pub enum Topic {
     Roles,
     /// Schedules were written or changed.
     Schedules,
+    /// Jobs have finished. Raised only in the process that finished them: a message to all processes for
+    /// each batch of results would cost more than the polls that it replaces.
+    Finished,
 }
 
 /// Where a store gives its hints.
@@ -25,6 +28,7 @@ pub struct Bell {
     work: Arc<Rings>,
     roles: Arc<Rings>,
     schedules: Arc<Rings>,
+    finished: Arc<Rings>,
 }
 
 /// How often a bell has rung. `Notify` wakes in the order of waiting, so that a simulated run
@@ -48,6 +52,7 @@ impl Bell {
             Topic::Work => &self.work,
             Topic::Roles => &self.roles,
             Topic::Schedules => &self.schedules,
+            Topic::Finished => &self.finished,
         }
     }
 

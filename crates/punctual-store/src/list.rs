@@ -107,16 +107,15 @@ pub enum Source<'a> {
 
 impl JobFilter {
     /// What a list with this filter goes through: of what is kept in order, that which holds the
-    /// fewest jobs that are not asked for. None if no job can be in that state.
-    pub fn source(&self) -> Option<Source<'_>> {
+    /// fewest jobs that are not asked for.
+    pub fn source(&self) -> Source<'_> {
         let body = match (self.schedule, &self.queue, &self.tenant) {
             (Some(schedule), ..) => Source::Schedule(schedule),
             (_, Some(queue), _) => Source::Queue(queue),
             (.., Some(tenant)) if !tenant.is_empty() => Source::Tenant(tenant),
             _ => Source::All,
         };
-        Some(match self.state {
-            Some(JobState::Skipped) => return None,
+        match self.state {
             Some(JobState::Failed) => Source::Failed,
             // A schedule has few jobs, whatever their state.
             _ if self.schedule.is_some() => body,
@@ -128,7 +127,7 @@ impl JobFilter {
             // Most jobs of any queue or tenant have ended well.
             Some(JobState::Succeeded) if body == Source::All => Source::Ended,
             Some(JobState::Succeeded) | None => body,
-        })
+        }
     }
 
     /// Dead letters are listed by when they died: what went wrong last is what people look for.

@@ -71,3 +71,106 @@ impl Drop for CallRecord {
 fn now() -> Instant {
     Instant::now()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Arc, Mutex};
+    use std::task::{Context, Poll, Waker};
+
+    use metrics::{
+        Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString,
+        Unit,
+    };
+
+    use super::*;
+    use crate::{ErrorKind, StoreError};
+
+    /// Keeps counters and the numbers of recorded durations.
+    #[derive(Default)]
+    struct KeptMetrics(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
+
+    impl KeptMetrics {
+        fn of(&self, key: &Key) -> Arc<AtomicU64> {
+            let labels: Vec<String> =
+                key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+            let name = format!("{} {}", key.name(), labels.join(" "));
+            self.0.lock().unwrap().entry(name).or_default().clone()
+        }
+
+        fn shown(&self) -> String {
+            let metrics = self.0.lock().unwrap();
+            let line = |(name, count): (&String, &Arc<AtomicU64>)| {
+                format!("{name}: {}", count.load(Ordering::Relaxed))
+            };
+            metrics.iter().map(line).collect::<Vec<_>>().join("\n")
+        }
+    }
+
+    struct CountedDurations(Arc<AtomicU64>);
+
+    impl HistogramFn for CountedDurations {
+        fn record(&self, _: f64) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Recorder for KeptMetrics {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+            Counter::from_arc(self.of(key))
+        }
+
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::noop()
+        }
+
+        fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::from_arc(Arc::new(CountedDurations(self.of(key))))
+        }
+    }
+
+    /// Polls a measured call once, drops it, and shows the metrics.
+    fn measured(call: impl Future<Output = Result<u8>>, is_ready: bool) -> String {
+        let metrics = KeptMetrics::default();
+        metrics::with_local_recorder(&metrics, || {
+            let call = pin!(measure(Operation::claim, "memory", call, |rows| *rows as usize));
+            let polled = call.poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(matches!(polled, Poll::Ready(_)), is_ready);
+        });
+        metrics.shown()
+    }
+
+    #[test]
+    fn calls_rows_and_durations_are_counted() {
+        insta::assert_snapshot!(measured(std::future::ready(Ok(3)), true), @"
+        punctual_store_calls_total operation=claim backend=memory: 1
+        punctual_store_rows_total operation=claim backend=memory: 3
+        punctual_store_seconds operation=claim backend=memory: 1
+        ");
+    }
+
+    #[test]
+    fn errors_are_counted_by_kind() {
+        let error = StoreError::new(ErrorKind::Conflict, "it is taken");
+        insta::assert_snapshot!(measured(std::future::ready(Err(error)), true), @"
+        punctual_store_calls_total operation=claim backend=memory: 1
+        punctual_store_errors_total operation=claim backend=memory kind=conflict: 1
+        punctual_store_seconds operation=claim backend=memory: 1
+        ");
+    }
+
+    #[test]
+    fn a_call_that_its_caller_abandons_is_counted_as_an_error() {
+        insta::assert_snapshot!(measured(std::future::pending(), false), @"
+        punctual_store_calls_total operation=claim backend=memory: 1
+        punctual_store_errors_total operation=claim backend=memory kind=abandoned: 1
+        punctual_store_seconds operation=claim backend=memory: 1
+        ");
+    }
+}

@@ -23,7 +23,7 @@ pub enum Repeat {
 macro_rules! define_operation {
     ($(
         $(#[doc = $doc:literal])+
-        [$caller:ident, $repeat:ident $(, hint $topic:ident $(if $when:expr)?)? $(, rows $rows:expr)?]
+        [$caller:ident, $repeat:ident $(, hint $topic:ident $(if $when:expr)?)* $(, rows $rows:expr)?]
         async fn $name:ident(&self $(, $argument:ident: $type:ty)* $(,)?) -> $response:ty
         { $($check:tt)* }
     )+) => {

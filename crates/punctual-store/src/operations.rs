@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! /// What it does.
-//! [CALLER, REPEAT, hint TOPIC if CONDITION, rows COUNT]
+//! [CALLER, REPEAT, hint TOPIC if CONDITION, …, rows COUNT]
 //! async fn name(&self, arguments) -> Response {
 //!     checks of the arguments
 //! }
@@ -13,7 +13,8 @@
 //!
 //! - `CALLER`: who may use it, a [`Caller`](crate::Caller).
 //! - `REPEAT`: whether it may be repeated after its response was lost, a [`Repeat`](crate::Repeat).
-//! - `hint`: the [`Topic`](crate::Topic) of the hint that it raises, and the condition on the response.
+//! - `hint`: the [`Topic`](crate::Topic) of the hint that it raises, and the condition on the response. An
+//!   operation can raise several hints.
 //! - `rows`: the number of rows for `punctual_store_rows_total`; 1 without it.
 //! - The block checks the bounds of the arguments before a store sees them, and can replace arguments, for
 //!   example by an actor whose reason is cut.
@@ -63,12 +64,18 @@ macro_rules! store_operations {
             async fn key_holder(&self, at: At, job: &NewJob) -> Option<JobId> {}
             /// Applies decided transitions, and enqueues the follow-up jobs of each. A stale lease is
             /// reported; its transition and its follow-up jobs are not applied.
-            [Engine, Safe, hint Work if |settled| settled.has_work(batch), rows |_| batch.len()]
+            [
+                Engine,
+                Safe,
+                hint Work if |settled| settled.has_work(batch),
+                hint Finished if |settled| settled.has_finished(batch),
+                rows |_| batch.len()
+            ]
             async fn settle(&self, at: At, batch: &[Settlement]) -> Settlements {
                 rules::check_settlements(batch)?;
             }
             /// Cancels a job: a waiting job at once, a running job by a request to its worker.
-            [Tenant, Once]
+            [Tenant, Once, hint Finished if |answer| *answer == CancelAnswer::Cancelled]
             async fn cancel(&self, at: At, job: JobId, actor: &Actor) -> CancelAnswer {
                 let actor = &actor.kept()?;
             }
@@ -181,14 +188,20 @@ macro_rules! store_operations {
             /// Fails jobs that wait past their start deadline. They fail without an attempt, and their
             /// unique key and their place are free. The deadlines to check are written with the jobs, and
             /// only for jobs that have one; see [`Promoted::next_deadline`].
-            [Engine, Once, rows |expired| expired.jobs.len()]
+            [Engine, Once, hint Finished if ExpireResponse::has_finished, rows |expired| expired.jobs.len()]
             async fn expire(&self, at: At, request: &ExpireRequest) -> ExpireResponse {
                 request.check()?;
             }
             /// Declares silent nodes dead and revokes their leases. Ends the attempts of live remote
             /// workers (nodes with the label [`rules::REMOTE_LABEL`]) that exceed their time; other nodes
             /// end theirs themselves.
-            [Engine, Once, hint Work if Reaped::has_work, rows |reaped| reaped.jobs.len()]
+            [
+                Engine,
+                Once,
+                hint Work if Reaped::has_work,
+                hint Finished if Reaped::has_finished,
+                rows |reaped| reaped.jobs.len()
+            ]
             async fn reap(&self, at: At, ask: &ReapAsk) -> Reaped {
                 ask.check()?;
             }

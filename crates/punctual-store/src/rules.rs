@@ -389,6 +389,5 @@ pub fn time_out(
     now: Timestamp,
 ) -> Transition {
     let backoff = facts.and_then(Facts::backoff_of).unwrap_or(policy.backoff);
-    let policy = RetryPolicy { backoff, ..policy.clone() };
-    decide(standing, Outcome::TimedOut(limit), &policy, now)
+    decide(standing, Outcome::TimedOut(limit), &RetryPolicy { backoff }, now)
 }

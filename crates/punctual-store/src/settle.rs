@@ -55,6 +55,15 @@ impl Settlements {
                 matches!(answer, Settled::Applied(_)) && !item.then.is_empty()
             })
     }
+
+    /// Has a job finished?
+    pub fn has_finished(&self, batch: &[Settlement]) -> bool {
+        batch.iter().zip(&self.answers).any(|(item, answer)| match answer {
+            Settled::Applied(state) => state.is_final(),
+            Settled::Already => item.transition.next.is_final(),
+            Settled::Fenced => false,
+        })
+    }
 }
 
 /// What became of calling a job off.

@@ -11,7 +11,7 @@ use crate::*;
 macro_rules! define_store {
     ($(
         $(#[doc = $doc:literal])+
-        [$caller:ident, $repeat:ident $(, hint $topic:ident $(if $when:expr)?)? $(, rows $rows:expr)?]
+        [$caller:ident, $repeat:ident $(, hint $topic:ident $(if $when:expr)?)* $(, rows $rows:expr)?]
         async fn $name:ident(&self $(, $argument:ident: $type:ty)* $(,)?) -> $response:ty
         { $($check:tt)* }
     )+) => {
@@ -61,7 +61,7 @@ macro_rules! define_store {
                     self.admit(OPERATION)?;
                     let call = Backend::$name(self $(, $argument)*);
                     let response = measure(OPERATION, self.kind(), call, rows!($($rows)?)).await?;
-                    $( raise_hint!(self, response, $topic $(if $when)?); )?
+                    $( raise_hint!(self, response, $topic $(if $when)?); )*
                     Ok(response)
                 }
             )+

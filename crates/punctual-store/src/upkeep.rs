@@ -99,6 +99,13 @@ impl Reaped {
         !self.jobs.is_empty() || !self.overdue.is_empty()
     }
 
+    /// Has a job finished?
+    pub fn has_finished(&self) -> bool {
+        let mut reaped = self.jobs.iter().map(|job| job.next);
+        let mut overdue = self.overdue.iter().map(|job| job.next);
+        reaped.any(Next::is_final) || overdue.any(Next::is_final)
+    }
+
     /// The answer before anything is done.
     pub fn nothing(at: Timestamp) -> Reaped {
         Reaped { at, led: false, dead: Vec::new(), jobs: Vec::new(), overdue: Vec::new() }

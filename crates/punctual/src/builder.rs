@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use punctual_core::job::{Backoff, RetryPolicy};
 use punctual_core::schedule::Template;
-use punctual_engine::{Config, Declared, Ended, Engine, Handlers, Schedules, ServedQueue, Timing};
+use punctual_engine::{
+    Config, Declared, Ended, Engine, Handlers, QueueOrder, Schedules, ServedQueue, Timing,
+};
 use punctual_store::Retention;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -181,6 +183,24 @@ impl<S: Clone + Send + Sync + 'static> Builder<S> {
         self.set(|plan| plan.queues = Some(queues.into_iter().collect()))
     }
 
+    /// The order in which the node claims from its queues when it cannot take all due jobs [default:
+    /// weighted]. With [`QueueOrder::Strict`], a queue waits while a queue before it has due jobs.
+    ///
+    /// ```no_run
+    /// # use punctual::{Punctual, QueueOrder, ServedQueue};
+    /// # async fn start() -> punctual::Result<()> {
+    /// let punctual = Punctual::sqlite("app.db")
+    ///     .await?
+    ///     .queues([ServedQueue::new("urgent"), ServedQueue::new("default")])
+    ///     .queue_order(QueueOrder::Strict)
+    ///     .start()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn queue_order(self, order: QueueOrder) -> Builder<S> {
+        self.set(|plan| plan.config.order = order)
+    }
+
     /// The most handlers at work at once; 100 unless said otherwise.
     pub fn max_running(self, most: usize) -> Builder<S> {
         self.set(|plan| plan.config.max_running = most)
@@ -193,7 +213,7 @@ impl<S: Clone + Send + Sync + 'static> Builder<S> {
 
     /// The waits between attempts of jobs whose type does not say.
     pub fn backoff(self, backoff: Backoff) -> Builder<S> {
-        self.set(|plan| plan.config.policy = RetryPolicy { backoff, ..plan.config.policy.clone() })
+        self.set(|plan| plan.config.policy = RetryPolicy { backoff })
     }
 
     /// How long history is kept.
@@ -306,9 +326,7 @@ impl Plan {
         for Entry { kind, settings, make } in std::mem::take(&mut self.handlers) {
             let service = make(shared.clone());
             let service = self.layers.iter().fold(service, |service, wrap| wrap(service));
-            let policy = settings
-                .backoff
-                .map(|backoff| RetryPolicy { backoff, ..self.config.policy.clone() });
+            let policy = settings.backoff.map(|backoff| RetryPolicy { backoff });
             if !handlers.add(kind, Registered { service, policy }) {
                 return Err(Error::invalid(format!(
                     "kind `{kind}` has two handlers; remove one, or rename the kind of one job with \

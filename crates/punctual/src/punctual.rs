@@ -8,7 +8,7 @@ use std::time::Duration;
 use punctual_core::JobId;
 use punctual_core::job::JobState;
 use punctual_engine::{Engine, Health, Leadership, Stopped};
-use punctual_store::{EnqueueAnswer, NewJob, Rejection, Retention, limits};
+use punctual_store::{EnqueueAnswer, NewJob, Rejection, Retention, Topic, limits};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
@@ -129,10 +129,14 @@ impl Known {
     }
 }
 
-/// How long is waited between looks at a job that somebody waits for: at first this long, then
-/// longer and longer.
-const LOOK_FIRST: Duration = Duration::from_millis(10);
+/// The intervals between reads of an awaited job that another process may finish: the first one, and
+/// the longest one. They double.
+const LOOK_FIRST: Duration = Duration::from_millis(100);
 const LOOK_LAST: Duration = Duration::from_secs(1);
+/// The pauses between reads that follow hints about other jobs: the first one, and the longest one.
+/// They double. Without them, each call of `wait` would read its job whenever any job finishes.
+const PAUSE_FIRST: Duration = Duration::from_millis(10);
+const PAUSE_LAST: Duration = Duration::from_millis(100);
 /// How long the last look at a job may take, once the node has stopped.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 /// How long a producer may take to stop.
@@ -325,7 +329,9 @@ impl Punctual {
         })
     }
 
-    /// Waits until a job has ended, with any outcome.
+    /// Waits until a job has ended, with any outcome. Returns as soon as this process finishes the job.
+    /// The end of a job in another process is found by polling, at first after 100 ms and later once per
+    /// second.
     ///
     /// # Errors
     ///
@@ -361,7 +367,9 @@ impl Punctual {
     }
 
     async fn look_until_finished(&self, id: JobId) -> Result<Finished> {
-        let mut wait = LOOK_FIRST;
+        let Shared { store, env, .. } = &**self.shared();
+        let mut hints = store.hints(Topic::Finished);
+        let (mut look, mut pause, mut is_hinted) = (LOOK_FIRST, PAUSE_FIRST, false);
         loop {
             match self.finished(id).await {
                 Ok(Some(finished)) => return Ok(finished),
@@ -370,8 +378,19 @@ impl Punctual {
                 Err(error) if is_passing(&error) => {}
                 Err(error) => return Err(error),
             }
-            self.shared().env.sleep(wait).await;
-            wait = (wait * 2).min(LOOK_LAST);
+            if is_hinted {
+                // Another job has finished.
+                env.sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_LAST);
+            }
+            is_hinted = tokio::select! {
+                biased;
+                () = hints.heard() => true,
+                () = env.sleep(look) => {
+                    look = (look * 2).min(LOOK_LAST);
+                    false
+                }
+            };
         }
     }
 

@@ -92,7 +92,7 @@ pub(super) fn history(schedule: &Schedule) -> String {
     let mark = |slot: &RecentSlot| match (slot.slot.outcome.as_str(), slot.job_state.as_deref()) {
         (_, Some("failed")) => '✖',
         (_, Some("running")) => '▸',
-        (_, Some("cancelled" | "skipped")) => '⊘',
+        (_, Some("cancelled")) => '⊘',
         ("caught_up" | "backfilled", _) => '↻',
         ("fired", Some(_)) => '✔',
         // Its job waits, or is so old that it is gone.

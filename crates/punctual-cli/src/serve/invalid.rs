@@ -122,7 +122,7 @@ mod tests {
     fn unknown_keys_are_named_with_the_known_ones() {
         assert_snapshot!(refused("[server]\nlisen = \"x\""), @"unknown key `server.lisen`; did you mean `listen`? expected one of listen, token_file, read_only, roles, unknown_kinds");
         assert_snapshot!(refused("[sever]\nlisten = \"x\""), @"unknown key `sever`; did you mean `server`? expected one of server, database, node, worker, http, log, command, commands, secrets");
-        assert_snapshot!(refused("[worker]\nconcurrency = 3"), @"unknown key `worker.concurrency`; expected one of queues, max_running, shutdown_grace");
+        assert_snapshot!(refused("[worker]\nconcurrency = 3"), @"unknown key `worker.concurrency`; expected one of queues, queue_order, max_running, shutdown_grace");
         assert_snapshot!(refused("[commands.a]\nargs = [\"x\"]"), @"unknown key `commands.a.args`; did you mean `argv`? expected one of argv, params, shell, env, cwd, user, group, stdin, success_codes, retry_codes, limits");
         assert_snapshot!(refused("[commands.a]\nshell = true"), @"missing key `commands.a.argv`");
     }

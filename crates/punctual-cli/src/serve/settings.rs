@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use figment::providers::{Env, Serialized};
 use figment::{Figment, Source as Origin};
+use punctual::QueueOrder;
 use punctual_command::{Commands, Config as CommandSettings, Named};
 use punctual_fs::FileError;
 use punctual_secrets::{Secrets, Source};
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config_file::ConfigFile;
 use super::invalid::invalid_settings;
-use crate::database::DatabaseAccess;
+use crate::database::{DatabaseAccess, PARTITION_DAYS, check_partition_days};
 use crate::exit::Failure;
 use crate::help::SERVER;
 use crate::redact::redacted;
@@ -66,6 +67,10 @@ pub(crate) struct DatabaseSettings {
     pub(crate) allow_insecure: bool,
     /// How long the server waits at its start for a database that cannot be reached.
     pub(crate) wait: String,
+    /// Are SQLite files on network and user-space file systems accepted?
+    pub(crate) any_file_system: bool,
+    /// The number of future days that have their own partitions on PostgreSQL.
+    pub(crate) partition_days: u32,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -82,6 +87,8 @@ pub(crate) struct NodeSettings {
 pub(crate) struct WorkerSettings {
     /// The queues it serves.
     pub(crate) queues: Vec<String>,
+    /// The order of the queues: weighted, strict.
+    pub(crate) queue_order: String,
     /// The most jobs at once.
     pub(crate) max_running: usize,
     /// How long running work may go on after the first request to stop.
@@ -141,10 +148,13 @@ impl Default for Settings {
                 password_file: None,
                 allow_insecure: false,
                 wait: "60s".to_owned(),
+                any_file_system: false,
+                partition_days: PARTITION_DAYS,
             },
             node: NodeSettings { name: host_name(), labels: BTreeMap::new() },
             worker: WorkerSettings {
                 queues: vec!["default".to_owned()],
+                queue_order: "weighted".to_owned(),
                 max_running: 100,
                 shutdown_grace: "30s".to_owned(),
             },
@@ -218,9 +228,12 @@ pub(crate) const KEYS: &[&str] = &[
     "database.password_file",
     "database.allow_insecure",
     "database.wait",
+    "database.any_file_system",
+    "database.partition_days",
     "node.name",
     "node.labels",
     "worker.queues",
+    "worker.queue_order",
     "worker.max_running",
     "worker.shutdown_grace",
     "http.allow",
@@ -375,6 +388,7 @@ pub(crate) fn read(layers: &Figment) -> Result<Settings, Failure> {
     settings.listen()?;
     settings.roles()?;
     settings.unknown_kinds()?;
+    settings.queue_order()?;
     settings.shutdown_grace()?;
     settings.database_wait()?;
     super::log::check(&settings.log)?;
@@ -428,6 +442,16 @@ impl Settings {
         }
     }
 
+    pub(crate) fn queue_order(&self) -> Result<QueueOrder, Failure> {
+        match self.worker.queue_order.as_str() {
+            "weighted" => Ok(QueueOrder::Weighted),
+            "strict" => Ok(QueueOrder::Strict),
+            other => Err(Failure::usage(format!(
+                "worker.queue_order: unknown value `{other}`; expected weighted or strict"
+            ))),
+        }
+    }
+
     pub(crate) fn shutdown_grace(&self) -> Result<Duration, Failure> {
         punctual_core::parse_duration(&self.worker.shutdown_grace)
             .map_err(|error| Failure::usage(format!("worker.shutdown_grace: {error}")))
@@ -446,11 +470,19 @@ impl Settings {
 
     /// The database with the settings for connections to it.
     pub(crate) fn database_access(&self) -> Result<DatabaseAccess, Failure> {
-        let DatabaseSettings { url, password_file, allow_insecure, wait: _ } =
-            self.database.clone();
-        for (key, is_set) in
-            [("password_file", password_file.is_some()), ("allow_insecure", allow_insecure)]
-        {
+        let DatabaseSettings {
+            url,
+            password_file,
+            allow_insecure,
+            wait: _,
+            any_file_system,
+            partition_days,
+        } = self.database.clone();
+        for (key, is_set) in [
+            ("password_file", password_file.is_some()),
+            ("allow_insecure", allow_insecure),
+            ("partition_days", partition_days != PARTITION_DAYS),
+        ] {
             if is_set && url.starts_with("sqlite") {
                 return Err(Failure::usage(format!(
                     "database.{key}: has no effect on an SQLite database; remove it, or set \
@@ -458,7 +490,14 @@ impl Settings {
                 )));
             }
         }
-        Ok(DatabaseAccess { url, password_file, allow_insecure })
+        if any_file_system && self.is_postgres() {
+            return Err(Failure::usage(
+                "database.any_file_system: has no effect on a PostgreSQL database; remove it, or \
+                 set `database.url` to an SQLite URL",
+            ));
+        }
+        check_partition_days(partition_days)?;
+        Ok(DatabaseAccess { url, password_file, allow_insecure, any_file_system, partition_days })
     }
 
     /// The commands that jobs may ask for.

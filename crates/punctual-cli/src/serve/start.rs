@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual::{Builder, Punctual, ServedQueue, Timing};
+use punctual::{Builder, Punctual, QueueOrder, ServedQueue, Timing};
 use punctual_command::Commands;
 use punctual_http::Http;
 use punctual_server::OPERATIONS;
@@ -92,7 +92,7 @@ async fn start(
         .max_running(settings.worker.max_running)
         .shutdown_grace(settings.shutdown_grace()?);
     let builder = match has(Role::Worker) {
-        true => http.handle(serving(builder, settings)),
+        true => http.handle(serving(builder, settings)?),
         false => builder.never_works(),
     };
     let builder = if has(Role::Scheduler) { builder } else { builder.never_leads() };
@@ -100,9 +100,15 @@ async fn start(
     Ok(builder.start().await?)
 }
 
-fn serving(builder: Builder, settings: &Settings) -> Builder {
+fn serving(builder: Builder, settings: &Settings) -> Result<Builder, Failure> {
     // Operations have a queue of their own, which is served wherever jobs are done.
     let names = settings.worker.queues.iter().map(String::as_str);
-    let names = names.filter(|name| *name != OPERATIONS).chain([OPERATIONS]);
-    builder.queues(names.map(ServedQueue::new))
+    let mut names: Vec<&str> = names.filter(|name| *name != OPERATIONS).collect();
+    let order = settings.queue_order()?;
+    match order {
+        // Operations are few and must not wait until all other queues are empty.
+        QueueOrder::Strict => names.insert(0, OPERATIONS),
+        QueueOrder::Weighted => names.push(OPERATIONS),
+    }
+    Ok(builder.queues(names.into_iter().map(ServedQueue::new)).queue_order(order))
 }

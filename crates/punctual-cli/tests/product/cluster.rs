@@ -25,6 +25,17 @@ impl Database {
         database
     }
 
+    /// The number in the only row of a query, in this database.
+    pub(crate) fn count(&self, query: &str) -> i64 {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let (client, connection) =
+                tokio_postgres::connect(&self.url(), tokio_postgres::NoTls).await.unwrap();
+            tokio::spawn(connection);
+            client.query_one(query, &[]).await.unwrap().get(0)
+        })
+    }
+
     fn run(&self, statement: &str) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {

@@ -24,6 +24,7 @@ mod protection;
 mod proxies;
 mod realign;
 mod refusals;
+mod settings;
 mod starting;
 mod stopping;
 mod terminal;

@@ -213,9 +213,41 @@ fn settings_say_where_they_come_from() {
     assert!(of("node.name").1.contains("environment"), "{}", of("node.name").1);
     assert_eq!(of("server.listen"), ("127.0.0.1:1".into(), "flag".to_owned()));
     assert_eq!(of("worker.shutdown_grace").1, "default");
+    assert_eq!(of("worker.queue_order").0, "weighted");
+    assert_eq!(of("database.any_file_system").0, false);
+    assert_eq!(of("database.partition_days").0, 14);
     assert_eq!(
         of("database.url"),
         ("postgres://u@host/app".into(), "--database or PUNCTUAL_DATABASE".to_owned()),
         "{url}"
     );
+}
+
+#[test]
+fn settings_of_databases_and_queues_are_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let check = |settings: &str, expected: Result<(), &str>| {
+        write_with_mode(&directory.path().join("punctual.toml"), settings, 0o600);
+        let output = punctual(directory.path(), &["config", "check"]).output().unwrap();
+        let error = text(&output.stderr);
+        match expected {
+            Ok(()) => assert!(output.status.success(), "{settings}: {error}"),
+            Err(message) => {
+                assert_eq!(output.status.code(), Some(2), "{settings}: {error}");
+                assert!(error.contains(message), "{settings}: {error}");
+            }
+        }
+    };
+    check("[worker]\nqueue_order = \"strict\"\n", Ok(()));
+    let message = "worker.queue_order: unknown value `random`; expected weighted or strict";
+    check("[worker]\nqueue_order = \"random\"\n", Err(message));
+    check("[database]\nany_file_system = true\n", Ok(()));
+    let on_postgres = "[database]\nurl = \"postgres://app@localhost/app\"\n";
+    let message = "database.any_file_system: has no effect on a PostgreSQL database";
+    check(&format!("{on_postgres}any_file_system = true\n"), Err(message));
+    check(&format!("{on_postgres}partition_days = 0\n"), Ok(()));
+    let message = "database.partition_days: 367 is too many; the maximum is 366";
+    check(&format!("{on_postgres}partition_days = 367\n"), Err(message));
+    let message = "database.partition_days: has no effect on an SQLite database";
+    check("[database]\npartition_days = 3\n", Err(message));
 }

@@ -34,72 +34,6 @@ use tokio::task::AbortHandle;
 use crate::world::policy;
 use crate::{Fault, Faulty};
 
-/// Makes the scheduler's tests for one store. The argument is a closure that makes a fresh store
-/// asynchronously, as an `Arc<dyn Store>`, and something that lives as long.
-#[macro_export]
-macro_rules! firing_suite {
-    ($make:expr) => {
-        $crate::firing_suite! { @modules $make;
-            deciding: f1_a_finished_slot_never_runs_again_and_catching_up_ends,
-                c1_a_slot_and_its_job_are_written_together_or_not_at_all,
-                c2_a_slow_job_holds_up_no_schedule, c5_a_job_that_is_tried_again_is_the_same_job,
-                c6_a_fire_that_failed_is_tried_again, c10_a_window_costs_nothing_outside_of_it,
-                c11_missed_slots_go_by_the_policy_and_enabling_fires_nothing,
-                n2_each_missed_policy_does_what_it_says, n3_an_idle_schedule_is_not_looked_at,
-                q13_a_missed_minute_is_not_lost_and_overlap_holds;
-            editing: an_edit_of_the_expression_never_fires_in_the_past,
-                an_edit_of_the_zone_never_fires_in_the_past,
-                an_edit_of_a_policy_never_fires_in_the_past,
-                an_edit_is_a_revision_and_a_stale_one_is_refused;
-            excluding: excluded_slots_are_skipped_with_the_reason,
-                an_edit_of_what_is_excluded_never_fires_in_the_past,
-                excluded_slots_move_to_the_next_working_day;
-            failing: failures_in_a_row_pause_a_schedule,
-                a_count_of_failures_begins_anew_when_somebody_resumes,
-                a_failed_job_waits_as_its_schedule_says;
-            held: a_slot_during_a_clean_restart_of_its_node_fires,
-                held_slots_are_caught_up_when_their_node_returns,
-                held_slots_are_given_up_by_the_policy,
-                a_change_of_a_schedule_decides_its_held_slots,
-                held_slots_cost_little_while_their_node_is_away,
-                a_pause_is_remembered_while_slots_from_it_are_held,
-                a_held_slot_does_not_cancel_running_jobs;
-            applying: what_is_applied_is_there_and_stays, two_sets_never_touch_each_other,
-                a_pause_survives_apply, an_edit_never_fires_in_the_past,
-                a_renamed_schedule_keeps_its_history, what_nobody_wants_goes_only_if_asked,
-                nothing_is_written_if_anything_is_wrong,
-                a_simulation_is_what_the_engine_does, a_simulation_knows_what_overlaps;
-            leading: f2_a_lost_connection_stops_firing_only_while_it_lasts,
-                f3_a_crash_loses_no_slot, f10_leadership_neither_wedges_nor_goes_by_a_nodes_clock,
-                c13_a_node_that_starts_takes_nothing_from_the_others,
-                n1_only_what_is_written_is_decided, n5_two_leaders_fire_a_slot_once;
-            placing: every_node_has_its_own_row_and_job,
-                overlap_goes_by_the_node_where_each_has_its_own,
-                jobs_of_a_node_or_label_wait_where_it_claims,
-                a_job_does_not_wait_for_a_lost_node_for_ever;
-            realigning: a_realigned_schedule_fires_again,
-                a_realigned_range_keeps_its_past_slots,
-                a_schedule_that_was_changed_while_ahead_can_be_realigned;
-            telling_time: f11_weekdays_and_clock_changes_are_as_people_expect,
-                c17_a_half_hourly_schedule_keeps_its_pace_through_a_repeated_hour,
-                c18_a_schedule_keeps_its_zone, n8_the_dialect_is_that_of_cron;
-        }
-    };
-    (@modules $make:expr; $( $module:ident: $( $test:ident ),+ ; )+) => { $(
-        mod $module {
-            use super::*;
-            $(
-                #[tokio::test]
-                async fn $test() {
-                    let make = $make;
-                    let (store, _alive) = make().await;
-                    $crate::firing::$module::$test(&$crate::firing::Stage::new(store)).await;
-                }
-            )+
-        }
-    )+ };
-}
-
 /// The stage of one test.
 pub struct Stage {
     store: Arc<dyn Store>,
@@ -434,8 +368,7 @@ impl Stage {
 
     /// Ends an attempt.
     pub async fn settle(&self, job: &ClaimedJob, outcome: Outcome) {
-        let usual = policy();
-        let policy = RetryPolicy { backoff: job.backoff().unwrap_or(usual.backoff), ..usual };
+        let policy = job.backoff().map_or_else(policy, |backoff| RetryPolicy { backoff });
         let transition = punctual_core::job::decide(&job.standing(), outcome, &policy, self.now());
         let item = Settlement {
             job: job.id,
@@ -465,33 +398,4 @@ impl Stage {
 /// Every minute.
 pub(crate) fn minutely() -> Definition {
     Definition::new("* * * * *", "mail")
-}
-
-#[cfg(test)]
-mod tests {
-    /// A test that is written and not in the list would never run.
-    #[test]
-    fn every_test_is_in_the_suite() {
-        let list = include_str!("mod.rs");
-        let sources = [
-            include_str!("applying.rs"),
-            include_str!("deciding.rs"),
-            include_str!("editing.rs"),
-            include_str!("excluding.rs"),
-            include_str!("failing.rs"),
-            include_str!("held.rs"),
-            include_str!("leading.rs"),
-            include_str!("placing.rs"),
-            include_str!("realigning.rs"),
-            include_str!("telling_time.rs"),
-        ];
-        let lines = sources.iter().flat_map(|source| source.lines());
-        let names = lines.filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
-        let names: Vec<&str> = names.collect();
-        assert_eq!(names.len(), 53);
-        for name in names {
-            let is_listed = list.split([' ', ',', ';', '\n']).any(|word| word == name);
-            assert!(is_listed, "{name} is not in the suite");
-        }
-    }
 }

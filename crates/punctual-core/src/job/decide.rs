@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::retry::{Reaction, RetryPolicy};
+use super::retry::RetryPolicy;
 use super::state::AttemptOutcome;
 use crate::{JobId, Timestamp};
 
@@ -135,8 +135,8 @@ pub fn decide(
     use AttemptOutcome as Ended;
     let to =
         |outcome: Ended, next: Next, error: Option<String>| Transition { outcome, next, error };
-    let retry = |ended: Ended, reaction: Reaction, error: String| {
-        let (next, error) = after_failure(standing, reaction, policy, error, now);
+    let retry = |ended: Ended, wait: Option<Duration>, error: String| {
+        let (next, error) = after_failure(standing, wait, policy, error, now);
         to(ended, next, Some(error))
     };
     match outcome {
@@ -146,18 +146,18 @@ pub fn decide(
         Outcome::OutOfResources(error) if standing.resource_releases < RESOURCE_RELEASES_MAX => {
             to(Ended::Released, Next::After(RESOURCE_WAIT), Some(error))
         }
-        Outcome::OutOfResources(error) => retry(Ended::Failed, policy.reaction(&error), error),
+        Outcome::OutOfResources(error) => retry(Ended::Failed, None, error),
         Outcome::Snooze(wait) => to(Ended::Snoozed, Next::After(wait), None),
         Outcome::FailForGood(error) => to(Ended::Failed, Next::Failed, Some(error)),
-        Outcome::Fail(error) => retry(Ended::Failed, policy.reaction(&error), error),
-        Outcome::RetryAfter(wait, error) => retry(Ended::Failed, Reaction::RetryAfter(wait), error),
+        Outcome::Fail(error) => retry(Ended::Failed, None, error),
+        Outcome::RetryAfter(wait, error) => retry(Ended::Failed, Some(wait), error),
         Outcome::Panicked(message) => {
             let error = format!("the handler panicked: {message}");
-            retry(Ended::Panicked, policy.reaction(&error), error)
+            retry(Ended::Panicked, None, error)
         }
         Outcome::TimedOut(limit) => {
             let limit = crate::format_duration(limit);
-            retry(Ended::TimedOut, Reaction::Retry, format!("exceeded the time limit of {limit}"))
+            retry(Ended::TimedOut, None, format!("exceeded the time limit of {limit}"))
         }
         Outcome::Abandoned if standing.crashes + 1 >= CRASHES_MAX => {
             let error = format!("its node died {CRASHES_MAX} times while running it");
@@ -165,26 +165,24 @@ pub fn decide(
         }
         Outcome::Abandoned => {
             let error = "its node died or lost contact with the database".to_owned();
-            retry(Ended::Abandoned, Reaction::Retry, error)
+            retry(Ended::Abandoned, None, error)
         }
     }
 }
 
-/// Where a job goes after an attempt that failed and counts.
+/// Where a job goes after an attempt that failed and counts. A handler can choose the wait.
 fn after_failure(
     standing: &Standing,
-    reaction: Reaction,
+    wait: Option<Duration>,
     policy: &RetryPolicy,
     error: String,
     now: Timestamp,
 ) -> (Next, String) {
     let tries = standing.spent + 1;
-    let wait = match reaction {
-        Reaction::Fail => return (Next::Failed, error),
-        _ if tries >= standing.max_attempts => return (Next::Failed, error),
-        Reaction::RetryAfter(wait) => wait,
-        Reaction::Retry => policy.backoff.wait(standing.job, standing.attempt, tries),
-    };
+    if tries >= standing.max_attempts {
+        return (Next::Failed, error);
+    }
+    let wait = wait.unwrap_or_else(|| policy.backoff.wait(standing.job, standing.attempt, tries));
     let used = standing.used + now.since(standing.claimed_at);
     if standing.budget.is_some_and(|budget| used >= budget) {
         return (Next::Failed, format!("{error} (and {BUDGET_USED_UP})"));

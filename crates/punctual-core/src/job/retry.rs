@@ -1,4 +1,4 @@
-//! How long to wait before the next attempt, and which errors deserve one.
+//! How long to wait before the next attempt.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -131,41 +131,11 @@ fn chance(job: JobId, attempt: u32) -> u64 {
     hash::mix(high ^ hash::mix(low.wrapping_add(u64::from(attempt))))
 }
 
-/// What follows from an error that a rule matches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reaction {
-    /// Try again, after the usual wait.
-    Retry,
-    /// Try again after this wait.
-    RetryAfter(Duration),
-    /// No further attempt: another one would end alike.
-    Fail,
-}
-
-/// What follows from errors whose text contains a phrase.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ErrorRule {
-    /// The phrase that the error's text contains.
-    pub phrase: String,
-    /// What follows.
-    pub reaction: Reaction,
-}
-
-/// When a job is tried again. The first rule that matches an error decides.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// When a job is retried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// The waits.
     pub backoff: Backoff,
-    /// What certain errors deserve.
-    pub rules: Vec<ErrorRule>,
-}
-
-impl RetryPolicy {
-    /// What an error deserves.
-    pub fn reaction(&self, error: &str) -> Reaction {
-        let rule = self.rules.iter().find(|rule| error.contains(&rule.phrase));
-        rule.map_or(Reaction::Retry, |rule| rule.reaction)
-    }
 }
 
 #[cfg(test)]
@@ -241,21 +211,5 @@ mod tests {
         insta::assert_snapshot!(refused("linear 1h to 10s"), @"invalid backoff `linear 1h to 10s`: the base delay is longer than the maximum");
         insta::assert_snapshot!(refused("fixed 9999d"), @"invalid backoff `fixed 9999d`: the maximum delay is 366d");
         assert!(refused(&"x".repeat(10_000)).len() < 300);
-    }
-
-    #[test]
-    fn the_first_rule_that_matches_an_error_decides() {
-        let rule = |phrase: &str, reaction| ErrorRule { phrase: phrase.to_owned(), reaction };
-        let policy = RetryPolicy {
-            rules: vec![
-                rule("429", Reaction::RetryAfter(Duration::from_secs(60))),
-                rule("no such user", Reaction::Fail),
-                rule("user", Reaction::Retry),
-            ],
-            ..RetryPolicy::default()
-        };
-        assert_eq!(policy.reaction("status 429"), Reaction::RetryAfter(Duration::from_secs(60)));
-        assert_eq!(policy.reaction("no such user: 7"), Reaction::Fail);
-        assert_eq!(policy.reaction("anything"), Reaction::Retry);
     }
 }

@@ -3,7 +3,7 @@
 use crate::words::words;
 
 words! {
-    /// Where a job is in its life. The last four are ends.
+    /// Where a job is in its life. The last three are ends.
     pub enum JobState as "job state" {
         /// Due later, not tried yet.
         Scheduled = ("scheduled", 1),
@@ -21,18 +21,13 @@ words! {
         Failed = ("failed", 7),
         /// Called off.
         Cancelled = ("cancelled", 8),
-        /// A workflow step whose rule said no.
-        Skipped = ("skipped", 9),
     }
 }
 
 impl JobState {
     /// Has the job ended?
     pub const fn is_final(self) -> bool {
-        matches!(
-            self,
-            JobState::Succeeded | JobState::Failed | JobState::Cancelled | JobState::Skipped
-        )
+        matches!(self, JobState::Succeeded | JobState::Failed | JobState::Cancelled)
     }
 }
 
@@ -131,7 +126,7 @@ mod tests {
         check_words!(AttemptOutcome);
         check_words!(SlotOutcome);
         check_words!(LogLevel);
-        insta::assert_snapshot!("done".parse::<JobState>().unwrap_err(), @"unknown job state `done`; expected one of scheduled, ready, retrying, blocked, running, succeeded, failed, cancelled, skipped");
+        insta::assert_snapshot!("done".parse::<JobState>().unwrap_err(), @"unknown job state `done`; expected one of scheduled, ready, retrying, blocked, running, succeeded, failed, cancelled");
     }
 
     #[test]

@@ -3,9 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use punctual_core::job::{
-    AttemptOutcome, Backoff, ErrorRule, JobState, Outcome, Reaction, RetryPolicy,
-};
+use punctual_core::job::{AttemptOutcome, Backoff, JobState, Outcome, RetryPolicy};
 use punctual_core::schedule::Definition;
 use punctual_engine::{
     Attempt, Boxed, Config, Ended, Env, Handler, SCHEDULER, Schedules, StopReason,
@@ -286,8 +284,11 @@ async fn a_handlers_own_policy_goes_before_the_nodes() {
     struct Fussy(RetryPolicy);
     impl Handler for Fussy {
         fn run(&self, attempt: Attempt) -> Boxed<Ended> {
-            let text = if attempt.job.attempt == 1 { "busy" } else { "no such user" };
-            Box::pin(async move { Ended::from(Outcome::Fail(text.to_owned())) })
+            let outcome = match attempt.job.attempt {
+                1 => Outcome::Fail("busy".to_owned()),
+                _ => Outcome::FailForGood("no such user".to_owned()),
+            };
+            Box::pin(async move { Ended::from(outcome) })
         }
 
         fn policy(&self) -> Option<&RetryPolicy> {
@@ -295,18 +296,20 @@ async fn a_handlers_own_policy_goes_before_the_nodes() {
         }
     }
     let world = World::new();
-    let rule = ErrorRule { phrase: "no such user".to_owned(), reaction: Reaction::Fail };
-    let policy = RetryPolicy { rules: vec![rule], ..retry_after(s(30)) };
-    let plain = ends(Outcome::Fail("no such user".to_owned()));
-    let _node = world.start(quick(), and(on("fussy", Fussy(policy)), "plain", plain)).await;
+    let plain = ends(Outcome::Fail("busy".to_owned()));
+    let handlers = and(on("fussy", Fussy(retry_after(s(30)))), "plain", plain);
+    let _node = world.start(quick(), handlers).await;
     let fussy = world.enqueue(world.job("fussy")).await;
     let plain = world.enqueue(world.job("plain")).await;
     let detail = world.comes_to(fussy, JobState::Failed).await;
     let [first, second] = &detail.attempts[..] else { panic!("{detail:?}") };
     let wait = second.claimed_at.since(first.ended_at.unwrap());
     assert!((s(30)..s(32)).contains(&wait), "{wait:?}");
-    // The node's policy knows no such rule and waits two seconds.
-    assert_eq!(world.comes_to(plain, JobState::Failed).await.spent, 5);
+    // The node's policy waits two seconds.
+    let detail = world.comes_to(plain, JobState::Failed).await;
+    assert_eq!(detail.spent, 5);
+    let wait = detail.attempts[1].claimed_at.since(detail.attempts[0].ended_at.unwrap());
+    assert!((s(2)..s(4)).contains(&wait), "{wait:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -314,8 +317,11 @@ async fn what_a_schedule_says_of_waits_goes_before_its_kind_and_the_node() {
     struct Fails(RetryPolicy);
     impl Handler for Fails {
         fn run(&self, attempt: Attempt) -> Boxed<Ended> {
-            let text = if attempt.job.attempt == 3 { "no such user" } else { "busy" };
-            Box::pin(async move { Ended::from(Outcome::Fail(text.to_owned())) })
+            let outcome = match attempt.job.attempt {
+                3 => Outcome::FailForGood("no such user".to_owned()),
+                _ => Outcome::Fail("busy".to_owned()),
+            };
+            Box::pin(async move { Ended::from(outcome) })
         }
 
         fn policy(&self) -> Option<&RetryPolicy> {
@@ -323,10 +329,7 @@ async fn what_a_schedule_says_of_waits_goes_before_its_kind_and_the_node() {
         }
     }
     let world = World::new();
-    // What else the kind is told still holds.
-    let rule = ErrorRule { phrase: "no such user".to_owned(), reaction: Reaction::Fail };
-    let policy = RetryPolicy { rules: vec![rule], ..retry_after(s(1)) };
-    let node = world.start(quick(), on("mail", Fails(policy))).await;
+    let node = world.start(quick(), on("mail", Fails(retry_after(s(1))))).await;
     world.soon(node.leadership(SCHEDULER).won()).await;
     let mut definition = Definition::new("@every 1h", "mail");
     definition.job.backoff = Some("exponential 3m to 5m".to_owned());

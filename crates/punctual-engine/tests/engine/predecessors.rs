@@ -375,7 +375,7 @@ fn f18_every_setting_has_a_test_that_fails_without_it() {
 async fn f19_waits_vary_never_wrap_and_an_owned_job_can_be_cancelled() {
     let world = World::new();
     let backoff = Backoff { cap: s(20), spread: Spread::Half, ..Backoff::default() };
-    let policy = RetryPolicy { backoff, rules: Vec::new() };
+    let policy = RetryPolicy { backoff };
     let fails = ends(Outcome::Fail("no".to_owned()));
     let handlers = and(on("fails", fails), "hangs", hangs);
     let _node = world.start(Config { policy, ..config("a", 9) }, handlers).await;

@@ -328,7 +328,7 @@ pub(crate) fn producer(name: &str) -> Config {
 /// The same wait after each failure.
 pub(crate) fn retry_after(wait: Duration) -> RetryPolicy {
     let backoff = Backoff { base: wait, growth: Growth::Fixed, cap: wait, spread: Spread::None };
-    RetryPolicy { backoff, rules: Vec::new() }
+    RetryPolicy { backoff }
 }
 
 pub(crate) fn timing() -> Timing {

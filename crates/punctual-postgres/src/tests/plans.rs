@@ -144,7 +144,7 @@ fn of(statement: &Statement) -> Text {
 fn list(filter: JobFilter) -> Text {
     let ended = filter.is_by_end().then_some(NOW);
     let cursor = Some(Cursor { ended, job: job(NOW, 7).id });
-    let list = job_list("{schema}", filter.source().unwrap(), &filter, cursor, 50);
+    let list = job_list("{schema}", filter.source(), &filter, cursor, 50);
     let types = list.bound().iter().map(|(_, of)| of.name().to_owned()).collect();
     (list.text, types)
 }

@@ -94,7 +94,7 @@ async fn twenty_stores_that_open_at_once_migrate_once() {
     }
     let client = connect().await;
     let days = client
-        .query("SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname ~ '^job_[0-9]{8}$'", &[&schema.0])
+        .query("SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname ~ '^job_[0-9]{8}$'", &[&&*schema.0])
         .await
         .unwrap();
     assert_eq!(days.len(), 3);

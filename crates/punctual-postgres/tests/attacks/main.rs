@@ -106,7 +106,7 @@ fn policy() -> RetryPolicy {
         base: Duration::from_millis(10),
         ..Backoff::default()
     };
-    RetryPolicy { backoff, rules: Vec::new() }
+    RetryPolicy { backoff }
 }
 
 async fn number(text: String) -> i64 {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use punctual_conformance::Subject;
+pub(crate) use punctual_conformance::support::ThrowawaySchema as Schema;
 use punctual_postgres::{Options, PostgresStore};
 use punctual_store::Store;
 use punctual_store::rules::Spoil;
@@ -42,25 +43,6 @@ pub(crate) fn options(schema: &str) -> Options {
 pub(crate) struct Fresh {
     pub(crate) store: PostgresStore,
     pub(crate) schema: Schema,
-}
-
-/// A schema that is dropped at the end.
-pub(crate) struct Schema(pub(crate) String);
-
-impl Drop for Schema {
-    fn drop(&mut self) {
-        let text = format!("SET lock_timeout = '10s'; DROP SCHEMA IF EXISTS {} CASCADE", self.0);
-        // A test's own runtime may be the one that is ending.
-        let dropped = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime
-                .expect("a runtime")
-                .block_on(async { connect().await.batch_execute(&text).await })
-        });
-        if let Ok(Err(error)) = dropped.join() {
-            eprintln!("{} was left behind: {error}", self.0);
-        }
-    }
 }
 
 /// A connection of the test's own.

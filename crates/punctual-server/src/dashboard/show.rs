@@ -98,7 +98,7 @@ pub(super) fn state(state: JobState) -> Markup {
         JobState::Ready => ("calm", "●"),
         JobState::Scheduled => ("calm", "◷"),
         JobState::Blocked => ("warn", "❙❙"),
-        JobState::Cancelled | JobState::Skipped => ("faint", "⊘"),
+        JobState::Cancelled => ("faint", "⊘"),
     };
     badge(tone, shape, state.as_str())
 }

@@ -13,6 +13,7 @@ mod jobs;
 mod kinds;
 mod logs;
 mod many;
+mod measured;
 mod operations;
 mod queues;
 mod random;
@@ -36,9 +37,9 @@ use tower::ServiceExt;
 
 #[derive(Serialize, Deserialize, Job)]
 #[serde(transparent)]
-struct Echo(Value);
+pub(crate) struct Echo(Value);
 
-async fn echo(job: Echo, cx: Ctx) -> Done<Value> {
+pub(crate) async fn echo(job: Echo, cx: Ctx) -> Done<Value> {
     cx.log("said it");
     Done(job.0)
 }
@@ -73,6 +74,11 @@ impl World {
         let roles = vec!["api".into()];
         let server = Server { roles, token, ..Server::new(punctual.clone()) };
         World { punctual, router: server.router() }
+    }
+
+    /// The same with another router.
+    pub(crate) fn with_router(punctual: Punctual, router: Router) -> World {
+        World { punctual, router }
     }
 
     pub(crate) async fn respond(&self, request: Request<Body>) -> axum::response::Response {

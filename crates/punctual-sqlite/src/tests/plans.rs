@@ -73,7 +73,7 @@ fn plan(db: &Connection, statement: &str) -> String {
 
 fn list(filter: JobFilter) -> String {
     let ended = filter.is_by_end().then_some(NOW);
-    let source = filter.source().unwrap();
+    let source = filter.source();
     jobs_statement(source, &filter, Some(Cursor { ended, job: job(7).id })).0
 }
 

@@ -161,7 +161,7 @@ impl State {
         most: usize,
     ) -> Page<JobView, Cursor> {
         let mut pager = Pager::new(most);
-        let Some(source) = filter.source() else { return pager.page() };
+        let source = filter.source();
         let mut rows: Vec<(JobView, &Body)> = self
             .bodies
             .iter()

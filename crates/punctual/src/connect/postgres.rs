@@ -77,6 +77,14 @@ impl OpenPostgres {
         self
     }
 
+    /// The number of future days that have their own partitions [default: 14, maximum: 366]. Pruning
+    /// drops the partition of a day whole instead of row by row. With 0, no partitions are created and
+    /// all rows are in the default partition.
+    pub fn partition_days(mut self, days: u32) -> OpenPostgres {
+        self.options = self.options.days_ahead(days);
+        self
+    }
+
     /// A file with the password of the role, for URLs without one. It is read for each new connection,
     /// so the password can be changed without a restart. A file that other users can read is refused.
     pub fn password_file(mut self, path: impl AsRef<Path>) -> OpenPostgres {

@@ -48,6 +48,14 @@ impl OpenSqlite {
         self
     }
 
+    /// Use the file even on a network or user-space file system? Such files are refused by default,
+    /// because locks and syncs are not reliable there: two engines could use the file at once, and
+    /// committed jobs could be lost.
+    pub fn any_file_system(mut self, may: bool) -> OpenSqlite {
+        self.options.any_file_system = may;
+        self
+    }
+
     /// Copies the file, as it is at one moment, to one that must not exist yet and appears when it is
     /// whole. Nodes and producers go on meanwhile.
     pub async fn backup(self, to: impl AsRef<std::path::Path>) -> Result<()> {
@@ -79,5 +87,18 @@ impl IntoFuture for OpenSqlite {
             let (env, backend) = (Arc::new(System), Backend::Sqlite(store.path().to_owned()));
             Ok(Builder::on(Ground { env, store: Arc::new(store), backend, is_producer }))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_check_of_the_file_system_can_be_disabled() {
+        assert!(!Punctual::sqlite("app.db").options.any_file_system);
+        let open = Punctual::sqlite("app.db").any_file_system(true);
+        assert!(open.options.any_file_system);
+        assert!(open.producer().options.any_file_system);
     }
 }

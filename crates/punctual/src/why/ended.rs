@@ -14,11 +14,7 @@ pub(super) fn reasons(job: &JobDetail, cluster: &Cluster) -> Vec<Reason> {
     vec![match job.view.state {
         JobState::Failed => failed(job, cluster),
         JobState::Cancelled => cancelled(job, cluster),
-        JobState::Succeeded => succeeded(job, cluster),
-        _ => Reason::new(
-            "skipped",
-            format!("skipped {}, because of a rule of its workflow", end(job, cluster)),
-        ),
+        _ => succeeded(job, cluster),
     }]
 }
 

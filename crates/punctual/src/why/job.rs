@@ -110,7 +110,7 @@ fn explain(facts: &Facts) -> Why {
         JobState::Ready => ready(job, cluster),
         JobState::Blocked => blocked(job, cluster),
         JobState::Running => running(job, cluster),
-        JobState::Succeeded | JobState::Failed | JobState::Cancelled | JobState::Skipped => {
+        JobState::Succeeded | JobState::Failed | JobState::Cancelled => {
             ended::reasons(&job.detail, cluster)
         }
     };

@@ -43,7 +43,7 @@ enum Place {
     Schema(String),
 }
 
-fn server() -> String {
+pub(crate) fn server() -> String {
     std::env::var("PUNCTUAL_TEST_POSTGRES").expect("`cargo xtask test` says where PostgreSQL is")
 }
 

@@ -9,6 +9,8 @@ mod leaving;
 mod logged;
 mod logging;
 mod mistakes;
+mod partitions;
+mod queues;
 mod registering;
 mod remote;
 mod remote_statements;
@@ -17,6 +19,7 @@ mod steps;
 mod testing;
 mod towers;
 mod transacting;
+mod waiting;
 
 use punctual::testing::Frozen;
 use punctual::{Builder, Job, Punctual};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use punctual::tokio_postgres::{self, Client, NoTls};
 use punctual::transaction::Backend;
+use punctual_conformance::support::ThrowawaySchema;
 use punctual_core::job::{AttemptOutcome, Next, Transition};
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 use punctual_postgres::PostgresStore;
@@ -28,26 +29,7 @@ pub(crate) struct World {
 
 enum Place {
     Directory { _directory: TempDir },
-    Schema { _schema: Schema },
-}
-
-/// A schema that is dropped at the end.
-struct Schema(String);
-
-impl Drop for Schema {
-    fn drop(&mut self) {
-        let text = format!("SET lock_timeout = '10s'; DROP SCHEMA IF EXISTS {} CASCADE", self.0);
-        // A test's own runtime may be the one that is ending.
-        let dropped = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime
-                .expect("it works")
-                .block_on(async { connect().await.batch_execute(&text).await })
-        });
-        if let Ok(Err(error)) = dropped.join() {
-            eprintln!("{} was left behind: {error}", self.0);
-        }
-    }
+    Schema { _schema: ThrowawaySchema },
 }
 
 pub(crate) async fn connect() -> Client {
@@ -77,7 +59,7 @@ impl World {
         }
         static SCHEMAS: AtomicU64 = AtomicU64::new(0);
         let number = SCHEMAS.fetch_add(1, Ordering::Relaxed);
-        let schema = Schema(format!("transactions_{}_{number}", std::process::id()));
+        let schema = ThrowawaySchema(format!("transactions_{}_{number}", std::process::id()));
         let options = punctual_postgres::Options::new().schema(&schema.0).days_ahead(0);
         let options = match driver.is_pooled() {
             true => options.pooled().direct_url(&Driver::TokioPostgres.url()),

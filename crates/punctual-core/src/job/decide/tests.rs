@@ -1,5 +1,5 @@
 use super::*;
-use crate::job::retry::{Backoff, ErrorRule, Growth, Spread};
+use crate::job::retry::{Backoff, Growth, Spread};
 
 const NOW: Timestamp = Timestamp::from_seconds(1_800_000_000);
 
@@ -20,7 +20,7 @@ fn standing() -> Standing {
 
 fn policy() -> RetryPolicy {
     let backoff = Backoff { growth: Growth::Fixed, spread: Spread::None, ..Backoff::default() };
-    RetryPolicy { backoff, rules: Vec::new() }
+    RetryPolicy { backoff }
 }
 
 const WAIT: Next = Next::After(Duration::from_secs(5));
@@ -131,23 +131,6 @@ fn the_third_crash_fails_the_job_whatever_its_attempts_allow() {
     let twice = Standing { spent: 2, crashes: 2, max_attempts: 100, ..standing() };
     assert_eq!(next(&twice, Outcome::Abandoned), Next::Failed);
     assert_eq!(next(&Standing { crashes: 1, ..twice }, Outcome::Abandoned), WAIT);
-}
-
-#[test]
-fn a_rule_for_an_error_goes_before_the_backoff() {
-    let rule = |phrase: &str, reaction| ErrorRule { phrase: phrase.to_owned(), reaction };
-    let policy = RetryPolicy {
-        rules: vec![
-            rule("429", Reaction::RetryAfter(Duration::from_secs(60))),
-            rule("gone", Reaction::Fail),
-        ],
-        ..policy()
-    };
-    let next =
-        |error: &str| decide(&standing(), Outcome::Fail(error.to_owned()), &policy, NOW).next;
-    assert_eq!(next("status 429"), Next::After(Duration::from_secs(60)));
-    assert_eq!(next("410 gone"), Next::Failed);
-    assert_eq!(next("other"), WAIT);
 }
 
 #[test]
