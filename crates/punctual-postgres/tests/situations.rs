@@ -388,7 +388,7 @@ async fn what_is_younger_than_an_open_transaction_is_told_after_it() {
     let Fresh { store, schema } = Fresh::direct().await;
     let note = async |who: &str| {
         let actor = Actor::new(who, "");
-        let (action, subject) = ("look".to_owned(), "it".to_owned());
+        let (action, subject) = ("look".into(), "it".to_owned());
         store.audit(At::Database, &AuditEntry { actor, action, subject }).await.unwrap();
     };
     note("before").await;

@@ -6,6 +6,7 @@
 //! one conformance suite: [`memory`] here, which is the reference model, SQLite and PostgreSQL.
 
 mod advance;
+mod audit_action;
 pub mod backend;
 #[doc(hidden)]
 pub mod bugs;
@@ -44,6 +45,7 @@ mod upkeep;
 use punctual_core::Timestamp;
 
 pub use advance::{Advance, HeldSlots};
+pub use audit_action::AuditAction;
 pub use claim::{ClaimAsk, Claimed, ClaimedJob, QueueShare, UnreadableJob};
 pub use cluster_key::{CLUSTER_KEY_BYTES, ClusterKey, KEY_HASH_BYTES, KeyHash, MeaningDigest};
 

@@ -9,8 +9,8 @@ use punctual_core::schedule::Facts;
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp, hash};
 
 use crate::{
-    Actor, ErrorKind, Json, NewJob, Result, RollupCount, Schedule, Settlement, SlotDecision,
-    SlotPlan, StoreError, bugs, limits,
+    Actor, AuditAction, ErrorKind, Json, NewJob, Result, RollupCount, Schedule, Settlement,
+    SlotDecision, SlotPlan, StoreError, bugs, limits,
 };
 
 /// Checks how many there are.
@@ -351,9 +351,9 @@ pub fn not_of_set(name: &str, set: &str) -> StoreError {
 }
 
 /// What the audit says of a schedule that gets this name and becomes one of this set.
-pub fn placed(schedule: &Schedule, name: &str, set: &str) -> Vec<&'static str> {
-    let renamed = (schedule.name != name).then_some("rename schedule");
-    let adopted = (schedule.set != set).then_some("adopt schedule");
+pub fn placed(schedule: &Schedule, name: &str, set: &str) -> Vec<AuditAction> {
+    let renamed = (schedule.name != name).then_some(AuditAction::RenameSchedule);
+    let adopted = (schedule.set != set).then_some(AuditAction::AdoptSchedule);
     renamed.into_iter().chain(adopted).collect()
 }
 

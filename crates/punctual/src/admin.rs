@@ -6,11 +6,11 @@ use punctual_core::schedule::Definition;
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_engine::{Applied, Manner, Realigned, ScheduleError, Schedules, Seen, Wanted};
 use punctual_store::{
-    Actor, AuditCursor, AuditEntry, AuditView, CancelAnswer, Cursor, Hints, JobDetail, JobFilter,
-    JobView, Leader, LeaderChange, LogCursor, LogView, MoveAnswer, Node, Page, Placement, Queue,
-    QueueChange, QueueCounts, QueueLimits, RequeueAnswer, RevisionCursor, RevisionView,
-    RollupCount, RollupCursor, RollupFilter, RollupSum, Schedule, Schema, SlotCursor, SlotRun,
-    SlotView, Span, StatsCursor, StepView, SumAsk, Topic, UniqueKey, limits,
+    Actor, AuditAction, AuditCursor, AuditEntry, AuditView, CancelAnswer, Cursor, Hints, JobDetail,
+    JobFilter, JobView, Leader, LeaderChange, LogCursor, LogView, MoveAnswer, Node, Page,
+    Placement, Queue, QueueChange, QueueCounts, QueueLimits, RequeueAnswer, RevisionCursor,
+    RevisionView, RollupCount, RollupCursor, RollupFilter, RollupSum, Schedule, Schema, SlotCursor,
+    SlotRun, SlotView, Span, StatsCursor, StepView, SumAsk, Topic, UniqueKey, limits,
 };
 
 use crate::ctx::Shared;
@@ -282,7 +282,7 @@ impl Admin {
         let ran = self.schedule_calls().run_once("", name, key).await;
         let (id, is_new) = self.or_nearest(name, ran).await?;
         if is_new {
-            let (actor, action) = (self.actor.clone(), "run schedule".to_owned());
+            let (actor, action) = (self.actor.clone(), AuditAction::RunSchedule);
             let entry = AuditEntry { actor, action, subject: name.to_owned() };
             self.shared.store.audit(self.shared.env.at(), &entry).await?;
         }

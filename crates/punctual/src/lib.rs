@@ -102,12 +102,12 @@ pub use punctual_engine::{
     StopReason, Stopped, Timing,
 };
 pub use punctual_store::{
-    Actor, AttemptView, AuditCursor, AuditView, ClaimedJob, Cursor, Event, EventCursor, HeldSlots,
-    Hints, JobDetail, JobFilter, JobRun, JobView, Json, Leader, LeaderChange, LogCursor, LogView,
-    Node, NodeInfo, Page, Pause, Placement, ProgressView, Queue, QueueCounts, QueueLimits,
-    QueueStats, Retention, RevisionCursor, RevisionView, RollupCount, RollupCursor, RollupFilter,
-    RollupSum, Schedule, Schema, SlotCursor, SlotRun, SlotView, Span, StatsCursor, StepView,
-    SumAsk, Topic,
+    Actor, AttemptView, AuditAction, AuditCursor, AuditView, ClaimedJob, Cursor, Event,
+    EventCursor, HeldSlots, Hints, JobDetail, JobFilter, JobRun, JobView, Json, Leader,
+    LeaderChange, LogCursor, LogView, Node, NodeInfo, Page, Pause, Placement, ProgressView, Queue,
+    QueueCounts, QueueLimits, QueueStats, Retention, RevisionCursor, RevisionView, RollupCount,
+    RollupCursor, RollupFilter, RollupSum, Schedule, Schema, SlotCursor, SlotRun, SlotView, Span,
+    StatsCursor, StepView, SumAsk, Topic,
 };
 #[cfg(feature = "sqlite")]
 pub use rusqlite;
