@@ -301,9 +301,12 @@ pub fn next_check(expires_at: Timestamp, now: Timestamp, recheck_after: Duration
     }
 }
 
+/// What the reason of a cancelled job begins with, unless its handler cancelled it.
+pub const CANCELLED_BY: &str = "cancelled by ";
+
 /// What is written down of who called a job off.
 pub fn cancel_reason(actor: &Actor) -> String {
-    let reason = format!("cancelled by {}: {}", actor.who, actor.why);
+    let reason = format!("{CANCELLED_BY}{}: {}", actor.who, actor.why);
     limits::cut(&reason, limits::ERROR_BYTES_MAX).to_owned()
 }
 

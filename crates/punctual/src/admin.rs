@@ -15,7 +15,7 @@ use punctual_store::{
 
 use crate::ctx::Shared;
 use crate::doctor::{self, Diagnosis, Thresholds};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorDetails, ErrorKind, Result};
 use crate::job::Unique;
 use crate::order::Order;
 use crate::punctual::Receipt;
@@ -175,14 +175,16 @@ impl Admin {
                 format!(
                     "cannot move job {id}: its state is {state}; only waiting jobs can be moved"
                 ),
-            )),
+            )
+            .with(ErrorDetails::JobState { job: id, state })),
             MoveAnswer::KeyTaken(holder) => Err(Error::new(
                 ErrorKind::Conflict,
                 format!(
                     "cannot move job {id}: job {holder} holds the same unique key in that queue; \
                      wait for that job or cancel it"
                 ),
-            )),
+            )
+            .with(ErrorDetails::KeyHeld { key: None, by: holder })),
             MoveAnswer::NotFound => Err(no_job(id)),
         }
     }
@@ -519,14 +521,16 @@ fn retried(id: JobId, answer: RequeueAnswer) -> Result<()> {
                 "cannot retry job {id}: its state is {state}; only failed and cancelled jobs can \
                  be retried"
             ),
-        )),
+        )
+        .with(ErrorDetails::JobState { job: id, state })),
         RequeueAnswer::KeyTaken(holder) => Err(Error::new(
             ErrorKind::Conflict,
             format!(
                 "cannot retry job {id}: job {holder} holds its unique key; wait for that job or \
                  cancel it"
             ),
-        )),
+        )
+        .with(ErrorDetails::KeyHeld { key: None, by: holder })),
         RequeueAnswer::NotFound => Err(no_job(id)),
     }
 }

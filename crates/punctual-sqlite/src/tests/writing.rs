@@ -27,7 +27,7 @@ async fn noted(store: &SqliteStore) -> Vec<String> {
 }
 
 fn io_error() -> Fault {
-    Fault::Sqlite(rusqlite::Error::SqliteFailure(
+    Fault::from(rusqlite::Error::SqliteFailure(
         ffi::Error::new(ffi::SQLITE_IOERR_FSYNC),
         Some("disk I/O error".to_owned()),
     ))
