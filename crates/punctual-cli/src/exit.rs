@@ -145,3 +145,23 @@ impl From<io::Error> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_stands_on_its_own_line() {
+        let failure = Failure::usage("invalid level").hint("use info");
+        assert_eq!(failure.message(), "invalid level");
+        assert_eq!(failure.text(), "invalid level\nhint: use info");
+        assert_eq!(Failure::usage("invalid level").text(), "invalid level");
+    }
+
+    #[test]
+    fn an_old_schema_is_known_by_its_kind() {
+        assert!(Failure::schema_too_old("`a.db` has schema version 3").is_old_schema());
+        assert!(!Failure::not_allowed("this program needs 4").is_old_schema());
+        assert_eq!(Failure::schema_too_old("old").code, 4);
+    }
+}
