@@ -156,7 +156,7 @@ impl From<AuditView> for AuditEntry {
             at: view.at.to_string(),
             who: view.entry.actor.who,
             why: view.entry.actor.why,
-            action: view.entry.action,
+            action: view.entry.action.to_string(),
             subject: view.entry.subject,
         }
     }

@@ -135,12 +135,10 @@ impl DatabaseAccess {
         let ("sqlite", path) = split(&self.url)? else { return Ok(()) };
         // Opening the file reports other errors.
         match Path::new(path).try_exists() {
-            Ok(false) => Err(Failure::not_found(format!(
-                "database not found: {}\n\
-                 hint: check the path, or create the database with `punctual serve` or `punctual \
-                 db migrate`",
-                self.url
-            ))),
+            Ok(false) => Err(Failure::not_found(format!("database not found: {}", self.url)).hint(
+                "check the path, or create the database with `punctual serve` or `punctual db \
+                 migrate`",
+            )),
             _ => Ok(()),
         }
     }

@@ -90,6 +90,11 @@ struct Reader {
     is_endless: bool,
 }
 
+fn stream_failed(reason: &dyn std::fmt::Display) -> Failure {
+    Failure::out_of_reach(format!("event stream failed, some events are missing: {reason}"))
+        .hint("run the command again")
+}
+
 impl Reader {
     fn read(&mut self, stream: &mut dyn Read) -> Result<(), Failure> {
         let (mut name, mut data, mut id) = (String::new(), String::new(), None);
@@ -99,10 +104,7 @@ impl Reader {
                 // A server that is killed ends the stream in the midst of it; it is asked again.
                 Err(_) if self.is_endless => return Ok(()),
                 Err(error) => {
-                    return Err(Failure::out_of_reach(format!(
-                        "event stream failed, some events are missing: {error}\n\
-                         hint: run the command again"
-                    )));
+                    return Err(stream_failed(&error));
                 }
             };
             match line.split_once(':') {
@@ -127,9 +129,7 @@ impl Reader {
     fn tell(&self, name: &str, data: &str) -> Result<(), Failure> {
         let mut out = output::stdout();
         if name == "error" {
-            return Err(Failure::out_of_reach(format!(
-                "event stream failed, some events are missing: {data}\nhint: run the command again"
-            )));
+            return Err(stream_failed(&data));
         }
         if name == "reset" {
             output::say_warning(&format!("some events may be missing: {data}"));

@@ -98,7 +98,7 @@ impl Exec {
         });
         if let Err(error) = &secrets {
             // What cannot be masked is not kept.
-            not_recorded(error.message());
+            not_recorded(&error.text());
             return run.by_itself().await;
         }
         if let Some(server) = target.server(there::PATIENCE) {
@@ -108,7 +108,7 @@ impl Exec {
             Ok(Some(database)) => {
                 tokio::time::timeout(PATIENCE, self.record(&database, run.clone())).await
             }
-            Err(failure) => Ok(Err(failure.message().to_owned())),
+            Err(failure) => Ok(Err(failure.text())),
             Ok(None) => Ok(Err("no database or server given; pass --database or --server, \
                             or set PUNCTUAL_DATABASE or PUNCTUAL_SERVER"
                 .to_owned())),
@@ -157,7 +157,7 @@ impl Exec {
         run: Arc<Run>,
     ) -> Result<(Punctual, JobId), String> {
         let (queue, kept) = (self.queue(), self.kept(&run.mask));
-        let builder = database.node().await.map_err(|error| error.message().to_owned())?;
+        let builder = database.node().await.map_err(|error| error.text())?;
         let node = builder
             .name(&format!("exec {}", self.name))
             .never_leads()

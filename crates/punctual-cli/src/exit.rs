@@ -12,47 +12,73 @@ use crate::output;
 pub(crate) struct Failure {
     code: u8,
     message: String,
+    /// What to do about it.
+    hint: Option<String>,
+    /// Are the tables older than the program, which may not change them?
+    is_old_schema: bool,
 }
 
 impl Failure {
+    fn new(code: u8, message: impl ToString) -> Failure {
+        Failure { code, message: message.to_string(), hint: None, is_old_schema: false }
+    }
+
+    /// The same with a hint, which is shown on a line of its own.
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Failure {
+        Failure { hint: Some(hint.into()), ..self }
+    }
+
     /// It was tried and did not work.
     pub(crate) fn failed(message: impl ToString) -> Failure {
-        Failure { code: 1, message: message.to_string() }
+        Failure::new(1, message)
     }
 
     /// What was asked for makes no sense as written.
     pub(crate) fn usage(message: impl ToString) -> Failure {
-        Failure { code: 2, message: message.to_string() }
+        Failure::new(2, message)
     }
 
     /// There is no such thing.
     pub(crate) fn not_found(message: impl ToString) -> Failure {
-        Failure { code: 3, message: message.to_string() }
+        Failure::new(3, message)
     }
 
     /// It is not allowed.
     pub(crate) fn not_allowed(message: impl ToString) -> Failure {
-        Failure { code: 4, message: message.to_string() }
+        Failure::new(4, message)
     }
 
     /// Somebody else was first.
     pub(crate) fn conflict(message: impl ToString) -> Failure {
-        Failure { code: 5, message: message.to_string() }
+        Failure::new(5, message)
     }
 
     /// The server or the database does not answer.
     pub(crate) fn out_of_reach(message: impl ToString) -> Failure {
-        Failure { code: 6, message: message.to_string() }
+        Failure::new(6, message)
+    }
+
+    /// The tables are older than the program, which may not change them.
+    pub(crate) fn schema_too_old(message: impl ToString) -> Failure {
+        Failure { is_old_schema: true, ..Failure::not_allowed(message) }
     }
 
     /// Are the tables older than the program, which may not change them?
     pub(crate) fn is_old_schema(&self) -> bool {
-        self.code == 4 && self.message.contains("this program needs")
+        self.is_old_schema
     }
 
-    /// What is said.
+    /// The message without the hint.
     pub(crate) fn message(&self) -> &str {
         &self.message
+    }
+
+    /// The message, and the hint on a line of its own.
+    pub(crate) fn text(&self) -> String {
+        match &self.hint {
+            Some(hint) => format!("{}\nhint: {hint}", self.message),
+            None => self.message.clone(),
+        }
     }
 
     /// Was somebody else first?
@@ -72,7 +98,7 @@ impl Failure {
 
     /// The database was brought up to date by a newer program.
     pub(crate) fn schema_too_new(message: impl ToString) -> Failure {
-        Failure { code: 78, message: message.to_string() }
+        Failure::new(78, message)
     }
 
     /// The same, told apart from an answer that is no.
@@ -82,15 +108,15 @@ impl Failure {
 
     /// As another program ended.
     pub(crate) fn as_another(code: u8) -> Failure {
-        Failure { code, message: String::new() }
+        Failure::new(code, "")
     }
 
     /// Prints the message, but waits for stderr at most this long. What remains is the exit code.
     pub(crate) fn report_within(self, limit: Duration) -> Failure {
-        let Failure { code, message } = self;
+        let Failure { code, message, hint, .. } = self;
         let (sender, printed) = channel();
         let print = move || {
-            output::say_failure(&message, code);
+            output::say_failure(&message, hint.as_deref(), code);
             // After the limit, the receiver is dropped.
             let _ = sender.send(());
         };
@@ -104,7 +130,7 @@ impl Failure {
     /// Says it on stderr, unless there is nothing to say.
     pub(crate) fn report(self) -> ExitCode {
         if !self.message.is_empty() {
-            output::say_failure(&self.message, self.code);
+            output::say_failure(&self.message, self.hint.as_deref(), self.code);
         }
         ExitCode::from(self.code)
     }
@@ -114,8 +140,28 @@ impl Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure { code: 0, message: String::new() },
+            io::ErrorKind::BrokenPipe => Failure::new(0, ""),
             _ => Failure::failed(format!("cannot write the output: {error}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_stands_on_its_own_line() {
+        let failure = Failure::usage("invalid level").hint("use info");
+        assert_eq!(failure.message(), "invalid level");
+        assert_eq!(failure.text(), "invalid level\nhint: use info");
+        assert_eq!(Failure::usage("invalid level").text(), "invalid level");
+    }
+
+    #[test]
+    fn an_old_schema_is_known_by_its_kind() {
+        assert!(Failure::schema_too_old("`a.db` has schema version 3").is_old_schema());
+        assert!(!Failure::not_allowed("this program needs 4").is_old_schema());
+        assert_eq!(Failure::schema_too_old("old").code, 4);
     }
 }

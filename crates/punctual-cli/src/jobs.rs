@@ -201,10 +201,8 @@ impl Command {
 impl EnqueueArgs {
     fn run(self, client: &Client, is_json: bool) -> Result<(), Failure> {
         let payload = serde_json::from_str(&self.payload).map_err(|error| {
-            Failure::usage(format!(
-                "--payload is not valid JSON: {error}\n\
-                 hint: for example --payload '{{\"to\":\"a@example.com\"}}'"
-            ))
+            Failure::usage(format!("--payload is not valid JSON: {error}"))
+                .hint("for example --payload '{\"to\":\"a@example.com\"}'")
         })?;
         let ask = EnqueueRequest {
             kind: self.kind,

@@ -33,26 +33,20 @@ pub(crate) fn is_json() -> bool {
 }
 
 /// What a command could not do, and how it ends.
-pub(crate) fn say_failure(message: &str, code: u8) {
-    if !is_json() {
-        return say_error(message);
+pub(crate) fn say_failure(message: &str, hint: Option<&str>, code: u8) {
+    if is_json() {
+        let error = serde_json::json!({ "error": message, "hint": hint, "code": code });
+        return say(format_args!("{}", in_json(&error.to_string())));
     }
-    let (error, hint) = match message.split_once("\nhint:") {
-        Some((error, hint)) => (error, Some(hint.trim())),
-        None => (message, None),
-    };
-    let error = serde_json::json!({ "error": error, "hint": hint, "code": code });
-    say(format_args!("{}", in_json(&error.to_string())));
+    say_error(message);
+    // A line that begins with a hint stands out, so that the way out is found at a glance.
+    if let Some(hint) = hint {
+        say(format_args!("{HINT}hint:{HINT:#} {hint}"));
+    }
 }
 
 pub(crate) fn say_error(message: &str) {
-    // A line that begins a hint stands out, so that the way out is found at a glance.
-    match message.split_once("\nhint:") {
-        Some((message, hint)) => {
-            say(format_args!("{ERROR}error:{ERROR:#} {message}\n{HINT}hint:{HINT:#}{hint}"));
-        }
-        None => say(format_args!("{ERROR}error:{ERROR:#} {message}")),
-    }
+    say(format_args!("{ERROR}error:{ERROR:#} {message}"));
 }
 
 pub(crate) fn say_warning(message: &str) {

@@ -413,11 +413,10 @@ fn does_not_answer(server: &str, error: &ureq::Error) -> Failure {
         ureq::Error::Io(error) => error.to_string(),
         error => error.to_string(),
     };
-    Failure::out_of_reach(format!(
-        "cannot reach the server at {server}: {reason}\n\
-         hint: start a server with `punctual serve`, pass --server URL, or open a database with \
-         --database URL"
-    ))
+    Failure::out_of_reach(format!("cannot reach the server at {server}: {reason}")).hint(
+        "start a server with `punctual serve`, pass --server URL, or open a database with \
+         --database URL",
+    )
 }
 
 fn ask_there(
@@ -463,21 +462,23 @@ pub(crate) fn part(name: &str) -> String {
 /// What a refusal means for whoever gave the command.
 fn refused(status: StatusCode, text: &str) -> Failure {
     let problem: Option<Problem> = serde_json::from_str(text).ok();
-    let mut message = match &problem {
+    let message = match &problem {
         Some(problem) => problem.detail.clone(),
         None => format!("the server responded with {status}"),
     };
-    if let Some(hint) = problem.as_ref().and_then(|problem| problem.hint.as_ref()) {
-        message.push_str(&format!("\nhint: {hint}"));
-    }
-    match (status.as_u16(), problem.as_ref().map(|problem| problem.code.as_str())) {
+    let failure = match (status.as_u16(), problem.as_ref().map(|problem| problem.code.as_str())) {
         (_, Some("schema_too_new")) => Failure::schema_too_new(message),
+        (_, Some("schema_too_old")) => Failure::schema_too_old(message),
         (404, _) => Failure::not_found(message),
         (401 | 403, _) => Failure::not_allowed(message),
         (409 | 412, _) | (_, Some("key_reused")) => Failure::conflict(message),
         (400 | 413 | 415 | 422, _) => Failure::usage(message),
         (502..=504, _) => Failure::out_of_reach(message),
         _ => Failure::failed(message),
+    };
+    match problem.and_then(|problem| problem.hint) {
+        Some(hint) => failure.hint(hint),
+        None => failure,
     }
 }
 
@@ -493,7 +494,9 @@ impl From<punctual::Error> for Failure {
                 Failure::out_of_reach(message)
             }
             ErrorKind::SchemaTooNew => Failure::schema_too_new(message),
-            ErrorKind::Limit | ErrorKind::Corrupt => Failure::failed(message),
+            ErrorKind::SchemaTooOld => Failure::schema_too_old(message),
+            // `ErrorKind::Limit`, `ErrorKind::Corrupt` and kinds of later versions.
+            _ => Failure::failed(message),
         }
     }
 }

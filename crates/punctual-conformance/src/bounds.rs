@@ -196,7 +196,7 @@ pub async fn a_name_out_of_bounds_is_refused(world: &World<'_>) {
     let schedule = world.schedule("s").await;
     let entry = |who: &str, action: &str| AuditEntry {
         actor: Actor::new(who, ""),
-        action: action.to_owned(),
+        action: action.into(),
         subject: String::new(),
     };
     for name in [long(limits::NAME_BYTES_MAX), "a\u{7}b".to_owned()] {
@@ -277,7 +277,7 @@ pub async fn a_text_for_people_is_cut(world: &World<'_>) {
     let new = NewSchedule { actor: who.clone(), ..world.new_schedule("s") };
     let schedule = store.create_schedule(at, &new).await.unwrap();
     assert_eq!(store.revisions(schedule.id, None, 1).await.unwrap().items[0].why, cut);
-    let entry = AuditEntry { actor: who, action: "act".to_owned(), subject: text.clone() };
+    let entry = AuditEntry { actor: who, action: "act".into(), subject: text.clone() };
     store.audit(at, &entry).await.unwrap();
     let audits = store.audits(None, 10).await.unwrap().items;
     assert!(audits.iter().all(|audit| audit.entry.actor.why == cut), "{audits:?}");

@@ -505,7 +505,7 @@ impl<'a> Run<'a> {
 
     async fn note(&mut self) {
         let entry =
-            AuditEntry { actor: self.actor(), action: "test".to_owned(), subject: "x".to_owned() };
+            AuditEntry { actor: self.actor(), action: "test".into(), subject: "x".to_owned() };
         both!(self, audit(self.at(), &entry));
         let count = RollupCount {
             minute: Timestamp::from_seconds(self.now.floor_seconds() / 60 * 60),

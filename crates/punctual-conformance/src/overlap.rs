@@ -254,7 +254,7 @@ pub async fn the_running_job_is_called_off_for_the_newest(world: &World<'_>) {
     let audits = world.store().audits(None, 10).await.unwrap().items;
     let mut cancelled: Vec<String> = audits
         .iter()
-        .filter(|audit| audit.entry.action == "cancel job" && audit.entry.actor == by)
+        .filter(|audit| audit.entry.action == AuditAction::CancelJob && audit.entry.actor == by)
         .map(|audit| audit.entry.subject.clone())
         .collect();
     cancelled.reverse();

@@ -392,7 +392,7 @@ pub async fn counters_are_read_in_pages(world: &World<'_>) {
 pub async fn the_audit_is_read_in_pages(world: &World<'_>) {
     for subject in ["a", "b", "c"] {
         let entry =
-            AuditEntry { actor: actor(), action: "test".to_owned(), subject: subject.to_owned() };
+            AuditEntry { actor: actor(), action: "test".into(), subject: subject.to_owned() };
         world.store().audit(world.at(), &entry).await.unwrap();
         world.pass(1);
     }

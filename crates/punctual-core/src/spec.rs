@@ -1,5 +1,7 @@
 //! The whole rule of a schedule: when, in which zone, within which window.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use crate::civil::DAY;
@@ -8,7 +10,7 @@ use crate::moved::Moves;
 use crate::sheet::Sheet;
 use crate::slots::Slots;
 use crate::zone::Segment;
-use crate::{Cron, Timestamp, When, Zone, hash};
+use crate::{Cron, Timestamp, UnknownWord, When, Zone, hash};
 
 /// 1970-01-01T00:00:00Z, before which there are no slots in UTC.
 pub(crate) const FIRST_SECOND: i64 = 0;
@@ -24,6 +26,34 @@ pub enum DstGap {
     Skip,
 }
 
+impl DstGap {
+    /// Its word, as schedules store it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            DstGap::End => "end",
+            DstGap::Skip => "skip",
+        }
+    }
+}
+
+impl fmt::Display for DstGap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for DstGap {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<DstGap, UnknownWord> {
+        match word {
+            "end" => Ok(DstGap::End),
+            "skip" => Ok(DstGap::Skip),
+            _ => Err(UnknownWord::new("dst_gap value", word, &["end", "skip"])),
+        }
+    }
+}
+
 /// What becomes of a local time that a clock change repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DstFold {
@@ -33,6 +63,36 @@ pub enum DstFold {
     Second,
     /// A slot each time.
     Both,
+}
+
+impl DstFold {
+    /// Its word, as schedules store it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            DstFold::First => "first",
+            DstFold::Second => "second",
+            DstFold::Both => "both",
+        }
+    }
+}
+
+impl fmt::Display for DstFold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for DstFold {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<DstFold, UnknownWord> {
+        match word {
+            "first" => Ok(DstFold::First),
+            "second" => Ok(DstFold::Second),
+            "both" => Ok(DstFold::Both),
+            _ => Err(UnknownWord::new("dst_fold value", word, &["first", "second", "both"])),
+        }
+    }
 }
 
 /// The span in which a schedule has slots. Both ends belong to it.

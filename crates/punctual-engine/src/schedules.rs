@@ -35,9 +35,9 @@ pub enum ScheduleError {
     /// The jobs that it would make cannot be so.
     #[error("`job`: {0}")]
     Job(String),
-    /// The key of a run stands for something else.
+    /// The key of a run stands for something else: this job.
     #[error("the key was already used for a different request; use another key")]
-    KeyTaken,
+    KeyTaken(JobId),
     /// One of several schedules cannot be so.
     #[error("schedule `{0}`: {1}")]
     Of(String, Box<ScheduleError>),
@@ -310,7 +310,9 @@ impl Schedules {
         let enqueued = self.store.enqueue(self.env.at(), &jobs).await?;
         match enqueued.answers.into_iter().next() {
             Some(EnqueueAnswer::Rejected(Rejection::Invalid(why))) => Err(ScheduleError::Job(why)),
-            Some(EnqueueAnswer::Rejected(Rejection::KeyTaken(_))) => Err(ScheduleError::KeyTaken),
+            Some(EnqueueAnswer::Rejected(Rejection::KeyTaken(holder))) => {
+                Err(ScheduleError::KeyTaken(holder))
+            }
             Some(EnqueueAnswer::Duplicate(job)) => Ok((job, false)),
             Some(EnqueueAnswer::Created) | None => Ok((first, true)),
         }

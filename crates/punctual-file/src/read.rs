@@ -455,8 +455,7 @@ impl File<'_> {
                     true => span.start + within.start - ahead..span.start + within.end - ahead,
                     false => span,
                 };
-                let message = error.to_string();
-                let message = message.split(" (hint: ").next().unwrap_or("").to_owned();
+                let message = error.message();
                 let hint = error.hint().map(str::to_owned);
                 self.wrong(exact, message, hint);
                 None

@@ -14,7 +14,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::connection::{Conn, IDLE_MS, LOCK_MS, STATEMENT_MS};
 use crate::disk::Disk;
 use crate::driver::Driver;
-use crate::error::{Fault, explain, standby};
+use crate::error::{Fault, standby};
 use crate::history::Watch;
 use crate::options::Options;
 use crate::settings::read_settings;
@@ -164,7 +164,8 @@ impl Connector {
                 |error: StoreError| StoreError::new(ErrorKind::Unreachable, error.to_string());
             config.password(password::read(file).map_err(away)?);
         }
-        config.connect(self.tls.clone()).await.map_err(|error| explain(&error, &self.server))
+        let connected = config.connect(self.tls.clone()).await;
+        connected.map_err(|error| Fault::from(error).tell(&self.server))
     }
 
     async fn check(&self, conn: &mut Conn) -> std::result::Result<(), Fault> {

@@ -1,5 +1,6 @@
 //! What PostgreSQL says, in words for people and in kinds for programs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_store::{ErrorKind, StoreError};
@@ -10,7 +11,7 @@ use crate::connect_error;
 /// What can go wrong while a request runs: the database's trouble, or an answer of the store.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    Database(tokio_postgres::Error),
+    Database(Arc<tokio_postgres::Error>),
     Store(StoreError),
     /// No answer within this time.
     Silence(Duration),
@@ -22,7 +23,7 @@ pub(crate) type Outcome<T> = Result<T, Fault>;
 
 impl From<tokio_postgres::Error> for Fault {
     fn from(error: tokio_postgres::Error) -> Fault {
-        Fault::Database(error)
+        Fault::Database(Arc::new(error))
     }
 }
 
@@ -88,7 +89,7 @@ impl Fault {
     /// What the caller is told.
     pub(crate) fn tell(&self, server: &str) -> StoreError {
         match self {
-            Fault::Database(error) => explain(error, server),
+            Fault::Database(error) => explain(error, server).caused_by(error.clone()),
             Fault::Store(error) => error.clone(),
             Fault::Silence(waited) => StoreError::new(
                 ErrorKind::Unreachable,

@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use punctual_core::job::JobState;
 use punctual_store::{
-    At, ClusterKey, Enqueued, ErrorKind, NewJob, Result, Settled, Settlement, StoreError, limits,
-    rules,
+    At, ClusterKey, Enqueued, ErrorKind, NewJob, Result, Settled, Settlement, limits, rules,
 };
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Row, Transaction};
@@ -159,7 +158,7 @@ impl InTransaction {
             match error.kind() {
                 ErrorKind::Retry => {
                     let message = format!("roll the transaction back: {error}");
-                    StoreError::new(ErrorKind::Retry, message)
+                    error.with_message(message)
                 }
                 _ => error,
             }

@@ -3,8 +3,8 @@
 use punctual_core::job::JobState;
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, At, CancelAnswer, ClusterKey, ErrorKind, Json, KeyLifetime, KeyScope, MoveAnswer,
-    NewJob, Placement, RequeueAnswer, StoreError, UniqueKey, rules,
+    Actor, At, AuditAction, CancelAnswer, ClusterKey, ErrorKind, Json, KeyLifetime, KeyScope,
+    MoveAnswer, NewJob, Placement, RequeueAnswer, StoreError, UniqueKey, rules,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -217,7 +217,7 @@ async fn cancel_within(
             Some(_) => None,
         });
     };
-    upkeep::note(conn, now, actor, "cancel job", &job.to_string()).await?;
+    upkeep::note(conn, now, actor, &AuditAction::CancelJob, &job.to_string()).await?;
     Ok(Some(answer))
 }
 
@@ -285,7 +285,7 @@ async fn requeue_one(
         behind: None,
     };
     seat.wait(conn, job, now).await?;
-    upkeep::note(conn, now, actor, "requeue job", &job.to_string()).await?;
+    upkeep::note(conn, now, actor, &AuditAction::RequeueJob, &job.to_string()).await?;
     Ok(RequeueAnswer::Requeued)
 }
 
@@ -378,7 +378,7 @@ pub(crate) async fn place(
         (seat.queue, seat.priority) = (rows::get(&row, 0)?, rows::get(&row, 1)?);
         seat.due_at = to.due_at.unwrap_or(seat.due_at);
         let state = seat.wait(conn, job, now).await?;
-        upkeep::note(conn, now, actor, "place job", &job.to_string()).await?;
+        upkeep::note(conn, now, actor, &AuditAction::PlaceJob, &job.to_string()).await?;
         conn.commit().await?;
         return Ok(MoveAnswer::Moved(state));
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use punctual_core::hash;
-use punctual_store::{ErrorKind, Result, StoreError};
+use punctual_store::{ErrorKind, Result, SchemaVersions, StoreError};
 use tokio_postgres::types::Type;
 
 use crate::connection::Conn;
@@ -68,18 +68,19 @@ pub(crate) fn check(
     (version, breaking): (i64, i64),
     auto_migrate: bool,
 ) -> Result<()> {
+    let versions = SchemaVersions { found: version, needed: LATEST };
     if breaking > LATEST {
         let message = format!(
             "{place} has version {version}, this program supports up to {LATEST}; upgrade the \
              program, or restore a backup from before the upgrade"
         );
-        return Err(StoreError::new(ErrorKind::SchemaTooNew, message));
+        return Err(StoreError::new(ErrorKind::SchemaTooNew, message).with_schema(versions));
     }
     if version < LATEST && !auto_migrate {
         let message = format!(
             "{place} has version {version}, this program needs {LATEST}; run `punctual db migrate`"
         );
-        return Err(StoreError::new(ErrorKind::Denied, message));
+        return Err(StoreError::new(ErrorKind::SchemaTooOld, message).with_schema(versions));
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ pub(crate) async fn change(
         ],
     )
     .await?;
-    upkeep::note(conn, now, actor, action, name).await?;
+    upkeep::note(conn, now, actor, &action, name).await?;
     conn.commit().await?;
     Ok(queue)
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use punctual_core::job::{AttemptOutcome, JobState, LogLevel, SlotOutcome};
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, At, AuditEntry, AuditView, Fence, HeldSlots, JobView, Json, Leader, LeaderChange,
-    LogView, Node, NodeInfo, Origin, Pause, ProgressView, Queue, QueueLimits, QueueStats,
-    RevisionView, RollupCount, Schedule, SlotView, StepView, UnreadableJob, rules,
+    Actor, At, AuditAction, AuditEntry, AuditView, Fence, HeldSlots, JobView, Json, Leader,
+    LeaderChange, LogView, Node, NodeInfo, Origin, Pause, ProgressView, Queue, QueueLimits,
+    QueueStats, RevisionView, RollupCount, Schedule, SlotView, StepView, UnreadableJob, rules,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::private::BytesMut;
@@ -403,7 +403,8 @@ pub(crate) fn rollup(row: &Row) -> Read<RollupCount> {
 
 pub(crate) fn audit(row: &Row) -> Read<AuditView> {
     let actor = Actor { who: get(row, 2)?, why: get(row, 3)? };
-    let entry = AuditEntry { actor, action: get(row, 4)?, subject: get(row, 5)? };
+    let action = AuditAction::from(get::<&str>(row, 4)?);
+    let entry = AuditEntry { actor, action, subject: get(row, 5)? };
     Ok(AuditView { id: get(row, 0)?, at: instant(row, 1)?, entry })
 }
 

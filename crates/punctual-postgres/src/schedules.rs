@@ -2,8 +2,8 @@
 
 use punctual_core::{ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, At, DecidedRow, EditAnswer, ErrorKind, NewSchedule, Realignment, Remainder, Schedule,
-    ScheduleChange, SlotView, StoreError, limits, rules,
+    Actor, At, AuditAction, DecidedRow, EditAnswer, ErrorKind, NewSchedule, Realignment, Remainder,
+    Schedule, ScheduleChange, SlotView, StoreError, limits, rules,
 };
 
 use crate::connection::{Bound, Conn};
@@ -60,7 +60,7 @@ pub(crate) async fn create_within(
         return find(conn, new.id).await;
     }
     revise(conn, now, &schedule, &new.actor).await?;
-    upkeep::note(conn, now, &new.actor, "create schedule", &new.name).await?;
+    upkeep::note(conn, now, &new.actor, &AuditAction::CreateSchedule, &new.name).await?;
     Ok(Some(schedule))
 }
 
@@ -165,7 +165,7 @@ pub(crate) async fn change_within(
     if matches!(change, ScheduleChange::Define { .. }) {
         revise(conn, now, &schedule, actor).await?;
     }
-    upkeep::note(conn, now, actor, change.action(), &schedule.name).await?;
+    upkeep::note(conn, now, actor, &change.action(), &schedule.name).await?;
     Ok(Some(schedule))
 }
 
@@ -237,7 +237,7 @@ pub(crate) async fn delete_within(
     actor: &Actor,
 ) -> Outcome<()> {
     conn.query(&sql::SCHEDULE_DELETE, &[&schedule.id.as_uuid()]).await?;
-    upkeep::note(conn, now, actor, "delete schedule", &schedule.name).await
+    upkeep::note(conn, now, actor, &AuditAction::DeleteSchedule, &schedule.name).await
 }
 
 /// Gives a schedule that is locked inside a transaction another name or set.
@@ -263,7 +263,7 @@ pub(crate) async fn place_within(
     )
     .await?;
     for action in actions {
-        upkeep::note(conn, now, actor, action, name).await?;
+        upkeep::note(conn, now, actor, &action, name).await?;
     }
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use punctual_core::job::{Next, Outcome as Ended, Standing, decide};
 use punctual_core::{LeaseId, NodeId, Timestamp};
 use punctual_store::{
-    Actor, At, Promoted, Pruned, ReapAsk, Reaped, ReapedAttempt, ReapedJob, Retention, RollupCount,
-    Settlement, rules,
+    Actor, At, AuditAction, Promoted, Pruned, ReapAsk, Reaped, ReapedAttempt, ReapedJob, Retention,
+    RollupCount, Settlement, rules,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -237,7 +237,7 @@ pub(crate) async fn note(
     conn: &mut Conn,
     now: Timestamp,
     actor: &Actor,
-    action: &str,
+    action: &AuditAction,
     subject: &str,
 ) -> Outcome<()> {
     note_at(conn, At::Fixed(now), actor, action, subject).await
@@ -248,10 +248,10 @@ pub(crate) async fn note_at(
     conn: &mut Conn,
     at: At,
     actor: &Actor,
-    action: &str,
+    action: &AuditAction,
     subject: &str,
 ) -> Outcome<()> {
-    let entry = [&actor.who, &actor.why, action, subject].map(rows::text);
+    let entry = [&actor.who, &actor.why, action.as_str(), subject].map(rows::text);
     conn.query(&sql::AUDIT_INSERT, &[&rows::at(at), &entry[0], &entry[1], &entry[2], &entry[3]])
         .await?;
     Ok(())

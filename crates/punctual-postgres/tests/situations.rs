@@ -184,7 +184,7 @@ async fn an_old_schema_is_refused_if_it_may_not_be_migrated() {
     let may_not = || options(&schema.0).auto_migrate(false);
     let sentence = refused(&direct_url(), may_not()).await;
     let sentence = sentence.replace(&schema.0, "SCHEMA").replace("/postgres", "/DATABASE");
-    insta::assert_snapshot!(sentence, @"Denied: schema `SCHEMA` of PostgreSQL at 127.0.0.1:PORT/DATABASE has version 0, this program needs 1; run `punctual db migrate`");
+    insta::assert_snapshot!(sentence, @"SchemaTooOld: schema `SCHEMA` of PostgreSQL at 127.0.0.1:PORT/DATABASE has version 0, this program needs 1; run `punctual db migrate`");
     drop(PostgresStore::connect(&direct_url(), options(&schema.0)).await.unwrap());
     drop(PostgresStore::connect(&direct_url(), may_not()).await.unwrap());
 }
@@ -362,7 +362,7 @@ async fn what_is_younger_than_an_open_transaction_is_told_after_it() {
     let Fresh { store, schema } = Fresh::direct().await;
     let note = async |who: &str| {
         let actor = Actor::new(who, "");
-        let (action, subject) = ("look".to_owned(), "it".to_owned());
+        let (action, subject) = ("look".into(), "it".to_owned());
         store.audit(At::Database, &AuditEntry { actor, action, subject }).await.unwrap();
     };
     note("before").await;

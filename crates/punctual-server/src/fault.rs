@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use punctual::{Error, ErrorKind};
+use punctual::{Error, ErrorDetails, ErrorKind};
 use punctual_api::Problem;
 
 /// A request that could not be carried out.
@@ -77,7 +77,7 @@ impl Fault {
 
     /// We made a mistake.
     pub(crate) fn bug(detail: &str) -> Fault {
-        let problem = Problem::new(500, "bug", "Internal error", detail);
+        let problem = Problem::new(500, BUG, "Internal error", detail);
         problem.hint("see the server log, and please report it").into()
     }
 
@@ -89,30 +89,48 @@ impl Fault {
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
-        let (status, code, title) = match error.kind() {
-            ErrorKind::Invalid => (422, "invalid", "Validation failed"),
-            ErrorKind::NotFound => (404, "not_found", "Not found"),
-            ErrorKind::Conflict => (409, "conflict", "Conflict"),
-            ErrorKind::Fenced => (409, "fenced", "Lease lost"),
-            ErrorKind::Limit => (413, "limit", "Limit exceeded"),
-            ErrorKind::Full => (503, "disk_full", "Disk full"),
-            ErrorKind::Stopped => return Fault::stopping(),
-            ErrorKind::Denied => (403, "denied", "Forbidden"),
-            ErrorKind::Retry => (503, "busy", "Database busy"),
-            ErrorKind::Unreachable => (503, "unreachable", "Database unavailable"),
-            ErrorKind::SchemaTooNew => (503, "schema_too_new", "Database schema too new"),
-            ErrorKind::Corrupt => (500, "corrupt", "Database unusable"),
-        };
+        let Some((status, code, title)) = meaning(error.kind()) else { return Fault::stopping() };
         let detail = error.to_string();
         let problem = Problem::new(status, code, title, &*detail);
-        match error.part() {
-            // It comes in a header.
-            Some("trace") => problem.at("traceparent", detail).into(),
-            Some(part) => problem.at(format!("/{part}"), detail).into(),
-            None => problem.into(),
+        match error.details() {
+            Some(ErrorDetails::Field(field)) => problem.at(pointer(field), detail).into(),
+            _ => problem.into(),
         }
     }
 }
+
+/// The pointer to a field of the body: `when[0]` is `/when/0`.
+pub(crate) fn pointer(field: &str) -> String {
+    match field {
+        // It comes in a header.
+        "trace" => "traceparent".to_owned(),
+        field => format!("/{}", field.replace(['[', '.'], "/").replace(']', "")),
+    }
+}
+
+/// The status, the code and the title of the problem for a kind of error; none if the server is stopping.
+fn meaning(kind: ErrorKind) -> Option<(u16, &'static str, &'static str)> {
+    Some(match kind {
+        ErrorKind::Invalid => (422, "invalid", "Validation failed"),
+        ErrorKind::NotFound => (404, "not_found", "Not found"),
+        ErrorKind::Conflict => (409, "conflict", "Conflict"),
+        ErrorKind::Fenced => (409, "fenced", "Lease lost"),
+        ErrorKind::Limit => (413, "limit", "Limit exceeded"),
+        ErrorKind::Full => (503, "disk_full", "Disk full"),
+        ErrorKind::Stopped => return None,
+        ErrorKind::Denied => (403, "denied", "Forbidden"),
+        ErrorKind::Retry => (503, "busy", "Database busy"),
+        ErrorKind::Unreachable => (503, "unreachable", "Database unavailable"),
+        ErrorKind::SchemaTooNew => (503, "schema_too_new", "Database schema too new"),
+        ErrorKind::SchemaTooOld => (503, "schema_too_old", "Database schema too old"),
+        ErrorKind::Corrupt => (500, "corrupt", "Database unusable"),
+        // A test checks that no kind comes here.
+        _ => (500, BUG, "Internal error"),
+    })
+}
+
+/// The code of a mistake of the server.
+const BUG: &str = "bug";
 
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
@@ -129,5 +147,25 @@ impl IntoResponse for Fault {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_error_has_a_code() {
+        for kind in ErrorKind::ALL {
+            assert!(meaning(kind).is_none_or(|(_, code, _)| code != BUG), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_field_becomes_a_pointer() {
+        assert_eq!(pointer("priority"), "/priority");
+        assert_eq!(pointer("when[1]"), "/when/1");
+        assert_eq!(pointer("job.backoff"), "/job/backoff");
+        assert_eq!(pointer("trace"), "traceparent");
     }
 }

@@ -12,7 +12,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::oneshot;
 
-use crate::error::explain;
+use crate::error::explain_owned;
 use crate::open;
 use crate::writer::{gone, no_thread};
 
@@ -91,12 +91,12 @@ fn denied(to: &Path, error: &io::Error) -> StoreError {
 /// commit of the writer and never end on a busy file; the snapshot blocks nobody, it only keeps
 /// the log from being cut while the copy runs.
 fn copy(from: &Path, partial: &Path, to: &Path) -> Result<()> {
-    let source = open::reader(from).map_err(|error| explain(&error, from))?;
+    let source = open::reader(from).map_err(|error| explain_owned(error, from))?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | open::COMMON_FLAGS;
     let target = Connection::open_with_flags(partial, flags);
-    let mut target = target.map_err(|error| explain(&error, to))?;
+    let mut target = target.map_err(|error| explain_owned(error, to))?;
     let stepped = Backup::new(&source, &mut target).and_then(|backup| backup.step(-1));
-    match stepped.map_err(|error| explain(&error, to))? {
+    match stepped.map_err(|error| explain_owned(error, to))? {
         StepResult::Done => Ok(()),
         _ => Err(StoreError::new(
             ErrorKind::Retry,

@@ -7,7 +7,7 @@ use punctual_store::Result;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::error::explain;
+use crate::error::explain_owned;
 use crate::open;
 use crate::writer::{gone, no_thread};
 
@@ -22,7 +22,7 @@ pub(crate) async fn run(path: PathBuf) -> Result<Vec<String>> {
         .name("punctual-check".to_owned())
         .spawn(move || {
             let faults = open::reader(&path).and_then(|db| faults(&db));
-            let _ = reply.send(faults.map_err(|error| explain(&error, &path)));
+            let _ = reply.send(faults.map_err(|error| explain_owned(error, &path)));
         })
         .map_err(no_thread)?;
     answer.await.unwrap_or_else(|_| Err(gone(&shown)))

@@ -1,6 +1,7 @@
 //! What SQLite says, in words for people and in kinds for programs.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use punctual_store::{ErrorKind, StoreError};
 use rusqlite::ErrorCode;
@@ -9,7 +10,7 @@ use rusqlite::ffi;
 /// What can go wrong while a request runs: SQLite's trouble, or an answer of the store.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    Sqlite(rusqlite::Error),
+    Sqlite(Arc<rusqlite::Error>),
     Store(StoreError),
 }
 
@@ -17,7 +18,7 @@ pub(crate) type Outcome<T> = Result<T, Fault>;
 
 impl From<rusqlite::Error> for Fault {
     fn from(error: rusqlite::Error) -> Fault {
-        Fault::Sqlite(error)
+        Fault::Sqlite(Arc::new(error))
     }
 }
 
@@ -31,7 +32,7 @@ impl Fault {
     /// What the caller is told.
     pub(crate) fn tell(&self, path: &Path) -> StoreError {
         match self {
-            Fault::Sqlite(error) => explain(error, path),
+            Fault::Sqlite(error) => explain(error, path).caused_by(error.clone()),
             Fault::Store(error) => error.clone(),
         }
     }
@@ -71,8 +72,13 @@ pub(crate) fn restore_steps(path: &Path) -> String {
     )
 }
 
+/// The error of a store for an error of SQLite, which becomes its source.
+pub(crate) fn explain_owned(error: rusqlite::Error, path: &Path) -> StoreError {
+    Fault::from(error).tell(path)
+}
+
 /// An error of SQLite as the store's own: what happened, where, and the way out.
-pub(crate) fn explain(error: &rusqlite::Error, path: &Path) -> StoreError {
+fn explain(error: &rusqlite::Error, path: &Path) -> StoreError {
     let shown = path.display();
     let Some(sqlite) = error.sqlite_error() else { return explain_row(error, path) };
     let (kind, message) = match sqlite.code {

@@ -113,7 +113,7 @@ fn tell(fault: &Fault, file: Option<&Path>) -> StoreError {
                  IMMEDIATE and a busy timeout on the connection",
                 shown(file)
             );
-            StoreError::new(ErrorKind::Retry, message)
+            StoreError::new(ErrorKind::Retry, message).caused_by(error.clone())
         }
         fault => fault.tell(named(file)),
     }

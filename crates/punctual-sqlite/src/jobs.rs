@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use punctual_core::job::JobState;
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, CancelAnswer, EnqueueAnswer, Enqueued, Json, KeyHash, KeyLifetime, KeyScope, MoveAnswer,
-    NewJob, Placement, Rejection, RequeueAnswer, Seated, UniqueKey, rules,
+    Actor, AuditAction, CancelAnswer, EnqueueAnswer, Enqueued, Json, KeyHash, KeyLifetime,
+    KeyScope, MoveAnswer, NewJob, Placement, Rejection, RequeueAnswer, Seated, UniqueKey, rules,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -249,7 +249,7 @@ pub(crate) fn cancel(
             }
         }
     };
-    upkeep::note(db, now, actor, "cancel job", &job.to_string())?;
+    upkeep::note(db, now, actor, &AuditAction::CancelJob, &job.to_string())?;
     Ok(answer)
 }
 
@@ -291,7 +291,7 @@ pub(crate) fn requeue(
     let mut seat = seat(now, &body, schedule.is_some());
     seat.attempt = attempt;
     seat.in_line(db, job)?;
-    upkeep::note(db, now, actor, "requeue job", &job.to_string())?;
+    upkeep::note(db, now, actor, &AuditAction::RequeueJob, &job.to_string())?;
     Ok(RequeueAnswer::Requeued)
 }
 
@@ -403,6 +403,6 @@ pub(crate) fn place(
         Wait::Line | Wait::Timer => seat.wait(db, job, now)?,
         Wait::Behind(schedule, slot) => seat.behind_others(db, job, (schedule, slot))?,
     };
-    upkeep::note(db, now, actor, "place job", &job.to_string())?;
+    upkeep::note(db, now, actor, &AuditAction::PlaceJob, &job.to_string())?;
     Ok(MoveAnswer::Moved(state))
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use punctual_store::{ErrorKind, Result, StoreError};
+use punctual_store::{ErrorKind, Result, SchemaVersions, StoreError};
 use rusqlite::Connection;
 
 use crate::open::meta;
@@ -43,19 +43,20 @@ pub(crate) fn version(db: &Connection) -> rusqlite::Result<(i64, i64)> {
 /// Can this program work with a file of this version, migrating it if it may?
 pub(crate) fn check(path: &Path, version: i64, breaking: i64, auto_migrate: bool) -> Result<()> {
     let shown = path.display();
+    let versions = SchemaVersions { found: version, needed: LATEST };
     if breaking > LATEST {
         let message = format!(
             "`{shown}` has schema version {version}, this program supports up to {LATEST}; \
              upgrade the program, or restore a backup from before the upgrade"
         );
-        return Err(StoreError::new(ErrorKind::SchemaTooNew, message));
+        return Err(StoreError::new(ErrorKind::SchemaTooNew, message).with_schema(versions));
     }
     if version < LATEST && !auto_migrate {
         let message = format!(
             "`{shown}` has schema version {version}, this program needs {LATEST}; run `punctual \
              db migrate`"
         );
-        return Err(StoreError::new(ErrorKind::Denied, message));
+        return Err(StoreError::new(ErrorKind::SchemaTooOld, message).with_schema(versions));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, ffi};
 use rustix::fs::Access;
 
 use crate::cluster_key::FileKey;
-use crate::error::{explain, is_busy, restore_steps};
+use crate::error::{explain_owned, is_busy, restore_steps};
 use crate::file_guard::{FileGuard, lock_path};
 use crate::{clock, file_system, migrate, nodes, sql};
 
@@ -116,13 +116,13 @@ pub(crate) fn writer(path: &Path, options: Options) -> Result<Owned> {
         let message = format!("cannot create `{}`: {error}", path.display());
         StoreError::new(ErrorKind::Denied, message)
     })?;
-    let db = connect(&path, options).map_err(|error| explain(&error, &path))?;
+    let db = connect(&path, options).map_err(|error| explain_owned(error, &path))?;
     // Once more: somebody newer may have migrated it since it was inspected.
-    let (version, breaking) = migrate::version(&db).map_err(|error| explain(&error, &path))?;
+    let (version, breaking) = migrate::version(&db).map_err(|error| explain_owned(error, &path))?;
     migrate::check(&path, version, breaking, options.auto_migrate)?;
     let file_key = FileKey::read(&db).map_err(|fault| fault.tell(&path))?;
     if let Some(lock) = &mut lock {
-        db.execute(sql::META_PUT, (ENGINE_OPEN, 1)).map_err(|error| explain(&error, &path))?;
+        db.execute(sql::META_PUT, (ENGINE_OPEN, 1)).map_err(|error| explain_owned(error, &path))?;
         write_pid(lock);
         nodes::end_predecessors(&db, clock::instant(At::Database))
             .map_err(|fault| fault.tell(&path))?;
@@ -381,7 +381,7 @@ fn inspect(path: &Path, options: Options) -> Result<()> {
         }
         Err(error) => match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-                Err(explain(&error, path))
+                Err(explain_owned(error, path))
             }
             // A log that needs recovery cannot be read read-only everywhere; the writer will say.
             _ => Ok(()),

@@ -46,6 +46,6 @@ pub(crate) fn change(
         pause.and_then(|pause| pause.until).map(Timestamp::as_micros),
         queue.limits.max_running,
     ])?;
-    upkeep::note(db, now, actor, action, name)?;
+    upkeep::note(db, now, actor, &action, name)?;
     Ok(queue)
 }

@@ -14,7 +14,7 @@ use punctual_store::{ErrorKind, ListLimit, ListPermit, Result, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::error::{Outcome, explain};
+use crate::error::{Outcome, explain_owned};
 use crate::open;
 use crate::state::StoreState;
 use crate::writer::{gone, no_thread};
@@ -161,7 +161,7 @@ impl ReaderLane {
         let queue = Arc::new(Mutex::new(queue));
         let mut lane = ReaderLane { looks: Some(looks), threads: Vec::new() };
         for number in 0..readers {
-            let db = open::reader(path).map_err(|error| explain(&error, path))?;
+            let db = open::reader(path).map_err(|error| explain_owned(error, path))?;
             let queue = Arc::clone(&queue);
             let thread = thread::Builder::new()
                 .name(format!("punctual-{name}-{number}"))

@@ -358,7 +358,7 @@ pub(crate) fn rollup(row: &Row) -> Read<RollupCount> {
 
 pub(crate) fn audit(row: &Row) -> Read<AuditView> {
     let actor = Actor { who: text(row, 2), why: text(row, 3) };
-    let entry = AuditEntry { actor, action: text(row, 4), subject: text(row, 5) };
+    let entry = AuditEntry { actor, action: text(row, 4).into(), subject: text(row, 5) };
     Ok(AuditView { id: row.get(0)?, at: instant(row, 1)?, entry })
 }
 

@@ -2,8 +2,8 @@
 
 use punctual_core::{ScheduleId, Timestamp};
 use punctual_store::{
-    Actor, DecidedRow, EditAnswer, NewSchedule, Realignment, Remainder, Schedule, ScheduleChange,
-    limits, rules,
+    Actor, AuditAction, DecidedRow, EditAnswer, NewSchedule, Realignment, Remainder, Schedule,
+    ScheduleChange, limits, rules,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -41,7 +41,7 @@ pub(crate) fn create(db: &Connection, now: Timestamp, new: &NewSchedule) -> Outc
         schedule.set,
     ])?;
     revise(db, now, &schedule, &new.actor)?;
-    upkeep::note(db, now, &new.actor, "create schedule", &new.name)?;
+    upkeep::note(db, now, &new.actor, &AuditAction::CreateSchedule, &new.name)?;
     Ok(schedule)
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn change(
     if is_defined {
         revise(db, now, &schedule, actor)?;
     }
-    upkeep::note(db, now, actor, change.action(), &schedule.name)?;
+    upkeep::note(db, now, actor, &change.action(), &schedule.name)?;
     Ok(EditAnswer::Done(schedule))
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn place(
         schedule.changed_at.as_micros(),
     ])?;
     for action in actions {
-        upkeep::note(db, now, actor, action, name)?;
+        upkeep::note(db, now, actor, &action, name)?;
     }
     Ok(())
 }
@@ -184,7 +184,7 @@ pub(crate) fn delete(
     for statement in [sql::SCHEDULE_DELETE, sql::REVISION_DELETE] {
         db.prepare_cached(statement)?.execute([id.as_bytes()])?;
     }
-    upkeep::note(db, now, actor, "delete schedule", &schedule.name)?;
+    upkeep::note(db, now, actor, &AuditAction::DeleteSchedule, &schedule.name)?;
     Ok(EditAnswer::Done(schedule))
 }
 

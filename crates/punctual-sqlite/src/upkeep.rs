@@ -5,8 +5,8 @@ use std::time::Duration;
 use punctual_core::job::{JobState, Next, Outcome as Ended, Standing, decide};
 use punctual_core::{JobId, LeaseId, NodeId, Timestamp};
 use punctual_store::{
-    Actor, Promoted, Pruned, ReapAsk, Reaped, ReapedAttempt, ReapedJob, Retention, RollupCount,
-    Settlement, rules,
+    Actor, AuditAction, Promoted, Pruned, ReapAsk, Reaped, ReapedAttempt, ReapedJob, Retention,
+    RollupCount, Settlement, rules,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -280,10 +280,10 @@ pub(crate) fn note(
     db: &Connection,
     now: Timestamp,
     actor: &Actor,
-    action: &str,
+    action: &AuditAction,
     subject: &str,
 ) -> Outcome<()> {
-    let entry = params![now.as_micros(), actor.who, actor.why, action, subject];
+    let entry = params![now.as_micros(), actor.who, actor.why, action.as_str(), subject];
     db.prepare_cached(sql::AUDIT_INSERT)?.execute(entry)?;
     Ok(())
 }

@@ -249,6 +249,8 @@ async fn a_file_that_another_process_keeps_locked_is_busy() {
     let error = store.enqueue(AT, &[job(1)]).await.unwrap_err();
     let told = format!("{:?}: {error}", error.kind()).replace(&path.display().to_string(), "FILE");
     insta::assert_snapshot!(told, @"Retry: `FILE` is locked: another process held the write lock for 5 s; try again, and look for an open transaction");
+    let source = std::error::Error::source(&error).expect("the error of the driver");
+    assert!(source.is::<rusqlite::Error>(), "{source}");
     other.execute_batch("ROLLBACK").unwrap();
     store.enqueue(AT, &[job(1)]).await.unwrap();
 }

@@ -149,7 +149,7 @@ fn a_schema_from_the_future_is_refused_if_it_is_breaking() {
 fn an_old_schema_is_refused_if_it_may_not_be_migrated() {
     let (_directory, path) = fresh();
     let options = Options { auto_migrate: false, ..Options::client() };
-    insta::assert_snapshot!(refused(&path, options), @"Denied: `DIR/jobs.db` has schema version 0, this program needs 1; run `punctual db migrate`");
+    insta::assert_snapshot!(refused(&path, options), @"SchemaTooOld: `DIR/jobs.db` has schema version 0, this program needs 1; run `punctual db migrate`");
     assert!(!path.exists());
     drop(SqliteStore::open(&path, Options::client()).unwrap());
     drop(SqliteStore::open(&path, options).unwrap());

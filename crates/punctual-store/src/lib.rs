@@ -6,11 +6,13 @@
 //! one conformance suite: [`memory`] here, which is the reference model, SQLite and PostgreSQL.
 
 mod advance;
+mod audit_action;
 pub mod backend;
 #[doc(hidden)]
 pub mod bugs;
 mod claim;
 mod cluster_key;
+mod end_reason;
 mod enqueue;
 mod error;
 mod event;
@@ -44,14 +46,16 @@ mod upkeep;
 use punctual_core::Timestamp;
 
 pub use advance::{Advance, HeldSlots};
+pub use audit_action::AuditAction;
 pub use claim::{ClaimAsk, Claimed, ClaimedJob, QueueShare, UnreadableJob};
 pub use cluster_key::{CLUSTER_KEY_BYTES, ClusterKey, KEY_HASH_BYTES, KeyHash, MeaningDigest};
 
+pub use end_reason::EndReason;
 pub use enqueue::{
     Delay, EnqueueAnswer, Enqueued, KeyLifetime, KeyScope, Misfit, NewJob, Origin, Rejection,
     UniqueKey,
 };
-pub use error::{ErrorKind, Result, StoreError};
+pub use error::{ErrorKind, ErrorSource, Result, SchemaVersions, StoreError};
 pub use event::{Event, EventCursor, EventKey, EventRow, event_rows, merge_events};
 pub use expiry::{ExpireRequest, ExpireResponse, ExpiredJob};
 pub use exposure::Exposure;

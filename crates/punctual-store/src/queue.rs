@@ -7,7 +7,7 @@ use punctual_core::Timestamp;
 #[cfg(doc)]
 use crate::limits;
 use crate::limits::COUNT_REQUEST_MAX;
-use crate::{Actor, Fence, Page, Pause, StatsCursor};
+use crate::{Actor, AuditAction, Fence, Page, Pause, StatsCursor};
 
 /// A queue that has a setting. A queue without any needs no row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,19 +27,19 @@ impl Queue {
     }
 
     /// Carries out a change that somebody made, and says what the audit calls it.
-    pub fn change(&mut self, change: &QueueChange, actor: &Actor, now: Timestamp) -> &'static str {
+    pub fn change(&mut self, change: &QueueChange, actor: &Actor, now: Timestamp) -> AuditAction {
         match change {
             QueueChange::Pause { until } => {
                 self.pause = Some(Pause { by: actor.clone(), since: now, until: *until });
-                "pause queue"
+                AuditAction::PauseQueue
             }
             QueueChange::Resume => {
                 self.pause = None;
-                "resume queue"
+                AuditAction::ResumeQueue
             }
             QueueChange::Limit(limits) => {
                 self.limits = *limits;
-                "limit queue"
+                AuditAction::LimitQueue
             }
         }
     }

@@ -9,8 +9,8 @@ use punctual_core::schedule::Facts;
 use punctual_core::{JobId, LeaseId, NodeId, Nonce, ScheduleId, Timestamp, hash};
 
 use crate::{
-    Actor, ErrorKind, Json, NewJob, Result, RollupCount, Schedule, Settlement, SlotDecision,
-    SlotPlan, StoreError, bugs, limits,
+    Actor, AuditAction, ErrorKind, Json, NewJob, Result, RollupCount, Schedule, Settlement,
+    SlotDecision, SlotPlan, StoreError, bugs, limits,
 };
 
 /// Checks how many there are.
@@ -301,9 +301,12 @@ pub fn next_check(expires_at: Timestamp, now: Timestamp, recheck_after: Duration
     }
 }
 
+/// What the reason of a cancelled job begins with, unless its handler cancelled it.
+pub const CANCELLED_BY: &str = "cancelled by ";
+
 /// What is written down of who called a job off.
 pub fn cancel_reason(actor: &Actor) -> String {
-    let reason = format!("cancelled by {}: {}", actor.who, actor.why);
+    let reason = format!("{CANCELLED_BY}{}: {}", actor.who, actor.why);
     limits::cut(&reason, limits::ERROR_BYTES_MAX).to_owned()
 }
 
@@ -351,9 +354,9 @@ pub fn not_of_set(name: &str, set: &str) -> StoreError {
 }
 
 /// What the audit says of a schedule that gets this name and becomes one of this set.
-pub fn placed(schedule: &Schedule, name: &str, set: &str) -> Vec<&'static str> {
-    let renamed = (schedule.name != name).then_some("rename schedule");
-    let adopted = (schedule.set != set).then_some("adopt schedule");
+pub fn placed(schedule: &Schedule, name: &str, set: &str) -> Vec<AuditAction> {
+    let renamed = (schedule.name != name).then_some(AuditAction::RenameSchedule);
+    let adopted = (schedule.set != set).then_some(AuditAction::AdoptSchedule);
     renamed.into_iter().chain(adopted).collect()
 }
 

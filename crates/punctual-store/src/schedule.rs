@@ -10,8 +10,8 @@ use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
 use crate::advance::check_rows;
 use crate::bugs::{self, Bug};
 use crate::{
-    Actor, Advance, CancelAnswer, HeldSlots, Json, NewJob, Realignment, Result, SkippedSlots,
-    SlotView, StoreError, limits, rules,
+    Actor, Advance, AuditAction, CancelAnswer, HeldSlots, Json, NewJob, Realignment, Result,
+    SkippedSlots, SlotView, StoreError, limits, rules,
 };
 
 /// A schedule to be created. What it means is text to the store; the watermark is the caller's
@@ -321,14 +321,14 @@ impl ScheduleChange {
     }
 
     /// What the audit calls it.
-    pub fn action(&self) -> &'static str {
+    pub fn action(&self) -> AuditAction {
         match self {
-            ScheduleChange::Define { .. } => "edit schedule",
-            ScheduleChange::Pause { .. } => "pause schedule",
-            ScheduleChange::Resume => "resume schedule",
-            ScheduleChange::Enable { .. } => "enable schedule",
-            ScheduleChange::Disable { .. } => "disable schedule",
-            ScheduleChange::Realign(_) => "realign schedule",
+            ScheduleChange::Define { .. } => AuditAction::EditSchedule,
+            ScheduleChange::Pause { .. } => AuditAction::PauseSchedule,
+            ScheduleChange::Resume => AuditAction::ResumeSchedule,
+            ScheduleChange::Enable { .. } => AuditAction::EnableSchedule,
+            ScheduleChange::Disable { .. } => AuditAction::DisableSchedule,
+            ScheduleChange::Realign(_) => AuditAction::RealignSchedule,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use punctual_core::job::{Next, RetryPolicy};
 use punctual_core::{JobId, NodeId, Timestamp};
 
-use crate::{Fence, Result, RollupCursor, StoreError, UnreadableJob, limits, rules};
+use crate::{AuditAction, Fence, Result, RollupCursor, StoreError, UnreadableJob, limits, rules};
 
 /// Who does something, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -250,7 +250,7 @@ pub struct AuditEntry {
     /// Who and why.
     pub actor: Actor,
     /// What.
-    pub action: String,
+    pub action: AuditAction,
     /// To what.
     pub subject: String,
 }
@@ -258,7 +258,7 @@ pub struct AuditEntry {
 impl AuditEntry {
     /// As it is kept: names that are out of bounds are refused, the rest is cut.
     pub fn kept(&self) -> Result<AuditEntry> {
-        limits::check_name("action", &self.action, false).map_err(StoreError::invalid)?;
+        limits::check_name("action", self.action.as_str(), false).map_err(StoreError::invalid)?;
         Ok(AuditEntry {
             actor: self.actor.kept()?,
             action: self.action.clone(),

@@ -6,16 +6,16 @@ use punctual_core::schedule::Definition;
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_engine::{Applied, Manner, Realigned, ScheduleError, Schedules, Seen, Wanted};
 use punctual_store::{
-    Actor, AuditCursor, AuditEntry, AuditView, CancelAnswer, Cursor, Hints, JobDetail, JobFilter,
-    JobView, Leader, LeaderChange, LogCursor, LogView, MoveAnswer, Node, Page, Placement, Queue,
-    QueueChange, QueueCounts, QueueLimits, RequeueAnswer, RevisionCursor, RevisionView,
-    RollupCount, RollupCursor, RollupFilter, RollupSum, Schedule, Schema, SlotCursor, SlotRun,
-    SlotView, Span, StatsCursor, StepView, SumAsk, Topic, UniqueKey, limits,
+    Actor, AuditAction, AuditCursor, AuditEntry, AuditView, CancelAnswer, Cursor, Hints, JobDetail,
+    JobFilter, JobView, Leader, LeaderChange, LogCursor, LogView, MoveAnswer, Node, Page,
+    Placement, Queue, QueueChange, QueueCounts, QueueLimits, RequeueAnswer, RevisionCursor,
+    RevisionView, RollupCount, RollupCursor, RollupFilter, RollupSum, Schedule, Schema, SlotCursor,
+    SlotRun, SlotView, Span, StatsCursor, StepView, SumAsk, Topic, UniqueKey, limits,
 };
 
 use crate::ctx::Shared;
 use crate::doctor::{self, Diagnosis, Thresholds};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorDetails, ErrorKind, Result};
 use crate::job::Unique;
 use crate::order::Order;
 use crate::punctual::Receipt;
@@ -175,14 +175,16 @@ impl Admin {
                 format!(
                     "cannot move job {id}: its state is {state}; only waiting jobs can be moved"
                 ),
-            )),
+            )
+            .with(ErrorDetails::JobState { job: id, state })),
             MoveAnswer::KeyTaken(holder) => Err(Error::new(
                 ErrorKind::Conflict,
                 format!(
                     "cannot move job {id}: job {holder} holds the same unique key in that queue; \
                      wait for that job or cancel it"
                 ),
-            )),
+            )
+            .with(ErrorDetails::KeyHeld { key: None, by: holder })),
             MoveAnswer::NotFound => Err(no_job(id)),
         }
     }
@@ -282,7 +284,7 @@ impl Admin {
         let ran = self.schedule_calls().run_once("", name, key).await;
         let (id, is_new) = self.or_nearest(name, ran).await?;
         if is_new {
-            let (actor, action) = (self.actor.clone(), "run schedule".to_owned());
+            let (actor, action) = (self.actor.clone(), AuditAction::RunSchedule);
             let entry = AuditEntry { actor, action, subject: name.to_owned() };
             self.shared.store.audit(self.shared.env.at(), &entry).await?;
         }
@@ -519,14 +521,16 @@ fn retried(id: JobId, answer: RequeueAnswer) -> Result<()> {
                 "cannot retry job {id}: its state is {state}; only failed and cancelled jobs can \
                  be retried"
             ),
-        )),
+        )
+        .with(ErrorDetails::JobState { job: id, state })),
         RequeueAnswer::KeyTaken(holder) => Err(Error::new(
             ErrorKind::Conflict,
             format!(
                 "cannot retry job {id}: job {holder} holds its unique key; wait for that job or \
                  cancel it"
             ),
-        )),
+        )
+        .with(ErrorDetails::KeyHeld { key: None, by: holder })),
         RequeueAnswer::NotFound => Err(no_job(id)),
     }
 }

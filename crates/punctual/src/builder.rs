@@ -381,7 +381,7 @@ impl Plan {
 
     /// The job that a schedule makes, as its definition holds it.
     fn template(&self, name: &str, order: Order, known: &Known) -> Result<Template> {
-        let within = |error: Error| Error::new(error.kind(), format!("schedule `{name}`: {error}"));
+        let within = |error: Error| error.of_schedule(name);
         known.check(&order).map_err(within)?;
         let job = order.job(self.shared.mint(), || None).map_err(within)?;
         if !(job.owner.is_empty() && job.tenant.is_empty() && job.trace.is_none()) {

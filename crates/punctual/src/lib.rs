@@ -83,7 +83,7 @@ pub use connect::OpenPostgres;
 #[cfg(feature = "sqlite")]
 pub use connect::OpenSqlite;
 pub use ctx::Ctx;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorDetails, ErrorKind, Result};
 pub use handler::{Call, Handler, HandlerService};
 pub use job::{Job, Settings, Unique};
 pub use order::Order;
@@ -91,8 +91,12 @@ pub use outcome::{BoxError, Done, Failure, IntoEnded, Outcome, is_out_of_resourc
 pub use punctual_core::job::{
     AttemptOutcome, Backoff, Growth, JobState, LogLevel, SlotOutcome, Spread,
 };
-pub use punctual_core::schedule::{Definition, Facts, Missed, OnExcluded, Overlap, Template};
-pub use punctual_core::{JobId, LeaseId, NodeId, ScheduleId, Timestamp};
+pub use punctual_core::schedule::{
+    Definition, DefinitionError, Facts, Missed, OnExcluded, Overlap, RunOn, Template,
+};
+pub use punctual_core::{
+    DstFold, DstGap, ExcludedTime, JobId, LeaseId, NodeId, ScheduleId, Timestamp, UnknownWord,
+};
 #[cfg(feature = "derive")]
 pub use punctual_derive::Job;
 pub use punctual_engine::telemetry::describe_metrics;
@@ -102,12 +106,12 @@ pub use punctual_engine::{
     StopReason, Stopped, Timing,
 };
 pub use punctual_store::{
-    Actor, AttemptView, AuditCursor, AuditView, ClaimedJob, Cursor, Event, EventCursor, HeldSlots,
-    Hints, JobDetail, JobFilter, JobRun, JobView, Json, Leader, LeaderChange, LogCursor, LogView,
-    Node, NodeInfo, Page, Pause, Placement, ProgressView, Queue, QueueCounts, QueueLimits,
-    QueueStats, Retention, RevisionCursor, RevisionView, RollupCount, RollupCursor, RollupFilter,
-    RollupSum, Schedule, Schema, SlotCursor, SlotRun, SlotView, Span, StatsCursor, StepView,
-    SumAsk, Topic,
+    Actor, AttemptView, AuditAction, AuditCursor, AuditView, ClaimedJob, Cursor, Event,
+    EventCursor, HeldSlots, Hints, JobDetail, JobFilter, JobRun, JobView, Json, Leader,
+    LeaderChange, LogCursor, LogView, Node, NodeInfo, Page, Pause, Placement, ProgressView, Queue,
+    QueueCounts, QueueLimits, QueueStats, Retention, RevisionCursor, RevisionView, RollupCount,
+    RollupCursor, RollupFilter, RollupSum, Schedule, Schema, SlotCursor, SlotRun, SlotView, Span,
+    StatsCursor, StepView, SumAsk, Topic,
 };
 #[cfg(feature = "sqlite")]
 pub use rusqlite;

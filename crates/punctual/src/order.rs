@@ -180,7 +180,7 @@ impl Order {
         job.unique = self.unique.map(|unique| unique.stored());
         job.trace = job.trace.or_else(trace);
         job.check().map_err(|wrong| {
-            Error::of_part(wrong.part, format!("job of kind `{}`: {wrong}", job.kind))
+            Error::of_field(wrong.part, format!("job of kind `{}`: {wrong}", job.kind))
         })?;
         Ok(job)
     }

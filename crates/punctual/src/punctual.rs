@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use crate::admin::Admin;
 use crate::ctx::Shared;
 use crate::doctor::{Diagnosis, Thresholds};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorDetails, ErrorKind, Result};
 use crate::order::Order;
 use crate::remote::Remote;
 use crate::transaction::Transaction;
@@ -557,10 +557,13 @@ pub(crate) fn receipt(job: &NewJob, answer: Option<EnqueueAnswer>) -> Result<Rec
             Err(Error::invalid(format!("job of kind `{}`: {why}", job.kind)))
         }
         EnqueueAnswer::Rejected(Rejection::KeyTaken(holder)) => {
-            let key = match job.unique.as_ref().filter(|unique| !unique.is_by_payload) {
+            let named = job.unique.as_ref().filter(|unique| !unique.is_by_payload);
+            let key = match named {
                 Some(unique) => format!("unique key `{}`", unique.key),
                 None => "the unique key by payload".to_owned(),
             };
+            let details =
+                ErrorDetails::KeyHeld { key: named.map(|unique| unique.key.clone()), by: holder };
             Err(Error::new(
                 ErrorKind::Conflict,
                 format!(
@@ -568,7 +571,8 @@ pub(crate) fn receipt(job: &NewJob, answer: Option<EnqueueAnswer>) -> Result<Rec
                      payload; wait for that job, cancel it, or use another key",
                     job.kind
                 ),
-            ))
+            )
+            .with(details))
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual_core::schedule::{Definition, Missed, OnExcluded, Overlap, RunOn, Template};
-use punctual_core::{Timestamp, format_duration};
+use punctual_core::{DstFold, DstGap, ExcludedTime, Timestamp, format_duration};
 
 /// When a schedule is due, and what becomes of slots that could not be fired in time.
 ///
@@ -69,14 +69,14 @@ impl When {
         self.set(|it| it.jitter = format_duration(most))
     }
 
-    /// A time that the clocks skip in spring: `end` of the gap, or `skip`.
-    pub fn dst_gap(self, choice: &str) -> When {
-        self.set(|it| it.dst_gap = Some(choice.to_owned()))
+    /// What happens to slots at local times that the clocks skip in spring.
+    pub fn dst_gap(self, choice: DstGap) -> When {
+        self.set(|it| it.dst_gap = Some(choice.to_string()))
     }
 
-    /// A time that the clocks repeat in autumn: `first`, `second` or `both`.
-    pub fn dst_fold(self, choice: &str) -> When {
-        self.set(|it| it.dst_fold = Some(choice.to_owned()))
+    /// What happens to slots at local times that the clocks repeat in autumn.
+    pub fn dst_fold(self, choice: DstFold) -> When {
+        self.set(|it| it.dst_fold = Some(choice.to_string()))
     }
 
     /// What becomes of slots that nobody fired in time.
@@ -109,10 +109,10 @@ impl When {
         self.set(|it| it.overlap = policy)
     }
 
-    /// Which nodes run the jobs: `any`, `every_node`, `node NAME` or `label KEY=VALUE`. All but the
-    /// first have queues of their own, whatever the job's type says.
-    pub fn run_on(self, nodes: &str) -> When {
-        self.set(|it| it.run_on = nodes.to_owned())
+    /// Which nodes run the jobs. All but [`RunOn::Any`] have queues of their own, whatever the job's
+    /// type says. A text such as `label zone=eu` can be parsed: `.run_on("label zone=eu".parse()?)`.
+    pub fn run_on(self, nodes: RunOn) -> When {
+        self.set(|it| it.run_on = nodes.to_string())
     }
 
     /// Pauses the schedule after so many failed jobs in a row.
@@ -120,10 +120,20 @@ impl When {
         self.set(|it| it.pause_after_failures = Some(failures))
     }
 
-    /// Does not fire then, in its zone: `2027-12-24`, `2027-12-24..2028-01-02`, `12-25` of every year,
-    /// `Sat`, or `Sat 00:00-Mon 06:00`. May be said several times.
-    pub fn exclude(self, entry: &str) -> When {
-        self.set(|it| it.exclude.push(entry.to_owned()))
+    /// Does not fire then, in its zone. Can be repeated.
+    ///
+    /// Dates, ranges of dates and weekdays of [jiff](https://docs.rs/jiff) convert to an
+    /// [`ExcludedTime`]; every form can be parsed: `2027-12-24`, `2027-12-24..2028-01-02`, `12-25` of
+    /// every year, `Sat`, or `Sat 00:00-Mon 06:00`.
+    ///
+    /// ```
+    /// use punctual::{ExcludedTime, cron};
+    ///
+    /// let mornings = cron("0 8 * * *").exclude("12-25".parse::<ExcludedTime>()?);
+    /// # Ok::<(), punctual::Error>(())
+    /// ```
+    pub fn exclude(self, time: impl Into<ExcludedTime>) -> When {
+        self.set(|it| it.exclude.push(time.into().to_string()))
     }
 
     /// What becomes of a slot that [`exclude`](When::exclude) has: nothing, or it goes to the next day
@@ -134,8 +144,54 @@ impl When {
 
     /// With the job that a slot becomes.
     pub(crate) fn makes(self, job: Template) -> Definition {
-        let has_own_queue = RunOn::parse(&self.0.run_on).is_ok_and(|it| it != RunOn::Any);
+        let has_own_queue = self.0.run_on != RunOn::Any.to_string();
         let queue = if has_own_queue { self.0.job.queue.clone() } else { job.queue };
         Definition { job: Template { queue, ..job }, ..self.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typed_choices_are_read_back_as_they_were_set() -> crate::Result<()> {
+        let when = cron("30 2 * * *")
+            .tz("Europe/Paris")
+            .dst_gap(DstGap::Skip)
+            .dst_fold(DstFold::Both)
+            .run_on("label zone=eu".parse()?)
+            .exclude("12-25".parse::<ExcludedTime>()?);
+        let rule = when.makes(Definition::new("", "mail").job).rule("mails")?;
+        let label = RunOn::Label { name: "zone".to_owned(), value: "eu".to_owned() };
+        assert_eq!(rule.run_on, label);
+        assert!(!rule.excluded.is_empty());
+        let typed =
+            punctual_core::Spec::new("30 2 * * *".parse().expect("cron"), rule.spec.zone().clone())
+                .dst_gap(DstGap::Skip)
+                .dst_fold(DstFold::Both);
+        assert_eq!(rule.spec, typed);
+        Ok(())
+    }
+
+    #[test]
+    fn a_text_that_is_refused_names_the_field() {
+        let error = crate::Error::from("leader".parse::<RunOn>().unwrap_err());
+        assert_eq!(error.details(), Some(&crate::ErrorDetails::Field("run_on".to_owned())));
+        let error = crate::Error::from("never".parse::<DstGap>().unwrap_err());
+        insta::assert_snapshot!(error, @"unknown dst_gap value `never`; expected one of end, skip");
+    }
+
+    /// An interval is stored as a text, which loses nothing.
+    #[test]
+    fn an_interval_is_stored_as_it_was_given() {
+        for seconds in [1, 61, 3_600, 86_400, 90_061, 366 * 86_400] {
+            let period = Duration::from_secs(seconds);
+            let rule = every(period).makes(Definition::new("", "mail").job).rule("mails");
+            let start = Timestamp::from_seconds(1_800_000_000);
+            let rule = rule.expect("an interval");
+            let first = rule.next(start).expect("a slot");
+            assert_eq!(rule.next(first).map(|next| next.since(first)), Some(period));
+        }
     }
 }

@@ -138,24 +138,29 @@ impl Asked {
 /// What is wrong with a question: in full for a person, in one line for a program.
 pub(crate) struct Unasked {
     pub(crate) report: String,
+    pub(crate) hint: Option<String>,
     pub(crate) line: String,
 }
 
 impl From<String> for Unasked {
     fn from(message: String) -> Unasked {
-        Unasked { report: message.clone(), line: message }
+        Unasked { report: message.clone(), hint: None, line: message }
     }
 }
 
 impl From<Failure> for Unasked {
     fn from(failure: Failure) -> Unasked {
-        failure.message().to_owned().into()
+        failure.text().into()
     }
 }
 
 impl From<Unasked> for Failure {
     fn from(unasked: Unasked) -> Failure {
-        Failure::usage(unasked.report)
+        let failure = Failure::usage(unasked.report);
+        match unasked.hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
     }
 }
 
@@ -167,7 +172,8 @@ impl Options {
             None => When::parse(expression),
         };
         let when = when.map_err(|error| Unasked {
-            report: error.report().to_string(),
+            report: error.marked().to_string(),
+            hint: error.hint().map(str::to_owned),
             line: error.to_string(),
         })?;
         let zone = Zone::get(&self.tz).map_err(|error| Unasked {
@@ -176,6 +182,7 @@ impl Options {
                 error.name(),
                 "^".repeat(error.name().chars().count().max(1))
             ),
+            hint: None,
             line: error.to_string(),
         })?;
         if self.count > COUNT_MAX {

@@ -131,15 +131,14 @@ fn level_of_variable() -> Result<Option<EnvFilter>, Failure> {
     }
 }
 
-const LEVEL_HINT: &str = "\nhint: use off, error, warn, info, debug or trace, or TARGET=LEVEL, \
-                          separated by commas, for example warn,punctual=info";
+const LEVEL_HINT: &str = "use off, error, warn, info, debug or trace, or TARGET=LEVEL, separated by commas, for example warn,punctual=info";
 
 fn filter(name: &str, level: &str) -> Result<EnvFilter, Failure> {
-    let directives =
-        directives(level).map_err(|why| Failure::usage(format!("{name}: {why}{LEVEL_HINT}")))?;
-    EnvFilter::builder().parse(directives).map_err(|error| {
-        Failure::usage(format!("{name}: invalid level `{level}`: {error}{LEVEL_HINT}"))
-    })
+    let invalid = |message: String| Failure::usage(message).hint(LEVEL_HINT);
+    let directives = directives(level).map_err(|why| invalid(format!("{name}: {why}")))?;
+    EnvFilter::builder()
+        .parse(directives)
+        .map_err(|error| invalid(format!("{name}: invalid level `{level}`: {error}")))
 }
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];

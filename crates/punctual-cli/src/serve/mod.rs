@@ -88,9 +88,9 @@ fn refuse_strangers(listen: SocketAddr, has_token: bool) -> Result<(), Failure> 
         return Ok(());
     }
     Err(Failure::not_allowed(format!(
-        "refusing to listen on {listen} without a token: any client could control this server\n\
-         hint: pass --token-file FILE, set PUNCTUAL_TOKEN, or listen on 127.0.0.1"
-    )))
+        "refusing to listen on {listen} without a token: any client could control this server"
+    ))
+    .hint("pass --token-file FILE, set PUNCTUAL_TOKEN, or listen on 127.0.0.1"))
 }
 
 /// Measurements are gathered until somebody asks, or until this is done now and then.
@@ -133,9 +133,8 @@ async fn run(
             None
         }
         Err(error) => {
-            return Err(Failure::failed(format!(
-                "cannot listen on {listen}: {error}\nhint: pass another address with --listen"
-            )));
+            return Err(Failure::failed(format!("cannot listen on {listen}: {error}"))
+                .hint("pass another address with --listen"));
         }
     };
     let listens_at = listener.as_ref().map(|listener| listener.local_addr().unwrap_or(listen));

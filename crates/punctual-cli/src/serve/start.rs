@@ -41,7 +41,7 @@ pub(super) async fn start_when_reachable(
             log_at = Some(waited + LOG_EVERY);
             let [waited, wait] = [waited, wait].map(in_seconds);
             tracing::warn!(
-                error = failure.message(),
+                error = failure.text(),
                 waited,
                 wait,
                 "cannot reach the database, retrying"

@@ -56,15 +56,19 @@ pub(crate) fn unit(
     let settings = flags.settings(database)?;
     if settings.server.token_file.is_none() && token.is_some() {
         return Err(Failure::usage(
-            "refusing to write the token into a systemd unit: all users can read units\n\
-             hint: set PUNCTUAL_TOKEN in an environment file of the service, or pass --token-file FILE",
+            "refusing to write the token into a systemd unit: all users can read units",
+        )
+        .hint(
+            "set PUNCTUAL_TOKEN in an environment file of the service, or pass --token-file FILE",
         ));
     }
     if database.is_some_and(has_password) {
         return Err(Failure::usage(
-            "refusing to write the database password into a systemd unit: all users can read units\n\
-             hint: remove it from the URL and pass --database-password-file FILE, which the unit \
-             loads as a credential, or set PUNCTUAL_DATABASE in an environment file of the service",
+            "refusing to write the database password into a systemd unit: all users can read units",
+        )
+        .hint(
+            "remove it from the URL and pass --database-password-file FILE, which the unit loads \
+             as a credential, or set PUNCTUAL_DATABASE in an environment file of the service",
         ));
     }
     super::admitted(&settings, None)?;

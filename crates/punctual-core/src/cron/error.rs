@@ -74,7 +74,7 @@ impl CronErrorCode {
 /// `Display` is one line; [`CronError::report`] adds the expression with a caret under
 /// the place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}{}", self.field_prefix(), self.0.message, self.hint_suffix())]
+#[error("{}{}", self.message(), self.hint_suffix())]
 pub struct CronError(Box<Mistake>);
 
 /// Boxed, since an expression that is right should not carry room for what may be wrong.
@@ -151,9 +151,19 @@ impl CronError {
         self.0.hint.as_deref()
     }
 
+    /// The message on one line, without the hint.
+    pub fn message(&self) -> String {
+        format!("{}{}", self.field_prefix(), self.0.message)
+    }
+
     /// The message over several lines: what, the expression, a caret under the place, a hint.
     pub fn report(&self) -> impl fmt::Display {
-        Report(self)
+        Report { error: self, has_hint: true }
+    }
+
+    /// The same without the hint.
+    pub fn marked(&self) -> impl fmt::Display {
+        Report { error: self, has_hint: false }
     }
 
     fn field_prefix(&self) -> String {
@@ -208,17 +218,20 @@ fn printable(character: char) -> char {
     }
 }
 
-struct Report<'a>(&'a CronError);
+struct Report<'a> {
+    error: &'a CronError,
+    has_hint: bool,
+}
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let error = self.0;
-        write!(f, "{}{}", error.field_prefix(), error.0.message)?;
+        let error = self.error;
+        f.write_str(&error.message())?;
         if !error.0.text.trim().is_empty() {
             let (line, carets) = error.excerpt();
             write!(f, "\n  {}\n  {}", line.trim_end(), carets.trim_end())?;
         }
-        match &error.0.hint {
+        match error.hint().filter(|_| self.has_hint) {
             Some(hint) => write!(f, "\nhint: {hint}"),
             None => Ok(()),
         }

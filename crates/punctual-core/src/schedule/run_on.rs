@@ -1,6 +1,9 @@
 //! Which nodes run the jobs of a schedule.
 
 use std::fmt;
+use std::str::FromStr;
+
+use super::DefinitionError;
 
 /// Which nodes run the jobs of a schedule. All but the first are queues of their own, whose names
 /// begin with `@`: a node serves that of its name and those of its labels.
@@ -90,6 +93,16 @@ pub fn check_node_name(name: &str) -> Result<(), String> {
             crate::cron::echo(name)
         )),
         false => Ok(()),
+    }
+}
+
+impl FromStr for RunOn {
+    type Err = DefinitionError;
+
+    /// Reads the same forms as [`RunOn::parse`].
+    fn from_str(text: &str) -> Result<RunOn, DefinitionError> {
+        RunOn::parse(text)
+            .map_err(|message| DefinitionError { field: "run_on".to_owned(), message })
     }
 }
 

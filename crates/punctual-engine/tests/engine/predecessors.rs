@@ -234,7 +234,7 @@ async fn f17_dead_letters_stay_ninety_days_and_everything_goes_at_its_age() {
     world.comes_to(failed, JobState::Failed).await;
     let entry = AuditEntry {
         actor: Actor::new("ana", "why not"),
-        action: "look".to_owned(),
+        action: "look".into(),
         subject: "x".to_owned(),
     };
     world.memory.audit(At::Database, &entry).await.unwrap();

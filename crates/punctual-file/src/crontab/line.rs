@@ -167,8 +167,7 @@ impl Reader<'_> {
             let span = at + first..at + end;
             let exact = expression::locate(&read.text, &error.span(), &words);
             let span = exact.map_or(span, |exact| at + exact.start..at + exact.end);
-            let message = error.to_string();
-            let message = message.split(" (hint: ").next().unwrap_or("").to_owned();
+            let message = error.message();
             self.mistake(span, message, error.hint().unwrap_or(""));
             return;
         }

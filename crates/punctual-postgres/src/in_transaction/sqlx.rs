@@ -1,6 +1,8 @@
 //! The same in a transaction of sqlx. Parameters are encoded and rows are read by the types of
 //! tokio-postgres: on the wire both drivers speak the same.
 
+use std::sync::Arc;
+
 use punctual_store::{Enqueued, NewJob, Result, Settled, Settlement, StoreError};
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
@@ -63,7 +65,10 @@ impl Session for Theirs<'_> {
         // Unnamed: a pooler may know no names, and the caller's cache is not ours to fill.
         let query = sqlx::query_with(text, arguments).persistent(false);
         let found = query.fetch_all(&mut *self.db).await;
-        found.map_err(|error| Fault::Store(explain(&error, &self.of.server)))
+        found.map_err(|error| {
+            let explained = explain(&error, &self.of.server);
+            Fault::Store(explained.caused_by(Arc::new(error)))
+        })
     }
 }
 

@@ -8,7 +8,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use punctual::{
-    Admin, Definition, ErrorKind, Receipt, RevisionCursor, ScheduleId, Seen, SlotCursor, Timestamp,
+    Admin, Definition, ErrorDetails, ErrorKind, Receipt, RevisionCursor, ScheduleId, Seen,
+    SlotCursor, Timestamp,
 };
 use punctual_api::{
     FieldError, List, MovedSlot, NextSlots, PauseRequest, Problem, RecentSlot, Revision,
@@ -190,18 +191,9 @@ fn seen(headers: &HeaderMap) -> Result<Option<Seen>, Fault> {
     })
 }
 
-/// A change that came too late is told apart from other conflicts, if the caller said what it saw;
-/// and what is wrong with a definition is told with its place.
+/// A change that came too late is told apart from other conflicts, if the caller said what it saw.
 fn refused(error: punctual::Error, seen: Option<Seen>) -> Fault {
-    let message = error.to_string();
-    if error.kind() == ErrorKind::Invalid
-        && let Some((place, _)) = message.strip_prefix('`').and_then(|rest| rest.split_once("`: "))
-    {
-        // `when[0]` is where people find it, `/when/0` where programs do.
-        let pointer = place.replace(['[', '.'], "/").replace(']', "");
-        return Fault::invalid(&format!("/{pointer}"), message);
-    }
-    if error.kind() == ErrorKind::Conflict && seen.is_some() {
+    if seen.is_some() && matches!(error.details(), Some(ErrorDetails::Changed { .. })) {
         let title = "Precondition failed";
         return Fault::from(Problem::new(412, "stale", title, error.to_string()));
     }

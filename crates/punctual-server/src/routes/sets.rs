@@ -3,14 +3,14 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use punctual::{Admin, ErrorKind, JobFilter, Manner, Step, What};
-use punctual_api::{List, Problem, Schedule, SetBody, SetChange, SetSchedule};
+use punctual::{Admin, ErrorDetails, JobFilter, Manner, Step, What};
+use punctual_api::{List, Schedule, SetBody, SetChange, SetSchedule};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::admin;
 use crate::ask::{Body, Name, Paging, Query};
-use crate::fault::{Answer, ErrorResponse, Fault};
+use crate::fault::{Answer, ErrorResponse, Fault, pointer};
 use crate::kinds::UnknownKinds;
 use crate::server::App;
 
@@ -125,22 +125,20 @@ async fn unfinished_of(admin: &Admin, step: &Step) -> Result<usize, Fault> {
 
 /// Everything that is wrong, each with its place.
 fn refused(error: punctual::Error, body: &SetBody) -> Fault {
-    if !matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Conflict) {
-        return error.into();
-    }
-    let (status, code, title) = match error.kind() {
-        ErrorKind::Conflict => (409, "conflict", "Conflict"),
-        _ => (422, "invalid", "Validation failed"),
+    let errors = match error.details() {
+        Some(ErrorDetails::Several(errors)) => errors.clone(),
+        _ => vec![error.clone()],
     };
-    let message = error.to_string();
-    let mut problem = Problem::new(status, code, title, message.clone());
-    for line in message.lines() {
-        let name = line.strip_prefix("schedule `").and_then(|rest| rest.split_once('`'));
-        let number = name
-            .and_then(|(name, _)| body.schedules.iter().position(|schedule| schedule.name == name));
-        if let Some(number) = number {
-            problem = problem.at(format!("/schedules/{number}"), line);
-        }
+    let mut problem = Fault::from(error).problem();
+    for error in errors {
+        let Some(ErrorDetails::Schedule { name, error: cause }) = error.details() else { continue };
+        let number = body.schedules.iter().position(|schedule| schedule.name == *name);
+        let Some(number) = number else { continue };
+        let field = match cause.details() {
+            Some(ErrorDetails::Field(field)) => format!("/definition{}", pointer(field)),
+            _ => String::new(),
+        };
+        problem = problem.at(format!("/schedules/{number}{field}"), error.to_string());
     }
     problem.into()
 }

@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::http::{StatusCode, header};
-use punctual::{Admin, Definition, Order, Punctual, ServedQueue};
+use punctual::{Admin, AuditAction, Definition, Order, Punctual, ServedQueue};
 use punctual_server::{OPERATIONS, Server, handle_operations};
 use serde_json::json;
 
@@ -71,7 +71,7 @@ async fn schedules_that_are_ticked_are_paused_and_resumed() {
     );
     let entries = admin.audits(None, 10).await.unwrap().items;
     let by_ada = entries.iter().filter(|it| it.entry.actor.who == "ada");
-    assert_eq!(by_ada.filter(|it| it.entry.action == "pause schedule").count(), 2);
+    assert_eq!(by_ada.filter(|it| it.entry.action == AuditAction::PauseSchedule).count(), 2);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use punctual_core::Timestamp;
 use punctual_core::job::{AttemptOutcome, JobState, Next};
@@ -284,11 +285,12 @@ fn fault(error: sqlx::Error) -> Fault {
     match code {
         Some(code) => {
             let said = error.as_database_error().map(|error| error.message().to_owned());
-            Fault::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(code), said))
+            Fault::from(rusqlite::Error::SqliteFailure(ffi::Error::new(code), said))
         }
         None => {
             let message = format!("the sqlx connection is not usable ({error}); open a new one");
-            Fault::Store(StoreError::new(ErrorKind::Unreachable, message))
+            let unusable = StoreError::new(ErrorKind::Unreachable, message);
+            Fault::Store(unusable.caused_by(Arc::new(error)))
         }
     }
 }

@@ -18,16 +18,16 @@ use crate::{Options, SqliteStore, upkeep};
 const AT: At = At::Fixed(NOW);
 
 fn note(db: &Connection, action: &str) -> Outcome<()> {
-    upkeep::note(db, NOW, &Actor::new("ana", "test"), action, "x")
+    upkeep::note(db, NOW, &Actor::new("ana", "test"), &action.into(), "x")
 }
 
 async fn noted(store: &SqliteStore) -> Vec<String> {
     let page = store.audits(None, 500).await.unwrap();
-    page.items.into_iter().rev().map(|view| view.entry.action).collect()
+    page.items.into_iter().rev().map(|view| view.entry.action.to_string()).collect()
 }
 
 fn io_error() -> Fault {
-    Fault::Sqlite(rusqlite::Error::SqliteFailure(
+    Fault::from(rusqlite::Error::SqliteFailure(
         ffi::Error::new(ffi::SQLITE_IOERR_FSYNC),
         Some("disk I/O error".to_owned()),
     ))
@@ -125,7 +125,7 @@ async fn after_a_failed_sync_nothing_is_acknowledged_any_more() {
     let filter = JobFilter::default();
     assert_eq!(store.jobs(&filter, None, 10).await, Err(failed.clone()));
     let entry =
-        AuditEntry { actor: Actor::new("a", "b"), action: "c".to_owned(), subject: "d".to_owned() };
+        AuditEntry { actor: Actor::new("a", "b"), action: "c".into(), subject: "d".to_owned() };
     assert_eq!(store.audit(AT, &entry).await, Err(failed.clone()));
     assert_eq!(store.now(AT).await, Err(failed.clone()));
     let told =

@@ -381,7 +381,7 @@ impl State {
                 CancelAnswer::Cancelled
             }
         };
-        self.note(now, actor, "cancel job", &job.to_string());
+        self.note(now, actor, &AuditAction::CancelJob, &job.to_string());
         answer
     }
 
@@ -409,7 +409,7 @@ impl State {
         }
         self.forget_steps(job);
         self.places.insert(job, Place::Ready(Life { attempt, ..Life::new(now) }));
-        self.note(now, actor, "requeue job", &job.to_string());
+        self.note(now, actor, &AuditAction::RequeueJob, &job.to_string());
         RequeueAnswer::Requeued
     }
 
@@ -443,7 +443,7 @@ impl State {
             body.job.queue = to.queue.clone().unwrap_or_else(|| body.job.queue.clone());
             body.job.priority = to.priority.unwrap_or(body.job.priority);
         }
-        self.note(now, actor, "place job", &job.to_string());
+        self.note(now, actor, &AuditAction::PlaceJob, &job.to_string());
         MoveAnswer::Moved(state)
     }
 }

@@ -211,7 +211,7 @@ impl State {
         let queue = self.queues.entry(name.to_owned()).or_insert_with(|| Queue::unset(name));
         let action = queue.change(change, actor, now);
         let queue = queue.clone();
-        self.note(now, actor, action, name);
+        self.note(now, actor, &action, name);
         queue
     }
 }

@@ -24,7 +24,7 @@ impl State {
         let schedule = new.at_creation(now);
         self.schedules.insert(new.id, schedule.clone());
         self.revise(now, &schedule, &new.actor);
-        self.note(now, &new.actor, "create schedule", &new.name);
+        self.note(now, &new.actor, &AuditAction::CreateSchedule, &new.name);
         Ok(schedule)
     }
 
@@ -111,7 +111,7 @@ impl State {
             self.spoiled.remove(&rules::Spoil::Schedule(id));
             self.revise(now, &schedule, actor);
         }
-        self.note(now, actor, change.action(), &schedule.name);
+        self.note(now, actor, &change.action(), &schedule.name);
         Ok(EditAnswer::Done(schedule))
     }
 
@@ -129,7 +129,7 @@ impl State {
         self.schedules.remove(&id);
         self.spoiled.remove(&rules::Spoil::Schedule(id));
         self.revisions.remove(&id);
-        self.note(now, actor, "delete schedule", &schedule.name);
+        self.note(now, actor, &AuditAction::DeleteSchedule, &schedule.name);
         EditAnswer::Done(schedule)
     }
 

@@ -87,7 +87,7 @@ impl State {
         actor: &Actor,
     ) {
         for action in rules::placed(schedule, name, set) {
-            self.note(now, actor, action, name);
+            self.note(now, actor, &action, name);
         }
         schedule.place(name, set, now);
         if let Some(kept) = self.schedules.get_mut(&schedule.id) {

@@ -383,11 +383,17 @@ impl State {
         pager.page()
     }
 
-    pub(super) fn note(&mut self, now: Timestamp, actor: &Actor, action: &str, subject: &str) {
+    pub(super) fn note(
+        &mut self,
+        now: Timestamp,
+        actor: &Actor,
+        action: &AuditAction,
+        subject: &str,
+    ) {
         self.last_audit += 1;
         let entry = AuditEntry {
             actor: actor.clone(),
-            action: action.to_owned(),
+            action: action.clone(),
             subject: subject.to_owned(),
         };
         self.audits.push(AuditView { id: self.last_audit, at: now, entry });

@@ -1,9 +1,7 @@
 //! Why a job has ended, and how an attempt did.
 
-use punctual_core::job::{
-    AttemptOutcome, BUDGET_USED_UP, CRASHES_MAX, EXPIRED, EXPIRES_FIRST, JobState,
-};
-use punctual_store::{AttemptView, JobDetail, rules};
+use punctual_core::job::{AttemptOutcome, CRASHES_MAX, JobState};
+use punctual_store::{AttemptView, EndReason, JobDetail};
 
 use super::Reason;
 use super::cluster::Cluster;
@@ -37,9 +35,9 @@ fn succeeded(job: &JobDetail, cluster: &Cluster) -> Reason {
 /// Stores write down who called a job off; a handler's own reason stands alone.
 fn cancelled(job: &JobDetail, cluster: &Cluster) -> Reason {
     let error = brief(job.view.error.as_deref().unwrap_or_default());
-    let by = match error.strip_prefix("cancelled by ") {
-        Some(by) => by.to_owned(),
-        None => format!("its handler{}", after_colon(&error)),
+    let by = match EndReason::of(JobState::Cancelled, &error) {
+        EndReason::CancelledBy(by) => by.to_owned(),
+        _ => format!("its handler{}", after_colon(&error)),
     };
     let reason = Reason::new("cancelled", format!("cancelled {} by {by}", end(job, cluster)));
     reason.remedy(format!("to run it anyway: `punctual job retry {}`", job.view.id))
@@ -51,10 +49,11 @@ fn failed(job: &JobDetail, cluster: &Cluster) -> Reason {
     let ended = end(job, cluster);
     let last = job.attempts.last().map(|last| attempt(last, cluster));
     let last = last.unwrap_or_else(|| brief(error));
-    let (code, text) = if error == rules::UNREADABLE {
+    let reason = EndReason::of(JobState::Failed, error);
+    let (code, text) = if reason == EndReason::Unreadable {
         let text = "its row cannot be read; it is damaged or was written by another program";
         ("unreadable", format!("failed {ended}: {text}"))
-    } else if error == EXPIRED {
+    } else if reason == EndReason::Expired {
         let text = match job.attempts.iter().rfind(|attempt| is_counted(attempt)) {
             Some(tried) => format!(
                 "expired {ended}: no further attempt started within `start_within`; {}",
@@ -63,9 +62,9 @@ fn failed(job: &JobDetail, cluster: &Cluster) -> Reason {
             None => format!("expired {ended}: it did not start within `start_within`"),
         };
         ("expired", text)
-    } else if error.ends_with(&format!("{EXPIRES_FIRST})")) {
+    } else if reason == EndReason::ExpiresFirst {
         ("expired", format!("no retry within `start_within` was possible: {last}"))
-    } else if error.contains(BUDGET_USED_UP) {
+    } else if reason == EndReason::BudgetUsedUp {
         ("budget_used_up", format!("its attempts used all of its time budget: {last}"))
     } else if job.crashes >= CRASHES_MAX {
         let text = "while running it; not retried, to protect other nodes";
@@ -88,7 +87,7 @@ fn failed(job: &JobDetail, cluster: &Cluster) -> Reason {
         "unreadable" => {
             "find out what wrote or damaged the row, then enqueue the job again".to_owned()
         }
-        "expired" if error == EXPIRED => format!(
+        "expired" if reason == EndReason::Expired => format!(
             "check why it waited: `punctual why queue {queue}`; then retry, which removes the \
              deadline: `punctual job retry {id}`"
         ),

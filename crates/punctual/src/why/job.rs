@@ -4,7 +4,8 @@ use punctual_core::job::{AttemptOutcome, JobState, is_expired};
 use punctual_core::{JobId, Timestamp};
 use punctual_engine::{MAINTENANCE, Timing};
 use punctual_store::{
-    At, AuditView, JobDetail, JobFilter, JobView, Retention, Schedule, Store, limits, rules,
+    At, AuditAction, AuditView, JobDetail, JobFilter, JobView, Retention, Schedule, Store, limits,
+    rules,
 };
 
 use super::cluster::{Cluster, handles, serves};
@@ -88,7 +89,7 @@ impl Job {
             JobState::Running if job.detail.cancel_requested => {
                 let subject = view.id.to_string();
                 let is_it = |audit: &AuditView| {
-                    audit.entry.action == "cancel job" && audit.entry.subject == subject
+                    audit.entry.action == AuditAction::CancelJob && audit.entry.subject == subject
                 };
                 let page = store.audits(None, limits::PAGE_MAX).await?;
                 job.cancel = page.items.into_iter().find(is_it);

@@ -1,6 +1,6 @@
 //! Mistakes that people make, and what they are told.
 
-use punctual::{Job, Punctual, Unique, cron};
+use punctual::{ErrorDetails, ErrorKind, Job, JobState, Placement, Punctual, Unique, cron};
 use serde::{Deserialize, Serialize};
 
 use crate::{deliver, frozen, mail, mailing};
@@ -46,9 +46,39 @@ async fn a_payload_that_is_no_json() {
 async fn a_unique_key_that_another_payload_holds() {
     let queue = mailing().await;
     let keyed = |to: &str| mail(to).order().unique(Unique::key("user-7"));
-    let holder = queue.enqueue(keyed("a")).await.unwrap().id.to_string();
-    let error = queue.enqueue(keyed("b")).await.unwrap_err().to_string();
-    insta::assert_snapshot!(error.replace(&holder, "<holder>"), @"unique key `user-7` of kind `mail` is held by job <holder> with a different payload; wait for that job, cancel it, or use another key");
+    let holder = queue.enqueue(keyed("a")).await.unwrap().id;
+    let error = queue.enqueue(keyed("b")).await.unwrap_err();
+    let details = ErrorDetails::KeyHeld { key: Some("user-7".to_owned()), by: holder };
+    assert_eq!(error.details(), Some(&details));
+    insta::assert_snapshot!(error.to_string().replace(&holder.to_string(), "<holder>"), @"unique key `user-7` of kind `mail` is held by job <holder> with a different payload; wait for that job, cancel it, or use another key");
+}
+
+#[tokio::test]
+async fn a_job_in_another_state() {
+    let queue = mailing().await;
+    let job = queue.enqueue(&mail("a")).await.unwrap().id;
+    let admin = queue.admin();
+    let error = admin.retry(job).await.unwrap_err();
+    let details = ErrorDetails::JobState { job, state: JobState::Ready };
+    assert_eq!((error.kind(), error.details()), (ErrorKind::Conflict, Some(&details)));
+    assert!(admin.cancel(job).await.unwrap());
+    let error = admin.move_to(job, &Placement::default()).await.unwrap_err();
+    let details = ErrorDetails::JobState { job, state: JobState::Cancelled };
+    assert_eq!((error.kind(), error.details()), (ErrorKind::Conflict, Some(&details)));
+}
+
+#[tokio::test]
+async fn errors_name_the_schedule_and_the_field() {
+    let wrong = Punctual::memory().handle(deliver);
+    let wrong = wrong.schedule("nightly", cron("0 8 * * *").tz("Europe/Pariss"), &mail("a"));
+    let error = wrong.start_frozen().await.map(drop).unwrap_err();
+    let Some(ErrorDetails::Schedule { name, error }) = error.details() else { panic!("{error:?}") };
+    assert_eq!(name, "nightly");
+    assert_eq!(error.details(), Some(&ErrorDetails::Field("tz".to_owned())));
+
+    let queue = mailing().await;
+    let error = queue.enqueue(mail("a").order().priority(300)).await.unwrap_err();
+    assert_eq!(error.details(), Some(&ErrorDetails::Field("priority".to_owned())));
 }
 
 #[tokio::test]
