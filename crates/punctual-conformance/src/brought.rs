@@ -65,8 +65,8 @@ pub async fn what_nobody_owns_is_taken_over_and_keeps_its_history(world: &World<
     let own = world.store().schedules_of("", SET, None, 10).await.unwrap();
     assert_eq!(own, [brought]);
     let audits = world.store().audits(None, 4).await.unwrap().items;
-    let told: Vec<&str> = audits.iter().map(|audit| audit.entry.action.as_str()).collect();
-    assert_eq!(told, ["disable schedule", "edit schedule", "adopt schedule", "rename schedule"]);
+    let actions: Vec<&str> = audits.iter().map(|audit| audit.entry.action.as_str()).collect();
+    assert_eq!(actions, ["disable schedule", "edit schedule", "adopt schedule", "rename schedule"]);
 }
 
 /// Also if two of the same registration want it.

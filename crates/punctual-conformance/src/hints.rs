@@ -53,7 +53,7 @@ pub async fn a_free_place_in_a_limited_queue_is_hinted(world: &World<'_>) {
     }
 }
 
-/// Whoever waits for the end of a job need not poll. Retries and requests to stop are no ends.
+/// A caller that waits for the end of a job does not poll. Retries and requests to stop do not end a job.
 pub async fn a_finished_job_is_hinted(world: &World<'_>) {
     let node = world.join().await;
     let mut hints = world.store().hints(Topic::Finished);

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Each test gets a fresh store. A case is a public function of a [`World`]; `build.rs` collects them, so
-//! that a case is registered by being written. Beside the tests by name there is [`commands`], which drives two
+//! that a case is registered by being written. In addition to the cases there is [`commands`], which drives two
 //! stores with the same random commands and compares every answer, [`faulty`], which wraps a store so
 //! that requests or replies get lost, and [`cluster`], a PostgreSQL server that may be crashed.
 

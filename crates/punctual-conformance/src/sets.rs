@@ -79,12 +79,12 @@ pub async fn a_set_is_registered_whole(world: &World<'_>) {
     let revisions = world.store().revisions(a.id, None, 10).await.unwrap().items;
     assert_eq!((revisions.len(), &revisions[0].who[..]), (2, "ana"));
     let audits = world.store().audits(None, 10).await.unwrap().items;
-    let told: Vec<(&str, &str)> = audits
+    let actions: Vec<(&str, &str)> = audits
         .iter()
         .map(|audit| (audit.entry.action.as_str(), &audit.entry.subject[..]))
         .collect();
     let create = "create schedule";
-    assert_eq!(told, [(create, "c"), ("edit schedule", "a"), (create, "a"), (create, "b")]);
+    assert_eq!(actions, [(create, "c"), ("edit schedule", "a"), (create, "a"), (create, "b")]);
 }
 
 /// An old program that is still running must not undo what a new one declared.

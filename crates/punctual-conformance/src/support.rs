@@ -13,7 +13,7 @@ pub fn may_mount(test: &str) -> bool {
         return true;
     }
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0);
-    // Below a `chroot` the root is no mount, whose propagation could be changed.
+    // Below a `chroot` the root is not a mount whose propagation can be changed.
     let can_be_private = Command::new("unshare")
         .args(["--mount", "--propagation", "private", "true"])
         .stderr(Stdio::null())

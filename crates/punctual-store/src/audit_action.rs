@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An action that was done by somebody, as an audit entry names it.
+/// The action of an audit entry.
 ///
 /// ```
 /// use punctual_store::AuditAction;

@@ -231,7 +231,14 @@ async fn events_wait_for_the_transaction_that_is_under_way() {
                 let _ = started.send(());
                 let _ = wait.recv();
             }
-            crate::upkeep::note(db, NOW, &Actor::new("ana", "needed"), "pause", "queue mail")
+            let ana = Actor::new("ana", "needed");
+            crate::upkeep::note(
+                db,
+                NOW,
+                &ana,
+                &punctual_store::AuditAction::PauseQueue,
+                "queue mail",
+            )
         };
         other.writer.write(1, write).await
     });

@@ -58,6 +58,6 @@ impl Remote {
                 backoff
             }
         };
-        Ok(RetryPolicy { backoff: backoff.unwrap_or(usual.backoff), ..usual })
+        Ok(RetryPolicy { backoff: backoff.unwrap_or(usual.backoff) })
     }
 }
