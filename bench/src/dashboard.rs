@@ -10,7 +10,7 @@ use punctual::Punctual;
 use punctual_core::job::{AttemptOutcome, LogLevel, Next, SlotOutcome, Transition};
 use punctual_core::schedule::{Definition, ON_TIME, Overlap};
 use punctual_core::{JobId, NodeId, ScheduleId, Timestamp};
-use punctual_server::Server;
+use punctual_server::{Server, Token};
 use punctual_store::{
     Acquired, Actor, At, ClaimAsk, Fence, Json, LogLine, NewJob, NewSchedule, NodeInfo, Origin,
     QueueShare, RollupCount, Schedule, Settlement, SlotDecision, SlotPlan, SlotRow, Store, limits,
@@ -23,6 +23,8 @@ use crate::ids::Ids;
 use crate::peer::connect;
 use crate::{Failure, tell};
 
+/// The token of the server, as a client sends it.
+const BEARER: &str = "Bearer a-token-of-the-dashboard-bench";
 /// What a page may take of the server's time.
 const MILLIS_MAX: u128 = 200;
 /// What a page may weigh, compressed.
@@ -111,8 +113,10 @@ async fn measure(punctual: &Punctual, path: &str, rounds: usize) -> Result<(u128
     let (mut slowest, mut size) = (0, 0);
     for round in 0..=rounds {
         let request =
-            Request::get(path).header("host", "localhost").header("accept-encoding", "gzip");
-        let router = Server::new(punctual.clone()).router();
+            Request::get(path).header("accept-encoding", "gzip").header("authorization", BEARER);
+        // Only clients with a token receive compressed pages.
+        let token = Some(Token::new(&BEARER["Bearer ".len()..])?);
+        let router = Server { token, ..Server::new(punctual.clone()) }.router();
         let begun = clock();
         let response = router.oneshot(request.body(Body::empty())?).await?;
         if !response.status().is_success() {

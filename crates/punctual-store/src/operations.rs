@@ -357,7 +357,7 @@ macro_rules! store_operations {
             /// Lists enabled schedules that are ahead of this time ([`Schedule::ahead_until`]), the
             /// furthest ahead first. Examines the newest [`limits::EXAMINE_MAX`] ledger rows that were
             /// decided later.
-            [Engine, Safe]
+            [Cluster, Safe]
             async fn schedules_ahead(&self, now: Timestamp, most: usize) -> AheadSchedules {}
             // Queues and lists
             /// Pauses, resumes or limits a queue.

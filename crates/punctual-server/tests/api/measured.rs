@@ -1,9 +1,9 @@
 //! Metrics of the operations of the store.
 
 use axum::body::Body;
-use axum::http::{Request, StatusCode};
+use axum::http::Request;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use punctual::Punctual;
+use punctual::{Definition, ErrorKind, Punctual};
 use punctual_server::Server;
 
 use crate::{World, echo};
@@ -17,11 +17,13 @@ async fn operations_of_the_store_are_counted_by_operation_and_backend() {
     let builder = Punctual::sqlite(directory.path().join("app.db")).await.unwrap();
     let punctual = builder.handle(echo).start().await.unwrap();
     let server = Server { metrics: Some(recorder), ..Server::new(punctual.clone()) };
-    let world = World::with_router(punctual, server.router());
+    let admin = punctual.admin();
+    let world = World::with_router(punctual.clone(), server.router());
 
-    assert_eq!(world.say("PUT /schedules/daily", DAILY).await.status, StatusCode::CREATED);
-    let taken = world.with("PUT /schedules/daily", &[("if-none-match", "*")], DAILY).await;
-    assert_eq!(taken.status, StatusCode::PRECONDITION_FAILED, "{}", taken.body);
+    let daily = Definition::parse(DAILY).unwrap();
+    admin.create_schedule("daily", &daily).await.unwrap();
+    let taken = admin.create_schedule("daily", &daily).await.unwrap_err();
+    assert_eq!(taken.kind(), ErrorKind::Conflict);
 
     let scrape = Request::get("/metrics").header("host", "localhost").body(Body::empty()).unwrap();
     let metrics = world.ask(scrape).await.body;

@@ -53,7 +53,7 @@ async fn what_is_wrong_is_told_by_its_place_and_nothing_is_written() {
         .iter()
         .map(|error| error["pointer"].as_str().unwrap())
         .collect();
-    assert_eq!(places, ["/schedules/0/definition/when/0", "/schedules/1"]);
+    assert_eq!(places, ["/schedules/0/definition/when", "/schedules/1"]);
     assert_eq!(world.say("GET /schedules/c", "").await.status, StatusCode::NOT_FOUND);
     let taken = world.say("PUT /sets/ops", &body(&["b"])).await;
     assert_eq!(taken.status, StatusCode::CONFLICT);
