@@ -14,6 +14,10 @@ use crate::{PostgresStore, wake};
 
 const AT: At = At::Fixed(NOW);
 
+/// After this time, a request that waits for an occupied connection is considered blocked. Long, because
+/// the machine may be busy with other tests.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// A client reads as much as it can at once; slots, timers and roles do not wait for it.
 #[tokio::test]
 async fn what_leaders_do_waits_behind_nobodys_lists() {
@@ -36,7 +40,7 @@ async fn what_leaders_do_waits_behind_nobodys_lists() {
         assert!(store.reap(AT, &ask).await.unwrap().led);
         assert!(store.resign(AT, &fence).await.unwrap());
     };
-    tokio::time::timeout(Duration::from_secs(20), lead).await.expect("it waits for the list");
+    tokio::time::timeout(PATIENCE, lead).await.expect("it waits for the list");
     drop(list);
 }
 
@@ -70,7 +74,7 @@ async fn lead(store: &PostgresStore, id: NodeId) -> bool {
         assert!(store.fire(AT, &fence, lease, &[]).await.unwrap().until.is_some());
         store.resign(AT, &fence).await.unwrap()
     };
-    let led = tokio::time::timeout(Duration::from_secs(20), lead).await;
+    let led = tokio::time::timeout(PATIENCE, lead).await;
     led.expect("it waits for the maintenance leader")
 }
 
@@ -102,7 +106,7 @@ async fn the_heartbeat_of_a_server_waits_for_no_remote_worker() {
             beaten = store.beat(AT, &server) => assert!(beaten.unwrap().alive),
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), beats).await.expect("the server beats");
+    tokio::time::timeout(PATIENCE, beats).await.expect("the server beats");
     drop(held);
     assert!(store.beat(AT, &remote).await.unwrap().alive);
 }
@@ -128,7 +132,7 @@ async fn a_join_waits_for_no_schedule_and_wakes_it_later() {
     store.join(AT, &info).await.unwrap();
     assert!(store.due(AT, 0, 10).await.unwrap().schedules.is_empty());
     locked.rollback().await.unwrap();
-    tokio::time::timeout(Duration::from_secs(20), hints.heard()).await.expect("it is woken");
+    tokio::time::timeout(PATIENCE, hints.heard()).await.expect("it is woken");
     assert_eq!(store.due(AT, 0, 10).await.unwrap().schedules.len(), 1);
 }
 
@@ -156,9 +160,9 @@ async fn the_maintenance_leader_waits_for_no_list_and_is_not_rejected() {
     let admitted: Vec<_> = (0..limits::LISTS_MAX).map(|_| store.lists.admit().unwrap()).collect();
     let list = store.pool.take().await.unwrap();
     let all = JobFilter::default();
-    let page = tokio::time::timeout(Duration::from_secs(20), store.upkeep_jobs(&all, None, 10));
+    let page = tokio::time::timeout(PATIENCE, store.upkeep_jobs(&all, None, 10));
     assert!(page.await.expect("it waits for the list").unwrap().items.is_empty());
-    let ahead = tokio::time::timeout(Duration::from_secs(20), store.schedules_ahead(NOW, 10));
+    let ahead = tokio::time::timeout(PATIENCE, store.schedules_ahead(NOW, 10));
     assert!(ahead.await.expect("it waits for the list").unwrap().schedules.is_empty());
     drop((list, admitted));
 }
@@ -191,9 +195,7 @@ async fn single_rows_do_not_wait_for_lists() {
         locked.rollback().await.unwrap();
     };
     let both = async { tokio::join!(lists, rows) };
-    tokio::time::timeout(Duration::from_secs(20), both)
-        .await
-        .expect("a single row waits for a list");
+    tokio::time::timeout(PATIENCE, both).await.expect("a single row waits for a list");
 }
 
 /// However long counting takes, it ends at some time, and the counts are stored.
