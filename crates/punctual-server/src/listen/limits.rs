@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// The most connections of a process, however many files it may open. Each takes about 25 kB before its
-/// client has shown a token, so all together take less than 100 MB.
-const CONNECTIONS_MAX: u64 = 3_072;
+/// The most connections of a process, however many files it may open. Each takes up to 40 kB before its
+/// client has shown a token, so all together take about 100 MB.
+const CONNECTIONS_MAX: u64 = 2_560;
 
 /// Files that are kept at least for everything else, such as the database.
 const FILES_KEPT_MIN: u64 = 512;
@@ -154,13 +154,13 @@ mod tests {
             (Some(1_024), 0, 512),
             (Some(2_048), 0, 1_536),
             (Some(2_048), 100, 1_292),
-            (Some(3_584), 0, 3_072),
-            (Some(4_096), 100, 3_072),
+            (Some(3_072), 0, 2_560),
+            (Some(4_096), 100, 2_560),
             (Some(4_096), 300, 2_340),
             (Some(4_096), 500, 2_048),
             (Some(4_096), usize::MAX, 2_048),
-            (Some(1 << 20), 1_000, 3_072),
-            (None, usize::MAX, 3_072),
+            (Some(1 << 20), 1_000, 2_560),
+            (None, usize::MAX, 2_560),
         ] {
             let limits = ConnectionLimits::for_open_files(files, running_max);
             assert_eq!(limits.total, expected, "{files:?} {running_max}");
@@ -168,7 +168,7 @@ mod tests {
         let wanted = |running_max| {
             ConnectionLimits::for_open_files(Some(1_024), running_max).open_files_wanted()
         };
-        assert_eq!([wanted(0), wanted(100), wanted(500)], [Some(3_584), Some(3_828), Some(5_828)]);
+        assert_eq!([wanted(0), wanted(100), wanted(500)], [Some(3_072), Some(3_316), Some(5_316)]);
         assert_eq!(ConnectionLimits::for_open_files(Some(2_048), 100).open_files_wanted(), None);
     }
 

@@ -86,7 +86,7 @@ fn a_server_raises_and_logs_its_limit_of_open_files_and_its_commands_keep_theirs
     let server = Serving::of(command);
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("connections limit=350 per_address=256 open_files=700"), "{log}");
-    assert!(log.contains("raise the hard limit of open files to 3828"), "{log}");
+    assert!(log.contains("raise the hard limit of open files to 3316"), "{log}");
     let metrics = ureq::get(format!("{}/metrics", server.url)).call().unwrap();
     let metrics = metrics.into_body().read_to_string().unwrap();
     assert!(metrics.contains("punctual_server_connections_max 350\n"), "{metrics}");
