@@ -39,7 +39,7 @@ pub(crate) fn say_failure(message: &str, hint: Option<&str>, code: u8) {
         return say(format_args!("{}", in_json(&error.to_string())));
     }
     say_error(message);
-    // A line that begins with a hint stands out, so that the way out is found at a glance.
+    // The word is highlighted, so that the remedy is found quickly.
     if let Some(hint) = hint {
         say(format_args!("{HINT}hint:{HINT:#} {hint}"));
     }

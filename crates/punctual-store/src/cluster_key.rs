@@ -85,8 +85,8 @@ impl ClusterKey {
     }
 
     /// The job with the unique key to store: a key by payload becomes a code of the payload in
-    /// canonical form. A reader of the stored keys cannot guess the payload, and nobody without the
-    /// cluster key can find two payloads with the same key.
+    /// canonical form. A reader of the stored keys cannot guess the payload, and cannot find two
+    /// payloads with the same key, without the cluster key.
     pub fn with_key<'j>(&self, job: &'j NewJob) -> Cow<'j, NewJob> {
         let Some(unique) = job.unique.as_ref().filter(|unique| unique.is_by_payload) else {
             return Cow::Borrowed(job);

@@ -191,7 +191,7 @@ fn seen(headers: &HeaderMap) -> Result<Option<Seen>, Fault> {
     })
 }
 
-/// A change that came too late is told apart from other conflicts, if the caller said what it saw.
+/// Distinguishes a stale change from other conflicts, if the request named the version that it changes.
 fn refused(error: punctual::Error, seen: Option<Seen>) -> Fault {
     if seen.is_some() && matches!(error.details(), Some(ErrorDetails::Changed { .. })) {
         let title = "Precondition failed";

@@ -446,7 +446,7 @@ impl Course {
 
     /// Applies a change, and says what is wrong with it. The slots that it decides are judged by the
     /// instant of its transaction. The slot that it begins with is the first one after one of `times`:
-    /// the instant of the transaction, or after a step back of the clock all instants that were told.
+    /// the instant of the transaction, or after a step back of the clock all instants that were returned.
     fn change(
         &mut self,
         change: &ScheduleChange,

@@ -7,7 +7,7 @@ use super::state::{Attempt, Body, Done, Key, Lease, Life, Place, State};
 use crate::bugs::{Bug, is_planted};
 use crate::*;
 
-/// Keys are derived as in a database. Nobody reads them here, so that the cluster key is not secret.
+/// Keys are derived as in a database. They never leave the process, so the cluster key need not be secret.
 fn cluster_key() -> ClusterKey {
     ClusterKey::from_bytes([0; CLUSTER_KEY_BYTES])
 }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::{deliver, frozen, mail};
 
-/// Runs some work while another task waits for a job. The clock of tokio is paused: it goes on only
+/// Runs some work while another task waits for a job. The clock of tokio is paused: it advances only
 /// if all tasks sleep, so that each poll would take time.
 async fn wait_during(queue: &Frozen, id: JobId, work: impl Future<Output = ()>) -> JobState {
     let begin = now();
